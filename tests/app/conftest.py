@@ -15,19 +15,12 @@ from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
+from tests.harness.wakeups import RecordedWakeups
 
 
 @pytest.fixture(scope="session")
 def small_contract() -> Contract:
     return parse_contract((Path(__file__).parent / "edge" / "machinery" / "contract.yaml").read_bytes())
-
-
-class RecordedWakeups:
-    def __init__(self) -> None:
-        self.sent: list[set[str]] = []
-
-    def send(self, names: set[str]) -> None:
-        self.sent.append(names)
 
 
 @pytest.fixture(scope="session")

@@ -10,36 +10,32 @@ from sqlalchemy import delete
 
 from app.main import create_app
 from models.identity import ThrottledAttempt
-from tests.harness.accounts import SECRET_KEY, Town, found_town
+from tests.harness.accounts import SECRET_KEY, AccountFixture, make_account_fixture
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
 from tests.harness.tenants import Tenant, tenant
-
-
-class NoWakeups:
-    def send(self, names: set[str]) -> None:
-        pass
+from tests.harness.wakeups import RecordedWakeups
 
 
 @pytest.fixture(scope="session")
 def served(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url)
-    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
+    with serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def served_without_database(redis_url: str) -> Iterator[str]:
     config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url)
-    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
+    with serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def served_with_one_request_a_minute(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url, rate_limit_organization=1)
-    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
+    with serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url:
         yield url
 
 
@@ -50,24 +46,24 @@ def http(served: str) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
+def served_accounts(module_database: str, redis_url: str) -> Iterator[AccountFixture]:
     """Serve the product for the tests of one module, with two organisations and somebody who owns the first."""
     config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
-    app = create_app(config, product_parts(wakeups=NoWakeups()))
+    app = create_app(config, product_parts(wakeups=RecordedWakeups()))
     with (
         serving(app) as base_url,
         client_of(base_url) as http,
         committing(module_database) as session,
     ):
-        yield found_town(session, http)
+        yield make_account_fixture(session, http)
 
 
 @pytest.fixture
-def town(served_town: Town) -> Town:
-    """Return the module's town, where nobody has tried anything yet: all requests of tests come from one address."""
-    served_town.session.execute(delete(ThrottledAttempt))
-    served_town.http.cookies.clear()
-    return served_town
+def accounts(served_accounts: AccountFixture) -> AccountFixture:
+    """Return the module's accounts, with no attempt counted yet: all requests of tests come from one address."""
+    served_accounts.session.execute(delete(ThrottledAttempt))
+    served_accounts.http.cookies.clear()
+    return served_accounts
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from sqlalchemy.orm import Session
 
 from app.main import create_app
 from schemas.contract import Operation, load_contract, resolve
-from tests.contract.conftest import NoWakeups
 from tests.factories import ROLES
 from tests.harness.contract_assertions import assert_conforms
 from tests.harness.credentials import Credential, everybody
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import serving
+from tests.harness.wakeups import RecordedWakeups
 
 CONTRACT = load_contract()
 SCOPES = tuple(CONTRACT.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"])
@@ -124,7 +124,7 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
         credentials = everybody(session, SCOPES)
         session.commit()
     engine.dispose()
-    app = create_app(product_config(module_database, redis_url), product_parts(wakeups=NoWakeups()))
+    app = create_app(product_config(module_database, redis_url), product_parts(wakeups=RecordedWakeups()))
     with serving(app) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
         yield Service(http, credentials)
 

@@ -23,7 +23,7 @@ from services.core.encryption import decrypt
 from services.identity.access_tokens import TOKEN_TYPE
 from services.identity.signing_keys import USE
 from tests import factories
-from tests.harness.accounts import SECRET_KEY, Town, ask, code
+from tests.harness.accounts import SECRET_KEY, AccountFixture, ask, code
 
 CONTRACT = load_contract()
 INVALID = (401, "invalid_token")
@@ -43,31 +43,33 @@ class KeyPair(NamedTuple):
 
 class TestForgedTokens:
     @pytest.fixture
-    def claims(self, town: Town) -> dict[str, Any]:
-        return dict(jwt.decode(town.jwt, options={"verify_signature": False}))
+    def claims(self, accounts: AccountFixture) -> dict[str, Any]:
+        return dict(jwt.decode(accounts.jwt, options={"verify_signature": False}))
 
     @pytest.fixture
-    def ours(self, town: Town) -> KeyPair:
+    def ours(self, accounts: AccountFixture) -> KeyPair:
         """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
-        kid = jwt.get_unverified_header(town.jwt)["kid"]
-        sealed = town.session.get_one(SigningKey, kid).encrypted_private_key
+        kid = jwt.get_unverified_header(accounts.jwt)["kid"]
+        sealed = accounts.session.get_one(SigningKey, kid).encrypted_private_key
         return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
 
     def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"typ": TOKEN_TYPE, **head})
 
-    def refused(self, town: Town, token: str) -> None:
-        assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID, token
+    def refused(self, accounts: AccountFixture, token: str) -> None:
+        assert code(ask(accounts.http, "GET", "/v1/onboarding", token)) == INVALID, token
 
-    def test_unmodified_token_is_accepted(self, town: Town, claims: dict[str, Any], ours: KeyPair) -> None:
+    def test_unmodified_token_is_accepted(
+        self, accounts: AccountFixture, claims: dict[str, Any], ours: KeyPair
+    ) -> None:
         again = self.sign(claims, ours.private_key, kid=ours.kid)
-        for token in (town.jwt, again):
-            assert code(ask(town.http, "GET", "/v1/onboarding", token)) == (200, None)
+        for token in (accounts.jwt, again):
+            assert code(ask(accounts.http, "GET", "/v1/onboarding", token)) == (200, None)
 
     @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", None, "HS256", "ES256"])
-    def test_token_without_a_signature_is_refused(self, town: Town, algorithm: str | None) -> None:
-        head, body, signature = town.jwt.split(".")
-        kid = jwt.get_unverified_header(town.jwt)["kid"]
+    def test_token_without_a_signature_is_refused(self, accounts: AccountFixture, algorithm: str | None) -> None:
+        head, body, signature = accounts.jwt.split(".")
+        kid = jwt.get_unverified_header(accounts.jwt)["kid"]
         fresh = part({"alg": algorithm, "typ": TOKEN_TYPE, "kid": kid})
         for token in (
             f"{fresh}.{body}.",
@@ -76,19 +78,23 @@ class TestForgedTokens:
             f"{head}..{signature}",
             f"{head}.{body}",
         ):
-            self.refused(town, token)
+            self.refused(accounts, token)
 
-    def test_token_signed_with_public_material_is_refused(self, town: Town, claims: dict[str, Any]) -> None:
-        published = town.http.get("/.well-known/jwks.json")
-        [key] = [one for one in published.json()["keys"] if one["kid"] == jwt.get_unverified_header(town.jwt)["kid"]]
+    def test_token_signed_with_public_material_is_refused(
+        self, accounts: AccountFixture, claims: dict[str, Any]
+    ) -> None:
+        published = accounts.http.get("/.well-known/jwks.json")
+        [key] = [
+            one for one in published.json()["keys"] if one["kid"] == jwt.get_unverified_header(accounts.jwt)["kid"]
+        ]
         assert "d" not in key
-        pem = town.session.get_one(SigningKey, key["kid"]).public_key
+        pem = accounts.session.get_one(SigningKey, key["kid"]).public_key
         for secret in (pem, pem.strip(), key["x"], key["x"] + key["y"], json.dumps(key), published.text, key["kid"]):
             head = part({"alg": "HS256", "typ": TOKEN_TYPE, "kid": key["kid"]})
             signed = jwt.api_jws.PyJWS().get_algorithm_by_name("HS256")
             signature = signed.sign(f"{head}.{part(claims)}".encode(), secret.encode())
             mark = base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
-            self.refused(town, f"{head}.{part(claims)}.{mark}")
+            self.refused(accounts, f"{head}.{part(claims)}.{mark}")
 
     @pytest.mark.parametrize(
         "head",
@@ -105,16 +111,16 @@ class TestForgedTokens:
         ids=str,
     )
     def test_token_header_cannot_supply_another_key(
-        self, town: Town, claims: dict[str, Any], head: dict[str, Any]
+        self, accounts: AccountFixture, claims: dict[str, Any], head: dict[str, Any]
     ) -> None:
         own = ec.generate_private_key(ec.SECP256R1())
         pem = own.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         jwk = jwt.algorithms.ECAlgorithm.to_jwk(own.public_key(), as_dict=True)
-        kid = {"kid": jwt.get_unverified_header(town.jwt)["kid"]}
-        self.refused(town, self.sign(claims, pem, **{**kid, **head}))
-        self.refused(town, self.sign(claims, pem, **{**kid, **head, "jwk": jwk}))
+        kid = {"kid": jwt.get_unverified_header(accounts.jwt)["kid"]}
+        self.refused(accounts, self.sign(claims, pem, **{**kid, **head}))
+        self.refused(accounts, self.sign(claims, pem, **{**kid, **head, "jwk": jwk}))
 
     @pytest.mark.parametrize(
         "changes",
@@ -134,36 +140,39 @@ class TestForgedTokens:
         ids=str,
     )
     def test_token_with_other_claims_is_refused_even_with_the_right_key(
-        self, town: Town, claims: dict[str, Any], ours: KeyPair, changes: dict[str, Any]
+        self, accounts: AccountFixture, claims: dict[str, Any], ours: KeyPair, changes: dict[str, Any]
     ) -> None:
         wrong = {name: value for name, value in {**claims, **changes}.items() if value is not None}
-        self.refused(town, self.sign(wrong, ours.private_key, kid=ours.kid))
+        self.refused(accounts, self.sign(wrong, ours.private_key, kid=ours.kid))
 
     @pytest.mark.parametrize("head", [{"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"crit": ["exp"]}], ids=str)
     def test_token_of_another_type_is_refused(
-        self, town: Town, claims: dict[str, Any], ours: KeyPair, head: dict[str, Any]
+        self, accounts: AccountFixture, claims: dict[str, Any], ours: KeyPair, head: dict[str, Any]
     ) -> None:
-        self.refused(town, self.sign(claims, ours.private_key, **{"kid": ours.kid, **head}))
+        self.refused(accounts, self.sign(claims, ours.private_key, **{"kid": ours.kid, **head}))
 
-    def test_access_token_is_read_only_from_the_authorization_header(self, town: Town) -> None:
-        assert code(town.http.get("/v1/onboarding", params={"access_token": town.jwt})) == (401, "missing_credentials")
-        cookie = {"Cookie": f"session={town.jwt}; access_token={town.jwt}"}
-        assert code(town.http.get("/v1/onboarding", headers=cookie)) == (401, "missing_credentials")
-        assert code(town.http.get("/api/auth/sessions", headers=cookie)) == INVALID
+    def test_access_token_is_read_only_from_the_authorization_header(self, accounts: AccountFixture) -> None:
+        assert code(accounts.http.get("/v1/onboarding", params={"access_token": accounts.jwt})) == (
+            401,
+            "missing_credentials",
+        )
+        cookie = {"Cookie": f"session={accounts.jwt}; access_token={accounts.jwt}"}
+        assert code(accounts.http.get("/v1/onboarding", headers=cookie)) == (401, "missing_credentials")
+        assert code(accounts.http.get("/api/auth/sessions", headers=cookie)) == INVALID
 
 
 class TestPrivilegeEscalationOfKeys:
-    def test_api_key_cannot_read_create_change_or_revoke_keys(self, town: Town) -> None:
-        secret = town.key()
-        mine = town.session.scalars(select(ApiKey)).all()[-1]
-        rows = town.session.query(ApiKeySecret).count()
+    def test_api_key_cannot_read_create_change_or_revoke_keys(self, accounts: AccountFixture) -> None:
+        secret = accounts.key()
+        mine = accounts.session.scalars(select(ApiKey)).all()[-1]
+        rows = accounts.session.query(ApiKeySecret).count()
         for operation in CONTRACT.operations.values():
             if operation.tag == "API keys":
                 path = operation.path.replace("{apiKeyId}", mine.id)
                 body = {"json": GOOD_KEY} if operation.id == "create_api_key" else {}
-                answer = ask(town.http, operation.method, path, secret, **body)
+                answer = ask(accounts.http, operation.method, path, secret, **body)
                 assert code(answer) == (403, "credential_type_not_allowed"), operation.id
-        assert town.session.query(ApiKeySecret).count() == rows
+        assert accounts.session.query(ApiKeySecret).count() == rows
 
     @pytest.mark.parametrize(
         "more",
@@ -176,17 +185,19 @@ class TestPrivilegeEscalationOfKeys:
         ],
         ids=str,
     )
-    def test_rotation_of_a_key_cannot_change_its_properties(self, town: Town, more: dict[str, Any]) -> None:
-        key = factories.api_key(town.session, town.acme, "freeze:read").row
-        answer = ask(town.http, "POST", f"/v1/api-keys/{key.id}/rotate", town.jwt, json=more)
+    def test_rotation_of_a_key_cannot_change_its_properties(
+        self, accounts: AccountFixture, more: dict[str, Any]
+    ) -> None:
+        key = factories.api_key(accounts.session, accounts.acme, "freeze:read").row
+        answer = ask(accounts.http, "POST", f"/v1/api-keys/{key.id}/rotate", accounts.jwt, json=more)
         assert code(answer) == (422, "validation_failed")
         for method in ("PATCH", "PUT"):
-            answer = ask(town.http, method, f"/v1/api-keys/{key.id}", town.jwt, json=more)
+            answer = ask(accounts.http, method, f"/v1/api-keys/{key.id}", accounts.jwt, json=more)
             assert code(answer) == (405, "method_not_allowed")
 
     @pytest.mark.parametrize("scope", ["*", "freeze:*", "FREEZE:READ", "freeze:read freeze:write", "api_key:write", ""])
-    def test_api_key_with_an_invented_scope_is_rejected(self, town: Town, scope: str) -> None:
-        answer = ask(town.http, "POST", "/v1/api-keys", town.jwt, json={**GOOD_KEY, "scopes": [scope]})
+    def test_api_key_with_an_invented_scope_is_rejected(self, accounts: AccountFixture, scope: str) -> None:
+        answer = ask(accounts.http, "POST", "/v1/api-keys", accounts.jwt, json={**GOOD_KEY, "scopes": [scope]})
         assert code(answer) == (422, "validation_failed")
 
 
@@ -233,16 +244,16 @@ class TestMassAssignment:
         ("operation", "body", "steps"), list(json_bodies()), ids=lambda one: getattr(one, "id", None) or "-"
     )
     def test_body_with_protected_fields_is_rejected(
-        self, town: Town, operation: Operation, body: Any, steps: tuple[str | int, ...]
+        self, accounts: AccountFixture, operation: Operation, body: Any, steps: tuple[str | int, ...]
     ) -> None:
         place, declared = body, CONTRACT.resolve(operation.body["application/json"]).get("properties", {})
         for step in steps:
             place, declared = place[step], {}
-        credential = town.token if operation.accepts("SessionToken") else town.jwt
+        credential = accounts.token if operation.accepts("SessionToken") else accounts.jwt
         path = re.sub(r"\{\w+\}", "nobodys", operation.path)
         smuggled = {name: value for name, value in self.SMUGGLED if name not in place and name not in declared}
         assert smuggled
         for name, value in smuggled.items():
             sent = with_more(body, steps, {name: value})
-            answer = ask(town.http, operation.method, path, credential if operation.security else None, json=sent)
+            answer = ask(accounts.http, operation.method, path, credential if operation.security else None, json=sent)
             assert code(answer) == (422, "validation_failed"), f"{name}: {answer.text}"

@@ -15,10 +15,10 @@ from app.main import create_app
 from schemas.contract import CONTRACT_PATH
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
-from tests.contract.conftest import NoWakeups
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
+from tests.harness.wakeups import RecordedWakeups
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("device_sign_in.mjs")
@@ -42,7 +42,7 @@ def issuer(database: str, shared_database: psycopg.Connection, redis_url: str) -
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = product_config(address_of(shared_database), redis_url, base_url=url, web_url=url)
-    with serving(create_app(config, product_parts(wakeups=NoWakeups())), listener) as served:
+    with serving(create_app(config, product_parts(wakeups=RecordedWakeups())), listener) as served:
         yield served
 
 

@@ -1,5 +1,5 @@
-"""The town of `tests/jobs`: an organisation at the simulated code host, and a reconciler between the two."""
+"""The harness of `tests/jobs`: an organisation at the simulated GitHub, and a reconciler between the two."""
 
-from tests.jobs.conftest import build, fake_github, private_key, town
+from tests.jobs.conftest import build, fake_github, harness, private_key
 
-__all__ = ["build", "fake_github", "private_key", "town"]
+__all__ = ["build", "fake_github", "harness", "private_key"]

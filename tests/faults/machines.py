@@ -1,4 +1,4 @@
-"""What state machines of tests have in common: a town of two repositories, to which things happen in any order.
+"""What state machines of tests have in common: a harness with two repositories, to which things happen in any order.
 
 TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
 the shortest failure.
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.contributors import Contributors
+from tests.harness.github_harness import Harness
 from tests.harness.random_seed import chosen_seed
-from tests.harness.webhook_queue import Post, work
-from tests.jobs.conftest import Town
-from tests.services.conftest import MovedClock
+from tests.harness.webhook_queue import WebhookQueue, work
 from tools.fake_github.model.records import Repository
 
 BASES = ("main", "release/1", "release/2")
@@ -29,10 +29,10 @@ some = st.integers(0, 999)
 """Chooses one of as many things as there are."""
 
 
-class TownMachine(RuleBasedStateMachine):
+class HarnessMachine(RuleBasedStateMachine):
     """An organisation of repositories with open pull requests, two of which share a head; everything is at rest."""
 
-    town: ClassVar[Town]
+    harness: ClassVar[Harness]
     database: ClassVar[psycopg.Connection[Any]]
     named: ClassVar[tuple[str, ...]]
     """What the repositories are called."""
@@ -43,63 +43,63 @@ class TownMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = cast(MovedClock, self.town.jobs.clock)
-        self.clock.ahead = timedelta()
-        empty(self.town, self.database)
+        self.clock = cast(MovableClock, self.harness.jobs.clock)
+        self.clock.offset = timedelta()
+        empty(self.harness, self.database)
         self.repositories: list[Repository] = []
         self._found()
-        self.post = Post(self.town)
-        self.people = Contributors(self.town)
+        self.webhook_queue = WebhookQueue(self.harness)
+        self.people = Contributors(self.harness)
         self.heard_all = True
         """Whether nothing was lost that only a full pass can find."""
 
     def _found(self) -> None:
-        town = self.town
-        town.organization = factories.organization(town.session)
+        harness = self.harness
+        harness.organization = factories.organization(harness.session)
         installed = next(installation_ids)
-        factories.installation(town.session, town.organization, "acme", id=installed)
+        factories.installation(harness.session, harness.organization, "acme", id=installed)
         self.repositories = [self._build(name) for name in self.named]
-        town.host.organization("acme").installed(installation_id=installed)
-        town.session.commit()
-        work(town)
+        harness.fake_github.organization("acme").installed(installation_id=installed)
+        harness.session.commit()
+        work(harness)
 
     def _build(self, name: str) -> Repository:
-        town = self.town
-        builder = town.host.organization("acme").repository(name, branches=(*BASES[1:], *self.unwatched))
+        harness = self.harness
+        builder = harness.fake_github.organization("acme").repository(name, branches=(*BASES[1:], *self.unwatched))
         builder.requires("change-freeze/main", "main").requires("change-freeze/release/*", "release/*")
         record = builder.record
         known = {"github_id": record.id, "node_id": record.node_id, "auto_watch": ["release/*"]}
-        row = factories.repository(town.session, town.organization, f"acme/{name}", **known)
+        row = factories.repository(harness.session, harness.organization, f"acme/{name}", **known)
         for base in BASES:
-            factories.branch(town.session, row, base, due_at=factories.now(), wanted_generation=1)
+            factories.branch(harness.session, row, base, due_at=factories.now(), wanted_generation=1)
         for base in self.proposed:
             builder.pull_request(base=base)
         builder.pull_request(base="release/2", sharesHeadWith=len(self.proposed))
         return record
 
 
-def empty(town: Town, database: psycopg.Connection[Any]) -> None:
+def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
     """Forget everything, here and at the code host."""
-    town.session.rollback()
-    town.session.expunge_all()
+    harness.session.rollback()
+    harness.session.expunge_all()
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
     names = ", ".join(name for (name,) in database.execute(tables).fetchall())
     database.execute(f"TRUNCATE {names}")
-    town.host.reset()
+    harness.fake_github.reset()
 
 
-def explore(machine: type[TownMachine], town: Town, database: psycopg.Connection[Any]) -> None:
-    """Run a machine on a town and its database, as often as is asked for."""
+def explore(machine: type[HarnessMachine], harness: Harness, database: psycopg.Connection[Any]) -> None:
+    """Run a machine on a harness and its database, as often as is asked for."""
     chosen = chosen_seed()
     examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
 
-    class OfThisTown(machine):  # type: ignore[misc, valid-type]
+    class MachineOfHarness(machine):  # type: ignore[misc, valid-type]
         pass
 
-    OfThisTown.town, OfThisTown.database = town, database
-    seed(chosen)(OfThisTown)
+    MachineOfHarness.harness, MachineOfHarness.database = harness, database
+    seed(chosen)(MachineOfHarness)
     run_state_machine_as_test(
-        OfThisTown,
+        MachineOfHarness,
         settings=settings(
             max_examples=examples,
             stateful_step_count=30,

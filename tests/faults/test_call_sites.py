@@ -18,9 +18,9 @@ from sqlalchemy.exc import DBAPIError
 
 from integrations.github import GitHub
 from tests.faults.test_new_branches import push
-from tests.harness.webhook_queue import Post, disagreements, work
-from tests.jobs.conftest import Builder, Town
-from tests.services.conftest import MovedClock
+from tests.harness.clock import MovableClock
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 
 DENIED = "Resource not accessible by integration"
 FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -44,7 +44,7 @@ def scope(name: str) -> dict[str, Any]:
 class Rehearsed(Protocol):
     """A pass of a worker that can be tried again and again."""
 
-    town: Town
+    harness: Harness
 
     def take_a_turn(self) -> None:
         """Have something to be written; a worker has yet to hear of it."""
@@ -57,23 +57,25 @@ def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any])
     """Have one call to the code host fail, the first, the second, … until a pass has no such call any more."""
     for call in count():
         rehearsal.take_a_turn()
-        failure = rehearsal.town.host.faults.add(kind, skip=call, count=1, **details)
-        rehearsal.town.settle()
-        rehearsal.town.host.faults.clear(failure.id)
+        failure = rehearsal.harness.fake_github.faults.add(kind, skip=call, count=1, **details)
+        rehearsal.harness.run_until_idle()
+        rehearsal.harness.fake_github.faults.clear(failure.id)
         rehearsal.be_refused_by_the_judge()
         if not failure.struck:
             break
     assert call >= 3, "a token is bought, the heads are read, and checks are written"
 
 
-def lose_the_database_at_every_statement(rehearsal: Rehearsed, *, hear: Callable[[Town], None] | None = None) -> None:
+def lose_the_database_at_every_statement(
+    rehearsal: Rehearsed, *, hear: Callable[[Harness], None] | None = None
+) -> None:
     """Have the connection die at one statement, the first, the second, …; `hear` has the worker hear of the turn."""
     for statement in count(1):
         rehearsal.take_a_turn()
         if hear is not None:
-            hear(rehearsal.town)
-        with losing_the_database(rehearsal.town, statement) as was_lost, suppress(DBAPIError):
-            rehearsal.town.settle()
+            hear(rehearsal.harness)
+        with losing_the_database(rehearsal.harness, statement) as was_lost, suppress(DBAPIError):
+            rehearsal.harness.run_until_idle()
         rehearsal.be_refused_by_the_judge()
         if not was_lost():
             break
@@ -84,7 +86,7 @@ def lose_the_database_at_every_statement(rehearsal: Rehearsed, *, hear: Callable
 class Rehearsal:
     """Two repositories, of which one is frozen and the other is freed again and again."""
 
-    town: Town
+    harness: Harness
     api: str | None = None
     """The freeze of `acme/api`, if it is frozen."""
     web: str = ""
@@ -92,39 +94,39 @@ class Rehearsal:
     def take_a_turn(self) -> None:
         """Freeze `acme/api`, free `acme/web`, and have people push to both; a worker has yet to hear of it."""
         if self.api is not None:
-            self.town.lift(self.api)
-            self.town.settle()
-        assert self.town.conclusions() == self._shown(api="success", web="failure")
+            self.harness.lift(self.api)
+            self.harness.run_until_idle()
+        assert self.harness.conclusions() == self._shown(api="success", web="failure")
         for name in ("acme/api", "acme/web"):
-            pull = self.town.host.world.repository_named(name).pulls[1]
-            assert push(self.town, name, pull.head_ref).status_code == 201
-        self.api = self.town.freeze(scope("acme/api"))
-        self.town.lift(self.web)
-        self.town.host.calls.reset()
+            pull = self.harness.fake_github.world.repository_named(name).pulls[1]
+            assert push(self.harness, name, pull.head_ref).status_code == 201
+        self.api = self.harness.freeze(scope("acme/api"))
+        self.harness.lift(self.web)
+        self.harness.fake_github.calls.reset()
         self.hand_over_to_a_new_worker()
 
     def hand_over_to_a_new_worker(self) -> None:
         """Have somebody go on who remembers no token and no pause."""
-        self.town.reconciler = replace(self.town.reconciler, github=GitHub(self.town.github.settings))
+        self.harness.reconciler = replace(self.harness.reconciler, github=GitHub(self.harness.github.settings))
 
     def be_refused_by_the_judge(self) -> None:
         """Freeze `acme/web` again, try again later, and require that nothing was allowed which was frozen."""
-        self.web = self.town.freeze(scope("acme/web"))
+        self.web = self.harness.freeze(scope("acme/web"))
         allowed_so_far = self.allowed("acme/web")
-        cast(MovedClock, self.town.jobs.clock).ahead += timedelta(hours=1)  # leases, pauses and retries are over
+        cast(MovableClock, self.harness.jobs.clock).offset += timedelta(hours=1)  # leases, pauses and retries are over
         self.hand_over_to_a_new_worker()
-        work(self.town)
+        work(self.harness)
         assert self.allowed("acme/api") == 0
         assert self.allowed("acme/web") == allowed_so_far
-        assert disagreements(self.town) == {}
-        assert self.town.conclusions() == self._shown(api="failure", web="failure")
+        assert disagreements(self.harness) == {}
+        assert self.harness.conclusions() == self._shown(api="failure", web="failure")
         query = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
-        assert self.town.sql(query, api=self.api, web=self.web) == [("applied",)] * 2
+        assert self.harness.sql(query, api=self.api, web=self.web) == [("applied",)] * 2
 
     def allowed(self, name: str) -> int:
         """Return how often a merge into a repository was allowed since the turn began."""
-        repository = self.town.host.world.repository_named(name)
-        writes = self.town.host.calls.writes
+        repository = self.harness.fake_github.world.repository_named(name)
+        writes = self.harness.fake_github.calls.writes
         return sum(write["repositoryId"] == repository.id and write["conclusion"] == "success" for write in writes)
 
     @staticmethod
@@ -133,11 +135,11 @@ class Rehearsal:
 
 
 @pytest.fixture
-def rehearsal(town: Town, build: Builder) -> Rehearsal:
+def rehearsal(harness: Harness, build: Builder) -> Rehearsal:
     build("api", "web", pulls=2)
-    Post(town)
-    made = Rehearsal(town, web=town.freeze(scope("acme/web")))
-    work(town)
+    WebhookQueue(harness)
+    made = Rehearsal(harness, web=harness.freeze(scope("acme/web")))
+    work(harness)
     return made
 
 
@@ -154,7 +156,7 @@ def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal)
 
 
 @contextmanager
-def losing_the_database(town: Town, statement: int) -> Iterator[Callable[[], bool]]:
+def losing_the_database(harness: Harness, statement: int) -> Iterator[Callable[[], bool]]:
     """End the server's side of a worker's connection right before the n-th statement; a commit counts as one."""
     seen = 0
 
@@ -164,13 +166,13 @@ def losing_the_database(town: Town, statement: int) -> Iterator[Callable[[], boo
         driver = connection.connection.driver_connection
         if seen == statement and driver is not None:
             end = text("SELECT pg_terminate_backend(:process, 5000)").bindparams(process=driver.info.backend_pid)
-            assert town.session.scalar(end) is True
+            assert harness.session.scalar(end) is True
 
     events = ("before_cursor_execute", "commit")
     for name in events:
-        event.listen(town.jobs.engine, name, lose)
+        event.listen(harness.jobs.engine, name, lose)
     try:
         yield lambda: seen >= statement
     finally:
         for name in events:
-            event.remove(town.jobs.engine, name, lose)
+            event.remove(harness.jobs.engine, name, lose)

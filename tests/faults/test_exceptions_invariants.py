@@ -25,10 +25,10 @@ from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
-from tests.faults.machines import BASES, TownMachine, explore, some
+from tests.faults.machines import BASES, HarnessMachine, explore, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
-from tests.harness.webhook_queue import look_everywhere, work
-from tests.jobs.conftest import Town
+from tests.harness.github_harness import Harness
+from tests.harness.webhook_queue import full_resync, work
 from tools.fake_github.model import queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest, Repository
@@ -47,7 +47,7 @@ ADA = Somebody("user", "usr_ada", "Ada")
 REASON = "The hotfix that has to go in"
 
 
-class Machine(TownMachine):
+class Machine(HarnessMachine):
     """People, release managers, time, and the service between them; `main` of `line` has a merge queue."""
 
     named = ("line", "web")
@@ -62,12 +62,12 @@ class Machine(TownMachine):
     def _build(self, name: str) -> Repository:
         record = super()._build(name)
         if name == "line":
-            self.town.host.organization("acme").repository(name).merge_queue()
+            self.harness.fake_github.organization("acme").repository(name).merge_queue()
         return record
 
     @property
     def now(self) -> datetime:
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             return uow.now
 
     def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
@@ -102,7 +102,7 @@ class Machine(TownMachine):
 
     def _freeze(self, which: int, until: datetime | None, *, exceptions: bool) -> None:
         scope, covers = SCOPES[which % len(SCOPES)]
-        made = self.town.freeze(scope, ends_at=until, exceptions_allowed=exceptions)
+        made = self.harness.freeze(scope, ends_at=until, exceptions_allowed=exceptions)
         self.model.freezes[made] = Frozen(covers, until, exceptions)
 
     @precondition(lambda self: self.model.freezes)
@@ -115,7 +115,7 @@ class Machine(TownMachine):
         names = sorted(self.model.freezes)
         name = names[which % len(names)]
         try:
-            self.town.lift(name)
+            self.harness.lift(name)
         except ServiceError as error:
             only(error, "not_frozen")
         del self.model.freezes[name]
@@ -123,7 +123,7 @@ class Machine(TownMachine):
     # --- exceptions -----------------------------------------------------------------------------------------------
 
     def _by(self, actor: Somebody) -> Any:
-        return self.town.uow_factory.open(Caller(self.town.organization.id, actor, "api", "business"))
+        return self.harness.uow_factory.open(Caller(self.harness.organization.id, actor, "api", "business"))
 
     def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> ExceptionInput:
         return ExceptionInput(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)
@@ -132,7 +132,7 @@ class Machine(TownMachine):
         for row in rows:
             if row.decision == "granted":
                 pin = row.head_sha if row.pin_to_head else None
-                [(base,)] = self.town.sql("SELECT name FROM watched_branches WHERE id = :id", id=row.branch_id)
+                [(base,)] = self.harness.sql("SELECT name FROM watched_branches WHERE id = :id", id=row.branch_id)
                 self.model.grants[row.id] = Granted(row.freeze_id, pull, base, pin, row.expires_at)
 
     @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans())
@@ -188,8 +188,8 @@ class Machine(TownMachine):
             "SELECT r.github_id, p.number FROM pull_requests p JOIN repositories r ON r.id = p.repository_id "
             "WHERE p.id = :id"
         )
-        [(github_id, number)] = self.town.sql(query, id=pull_request_id)
-        return self.town.host.world.repositories[github_id].pulls[number]
+        [(github_id, number)] = self.harness.sql(query, id=pull_request_id)
+        return self.harness.fake_github.world.repositories[github_id].pulls[number]
 
     @precondition(lambda self: self.model.grants)
     @rule(which=some, rests=st.booleans())
@@ -214,7 +214,7 @@ class Machine(TownMachine):
     def pass_time(self, minutes: int, asks: bool, rests: bool) -> None:
         """Let time pass, and ask for all anew before anybody has recorded what has ended."""
         self._rest_if(asks)
-        self.clock.ahead += timedelta(minutes=minutes)
+        self.clock.offset += timedelta(minutes=minutes)
         for place in range(len(self._open()) if asks else 0):
             self._ask_or_grant(place, None, pin=False, asks=True)
         self._rest_if(asks or rests)
@@ -275,13 +275,13 @@ class Machine(TownMachine):
 
     @rule(passes=st.sampled_from([0, 1, 9]))
     def go_on_for_a_while(self, passes: int) -> None:
-        self.post.hand_over(self.post.take())
-        while passes and self.town.reconciler.run_pass():
+        self.webhook_queue.deliver(self.webhook_queue.take())
+        while passes and self.harness.reconciler.run_pass():
             passes -= 1
 
     @rule()
     def webhooks_are_lost(self) -> None:
-        if self.post.take():
+        if self.webhook_queue.take():
             self.heard_all = False
 
     # --- the judge ------------------------------------------------------------------------------------------------
@@ -291,20 +291,20 @@ class Machine(TownMachine):
             self.rest()
 
     def rest(self) -> None:
-        self.post.run()
-        end_freezes(self.town.jobs)
-        end_exceptions(self.town.jobs)
-        work(self.town)
+        self.webhook_queue.run()
+        end_freezes(self.harness.jobs)
+        end_exceptions(self.harness.jobs)
+        work(self.harness)
         if not self.heard_all:
-            look_everywhere(self.town)
+            full_resync(self.harness)
             self.heard_all = True
-            self.post.run()
+            self.webhook_queue.run()
         self.model.see_pushes()
         assert self._shown() == self._modelled()
 
     def _shown(self) -> dict[str, bool]:
         """Return which open pull requests the code host would merge, or queue."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         return {
             f"{repository.name}#{pull.number}": not merge_violations(
                 world, self.people.actor, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True
@@ -326,7 +326,7 @@ class Machine(TownMachine):
             repository, pull = found
             if (repository.name, pull.base_ref) != ("line", "main"):
                 allowed = self.model.allows(repository, pull, self.now)
-                answer = self.town.merge(f"acme/{repository.name}", pull.number)
+                answer = self.harness.merge(f"acme/{repository.name}", pull.number)
                 assert answer.status_code == (200 if allowed else 405), (allowed, answer.text)
 
     def _in_line(self) -> list[PullRequest]:
@@ -339,7 +339,7 @@ class Machine(TownMachine):
     )
     def merge_by_the_queue(self, ends: str, heard: bool, excepted: bool) -> None:
         """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
-        line, world = self.repositories[0], self.town.host.world
+        line, world = self.repositories[0], self.harness.fake_github.world
         while len(self._in_line()) < 3:
             self.people.propose(line, "main")
         self.rest()
@@ -365,7 +365,7 @@ class Machine(TownMachine):
 
     def _enqueues(self, line: Repository, pull: PullRequest) -> bool:
         try:
-            queue.enqueue(self.town.host.world, self.people.actor, line, pull)
+            queue.enqueue(self.harness.fake_github.world, self.people.actor, line, pull)
         except Refusal:
             return False
         return True
@@ -378,7 +378,7 @@ class Machine(TownMachine):
             for name in sorted(self.model.freezes):
                 self._lift(0) if name in self.model.freezes else None
         elif what == "time":
-            self.clock.ahead += timedelta(minutes=70)
+            self.clock.offset += timedelta(minutes=70)
 
     def teardown(self) -> None:
         self.rest()
@@ -390,6 +390,6 @@ class Machine(TownMachine):
 
 @pytest.mark.slow
 def test_pull_requests_merge_exactly_when_the_model_allows_them(
-    town: Town, shared_database: psycopg.Connection[Any]
+    harness: Harness, shared_database: psycopg.Connection[Any]
 ) -> None:
-    explore(Machine, town, shared_database)
+    explore(Machine, harness, shared_database)

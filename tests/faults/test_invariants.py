@@ -35,9 +35,9 @@ from services.repositories import watching
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
-from tests.faults.machines import BASES, TownMachine, explore, some
-from tests.harness.webhook_queue import Post, blocking, disagreements, look_everywhere, work
-from tests.jobs.conftest import ADA, Town
+from tests.faults.machines import BASES, HarnessMachine, explore, some
+from tests.harness.github_harness import ADA, Harness
+from tests.harness.webhook_queue import WebhookQueue, blocking, disagreements, full_resync, work
 from tests.jobs.passes import intend
 from tools.fake_github.model import checks, pulls
 from tools.fake_github.model.records import PullRequest, Repository
@@ -58,7 +58,7 @@ PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
 """Who grants exceptions."""
 
 
-class Machine(TownMachine):
+class Machine(HarnessMachine):
     """Everything that can happen to an organisation of two repositories."""
 
     named = ("api", "web")
@@ -66,7 +66,7 @@ class Machine(TownMachine):
     proposed = ("main", "release/1")
 
     def __init__(self) -> None:
-        self.town.jobs.dependencies = replace(self.town.jobs.dependencies, max_targets=2)
+        self.harness.jobs.dependencies = replace(self.harness.jobs.dependencies, max_targets=2)
         super().__init__()
         self.late: list[tuple[Pass, list[Any]]] = []
         self.unheard_of: set[str] = set()
@@ -76,14 +76,14 @@ class Machine(TownMachine):
 
     @rule(which=some, hours=st.sampled_from([None, 1, 3]))
     def freeze(self, which: int, hours: int | None) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=hours) if hours else None
         if len(self._running()) < 5:
             self._freeze(which, ends_at)
 
     def _freeze(self, which: int, ends_at: datetime | None) -> None:
         try:
-            self.town.freeze(SCOPES[which % len(SCOPES)], ends_at=ends_at)
+            self.harness.freeze(SCOPES[which % len(SCOPES)], ends_at=ends_at)
         except ServiceError as error:
             if error.code != "no_targets_in_scope":  # nothing of that scope may be watched any more
                 raise
@@ -92,18 +92,18 @@ class Machine(TownMachine):
     @rule(which=some)
     def lift(self, which: int) -> None:
         running = self._running()
-        self.town.lift(running[which % len(running)])
+        self.harness.lift(running[which % len(running)])
 
     @rule(which=some)
     def unwatch_or_watch_again(self, which: int) -> None:
-        rows = self.town.sql(
+        rows = self.harness.sql(
             "SELECT b.id, b.repository_id, b.name, b.unwatched_at IS NULL FROM watched_branches b "
             "WHERE b.name <> 'main' ORDER BY b.id"
         )
         branch_id, repository_id, name, watched = rows[which % len(rows)]
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             frozen = branch_id in covering_freezes(uow.session, [branch_id], uow.now)
-        with self.town.uow_factory.open(Caller(self.town.organization.id, ADA, "dashboard", "business")) as uow:
+        with self.harness.uow_factory.open(Caller(self.harness.organization.id, ADA, "dashboard", "business")) as uow:
             if not watched:
                 watching.watch_branch(uow, repository_id, name)
             elif not frozen:
@@ -111,23 +111,23 @@ class Machine(TownMachine):
 
     @rule(minutes=st.sampled_from([1, 20, 70]))
     def pass_time(self, minutes: int) -> None:
-        self.clock.ahead += timedelta(minutes=minutes)
+        self.clock.offset += timedelta(minutes=minutes)
 
     @rule(which=some, minutes=st.sampled_from([-30, 10, 60]), hours=st.sampled_from([1, 3]))
     def plan_a_window(self, which: int, minutes: int, hours: int) -> None:
-        town, session = self.town, self.town.session
-        with town.jobs.open(SYSTEM_CALLER) as uow:
+        harness, session = self.harness, self.harness.session
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
             starts_at = uow.now + timedelta(minutes=minutes)
-        coming = town.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
+        coming = harness.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
         if coming < 3:
-            schedule = factories.schedule(session, town.organization, scope=SCOPES[which % len(SCOPES)])
+            schedule = factories.schedule(session, harness.organization, scope=SCOPES[which % len(SCOPES)])
             factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=hours))
             session.commit()
 
     @rule()
     def sweep(self) -> None:
         for chore in (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed):
-            chore(self.town.jobs)
+            chore(self.harness.jobs)
 
     @rule(which=some, minutes=st.sampled_from([None, 15, 65]), pin=st.booleans())
     def grant_an_exception(self, which: int, minutes: int | None, pin: bool) -> None:
@@ -136,23 +136,23 @@ class Machine(TownMachine):
         repository, pull = found
         with suppress(ServiceError), self._pipeline() as uow:
             until = uow.now + timedelta(minutes=minutes) if minutes else None
-            name = f"{self.town.host.world.full_name(repository)}#{pull.number}"
+            name = f"{self.harness.fake_github.world.full_name(repository)}#{pull.number}"
             grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
 
     @rule(which=some)
     def revoke_an_exception(self, which: int) -> None:
-        rows = self.town.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
+        rows = self.harness.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
             with suppress(ServiceError), self._pipeline() as uow:
                 revoke(uow, rows[which % len(rows)][0], None)
 
     def _pipeline(self) -> AbstractContextManager[UnitOfWork]:
-        return self.town.uow_factory.open(Caller(self.town.organization.id, PIPELINE, "api", "business"))
+        return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", "business"))
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
-        self.town.host.calls.reset()
-        while passes and self.town.reconciler.run_pass():
+        self.harness.fake_github.calls.reset()
+        while passes and self.harness.reconciler.run_pass():
             passes -= 1
         self._no_success_where_frozen()
 
@@ -175,20 +175,20 @@ class Machine(TownMachine):
     @rule(which=some)
     def close(self, which: int) -> None:
         if (found := self._any(which)) is not None:
-            with self.town.host.world.lock:
-                pulls.close(self.town.host.world, self.people.actor, *found)
+            with self.harness.fake_github.world.lock:
+                pulls.close(self.harness.fake_github.world, self.people.actor, *found)
 
     @rule(which=some)
     def reopen(self, which: int) -> None:
         if (found := self._any(which, "closed")) is not None:
-            with self.town.host.world.lock:
-                pulls.reopen(self.town.host.world, self.people.actor, *found)
+            with self.harness.fake_github.world.lock:
+                pulls.reopen(self.harness.fake_github.world, self.people.actor, *found)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def retarget(self, which: int, base: str) -> None:
         if (found := self._any(which)) is not None:
-            with self.town.host.world.lock:
-                pulls.edit(self.town.host.world, self.people.actor, *found, base=base)
+            with self.harness.fake_github.world.lock:
+                pulls.edit(self.harness.fake_github.world, self.people.actor, *found, base=base)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def propose(self, which: int, base: str) -> None:
@@ -206,17 +206,22 @@ class Machine(TownMachine):
     def merge(self, which: int) -> None:
         if (found := self._any(which)) is not None:
             repository, pull = found
-            self.town.merge(self.town.host.world.full_name(repository), pull.number)
+            self.harness.merge(self.harness.fake_github.world.full_name(repository), pull.number)
 
     @rule(which=some, conclusion=st.sampled_from(["success", "failure"]))
     def edit_a_check_by_hand(self, which: int, conclusion: str) -> None:
         if (found := self._any(which)) is not None:
             repository, pull = found
-            bot = Actor(self.town.host.world.accounts[self.town.host.app.bot_id], self.town.host.app_id)
+            bot = Actor(
+                self.harness.fake_github.world.accounts[self.harness.fake_github.app.bot_id],
+                self.harness.fake_github.app_id,
+            )
             name = "change-freeze/main" if pull.base_ref == "main" else "change-freeze/release/*"
             fields = {"name": name, "head_sha": pull.head_sha, "conclusion": conclusion}
-            with self.town.host.world.lock:
-                checks.create_check_run(self.town.host.world, bot, self.town.host.app_id, repository, fields)
+            with self.harness.fake_github.world.lock:
+                checks.create_check_run(
+                    self.harness.fake_github.world, bot, self.harness.fake_github.app_id, repository, fields
+                )
             self.heard_all = False
             self.unheard_of.add(pull.head_sha)
 
@@ -224,47 +229,47 @@ class Machine(TownMachine):
 
     @rule(chance=st.randoms(use_true_random=False), twice=st.booleans())
     def webhooks_arrive(self, chance: random.Random, twice: bool) -> None:
-        deliveries = self.post.take() * (1 + twice)
+        deliveries = self.webhook_queue.take() * (1 + twice)
         chance.shuffle(deliveries)
-        self.post.hand_over(deliveries)
+        self.webhook_queue.deliver(deliveries)
 
     @rule()
     def webhooks_are_lost(self) -> None:
-        if self.post.take():
+        if self.webhook_queue.take():
             self.heard_all = False
 
     @rule(kind=st.sampled_from(["error", "disconnect"]), after=st.booleans())
     def the_next_write_fails(self, kind: str, after: bool) -> None:
-        self.town.host.faults.add(kind, "createCheckRun", after=after, count=1)
+        self.harness.fake_github.faults.add(kind, "createCheckRun", after=after, count=1)
 
     @rule()
     def a_worker_dies(self) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             acquire(uow)
 
     @rule()
     def a_worker_is_paused_before_it_sends(self) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             batch = acquire(uow)
         if batch is None or batch.lease is None:
             return
-        paused = Pass(self.town.reconciler, batch, batch.lease, self.town.github.client(batch.installation_id))
+        paused = Pass(self.harness.reconciler, batch, batch.lease, self.harness.github.client(batch.installation_id))
         planned = paused._plan(paused._gather(paused._fetch()))
         self.late.append((paused, intend(paused, planned)))
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
         """Send what was right once, after somebody else has written already what is right now."""
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": uow.now})
         self.a_worker_is_paused_before_it_sends()
         running = self._running()
         if running:
-            self.town.lift(running[which % len(running)])
+            self.harness.lift(running[which % len(running)])
         else:
             self._freeze(which, None)
-        self.clock.ahead += timedelta(minutes=1)
-        self.town.settle()
+        self.clock.offset += timedelta(minutes=1)
+        self.harness.run_until_idle()
         while self.late:
             self.a_paused_worker_sends(dies=False)
 
@@ -284,46 +289,46 @@ class Machine(TownMachine):
 
     @rule()
     def come_to_rest(self) -> None:
-        town = self.town
-        town.host.faults.clear()
-        self.post = Post(town, self.post.taken)
+        harness = self.harness
+        harness.fake_github.faults.clear()
+        self.webhook_queue = WebhookQueue(harness, self.webhook_queue.taken)
         while self.late:
             self.a_paused_worker_sends(dies=False)
-        self.post.run()
+        self.webhook_queue.run()
         for _ in range(2):  # leases run out, retries come due; what a lost lease left behind is looked at twice
-            self.clock.ahead += timedelta(minutes=45)
+            self.clock.offset += timedelta(minutes=45)
             self.sweep()
-            work(town)
+            work(harness)
         if not self.heard_all:
-            look_everywhere(town)
+            full_resync(harness)
             self.heard_all = True
-        assert disagreements(town, self.unheard_of) == {}
+        assert disagreements(harness, self.unheard_of) == {}
         self._receipts_are_complete()
         self._windows_are_settled()
-        town.host.calls.reset()
-        look_everywhere(town)
-        assert town.host.calls.writes == []
-        self.post.take()
+        harness.fake_github.calls.reset()
+        full_resync(harness)
+        assert harness.fake_github.calls.writes == []
+        self.webhook_queue.take()
 
     def _windows_are_settled(self) -> None:
         """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             now = uow.now
         due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND begun_at IS NULL AND skip_reason IS NULL"
-        assert self.town.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
+        assert self.harness.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
         unlike = (
             "SELECT count(*) FROM occurrences o LEFT JOIN freezes f ON f.occurrence_id = o.id "
             "WHERE (o.begun_at IS NULL) <> (f.id IS NULL) OR f.id <> o.freeze_id OR f.ends_at <> o.ends_at"
         )
-        assert self.town.sql(unlike) == [(0,)]
-        assert self.town.sql("SELECT count(*) FROM freezes WHERE targets_pending") == [(0,)]
+        assert self.harness.sql(unlike) == [(0,)]
+        assert self.harness.sql("SELECT count(*) FROM freezes WHERE targets_pending") == [(0,)]
 
     def teardown(self) -> None:
         self.come_to_rest()
 
     def _running(self) -> list[str]:
-        rows = self.town.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+        rows = self.harness.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
+        with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             return [row[0] for row in rows if row[1] is None or row[1] > uow.now]
 
     def _receipts_are_complete(self) -> None:
@@ -332,19 +337,19 @@ class Machine(TownMachine):
             "WHERE t.state <> CASE WHEN f.ended_at IS NULL THEN 'applied' ELSE 'released' END "
             "OR CASE WHEN f.ended_at IS NULL THEN f.enforced_at ELSE f.released_at END IS NULL"
         )
-        assert self.town.sql(unfinished) == []
-        assert self.town.sql("SELECT id FROM watched_branches WHERE wanted_generation > written_generation") == []
+        assert self.harness.sql(unfinished) == []
+        assert self.harness.sql("SELECT id FROM watched_branches WHERE wanted_generation > written_generation") == []
 
     def _no_success_where_frozen(self) -> None:
         """Check what the pass has just sent; nothing has changed in the database since."""
-        rows = self.town.sql(
+        rows = self.harness.sql(
             "SELECT r.github_id, b.check_name, p.head_sha, p.number FROM pull_requests p "
             "JOIN repositories r ON r.id = p.repository_id "
             "JOIN watched_branches b ON b.repository_id = r.id AND b.name = p.base_branch WHERE p.state = 'open'"
         )
-        blocks = blocking(self.town)
-        for write in self.town.host.calls.writes:
-            repository = self.town.host.world.repositories[write["repositoryId"]]
+        blocks = blocking(self.harness)
+        for write in self.harness.fake_github.calls.writes:
+            repository = self.harness.fake_github.world.repositories[write["repositoryId"]]
             on_it = (repository.id, write["name"], write["headSha"])
             heard_of = [repository.pulls[row.number] for row in rows if tuple(row[:3]) == on_it]
             still_there = [each for each in heard_of if each.state == "open" and each.head_sha == write["headSha"]]
@@ -354,6 +359,6 @@ class Machine(TownMachine):
 
 @pytest.mark.slow
 def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
-    town: Town, shared_database: psycopg.Connection[Any]
+    harness: Harness, shared_database: psycopg.Connection[Any]
 ) -> None:
-    explore(Machine, town, shared_database)
+    explore(Machine, harness, shared_database)

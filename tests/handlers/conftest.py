@@ -26,28 +26,19 @@ from app.main import create_app
 from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
-from tests.handlers.installation_connection import BACK, Town
+from tests.handlers.installation_connection import BACK, ConnectionFixture
 from tests.harness.audit_watch import AuditWatch
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.response_conformance import checked_client, watching
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 WEBHOOK_SECRET = "a secret of the webhooks"
-
-
-class RecordedWakeups:
-    """Hears wake-ups instead of sending them."""
-
-    def __init__(self) -> None:
-        self.sent: set[str] = set()
-
-    def send(self, names: set[str]) -> None:
-        self.sent |= names
 
 
 @pytest.fixture(scope="session")
@@ -170,12 +161,12 @@ def later(clock: MovableClock) -> Any:
 
 
 @pytest.fixture
-def town(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Iterator[Town]:
+def connection(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Iterator[ConnectionFixture]:
     """Take away what acme has from the beginning."""
     session.delete(acme.installation)
     session.flush()
     fake_github.settings.setup_url = BACK
-    found = Town(acme, fake_github, acme.person("admin"))
+    found = ConnectionFixture(acme, fake_github, acme.person("admin"))
     found.uninstall(acme.installation.id)
     yield found
     fake_github.settings.setup_url = None

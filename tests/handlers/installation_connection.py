@@ -21,7 +21,7 @@ BACK = "http://127.0.0.1:8080/installed"
 
 
 @dataclass(frozen=True, slots=True)
-class Town:
+class ConnectionFixture:
     """An organisation that has no installation yet, and its account at the code host."""
 
     tenant: Tenant

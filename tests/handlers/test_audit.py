@@ -19,8 +19,8 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
 
 PATH = "/v1/audit"
 ADA = {"type": "user", "id": "usr_ada", "name": "Ada"}

@@ -15,7 +15,7 @@ from rules.access.login_sessions import COOKIE
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller
-from tests.handlers.installation_connection import Town
+from tests.handlers.installation_connection import ConnectionFixture
 
 PAGE = "/installed"
 WEB_ORIGIN = "http://127.0.0.1:8080"
@@ -48,21 +48,21 @@ class Visitor:
 
 
 @pytest.fixture
-def visit(town: Town, session: Session, http: httpx.Client) -> Any:
+def visit(connection: ConnectionFixture, session: Session, http: httpx.Client) -> Any:
     def visit(role: str = "admin", *, signed_in: bool = True) -> Visitor:
         person = factories.user(session, role.title())
-        factories.membership(session, town.tenant.organization, person, role)
+        factories.membership(session, connection.tenant.organization, person, role)
         token = new_session_token()
-        factories.login(session, person, town.tenant.organization, token_hash=token_hash(token))
-        caller = Caller(http, factories.session_token(session, person, town.tenant.organization))
+        factories.login(session, person, connection.tenant.organization, token_hash=token_hash(token))
+        caller = Caller(http, factories.session_token(session, person, connection.tenant.organization))
         return Visitor(http, caller, {COOKIE: token} if signed_in else {})
 
     return visit
 
 
-def back(town: Town, visitor: Visitor) -> dict[str, Any]:
+def back(connection: ConnectionFixture, visitor: Visitor) -> dict[str, Any]:
     """Install the App as a visitor; returns the query that GitHub sends back."""
-    given = town.install(address=town.address(visitor.caller))
+    given = connection.install(address=connection.address(visitor.caller))
     return {"installation_id": given["installationId"], "setup_action": "install", **given}
 
 
@@ -76,62 +76,70 @@ def wanted(query: dict[str, Any]) -> dict[str, Any]:
 
 class TestInstalledPage:
     def test_installed_page_shows_the_account_and_changes_nothing(
-        self, town: Town, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any, session: Session
     ) -> None:
         ada = visit()
-        page = ada.look(wanted(back(town, ada)))
+        page = ada.look(wanted(back(connection, ada)))
         assert page.status_code == 200, page.text
         assert "<strong>Acme</strong>" in page.text
         assert claimed(session) == 0
         assert page.headers["referrer-policy"] == "no-referrer"
         assert page.headers["cache-control"] == "no-store"
 
-    def test_installed_page_claims_the_installation_by_its_form(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_claims_the_installation_by_its_form(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
         ada = visit()
-        done = ada.send(ada.look(wanted(back(town, ada))))
+        done = ada.send(ada.look(wanted(back(connection, ada))))
         assert done.status_code == 200, done.text
         assert "<h1>GitHub is connected</h1>" in done.text
-        assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
+        assert connection.tenant.audit() == ["installation.requested", "installation.claimed"]
         assert claimed(session) == 1
 
-    def test_installed_page_redirects_to_sign_in_and_back(self, town: Town, visit: Any) -> None:
-        query = wanted(back(town, visit()))
+    def test_installed_page_redirects_to_sign_in_and_back(self, connection: ConnectionFixture, visit: Any) -> None:
+        query = wanted(back(connection, visit()))
         answer = visit(signed_in=False).look(query)
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/sign-in?next=%2Finstalled%3F")
 
-    def test_installed_page_is_bound_to_the_requesting_person(self, town: Town, visit: Any, session: Session) -> None:
-        query = wanted(back(town, visit()))
+    def test_installed_page_is_bound_to_the_requesting_person(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
+        query = wanted(back(connection, visit()))
         answer = visit("owner").look(query)
         assert answer.status_code == 404
         assert "given to someone else" in answer.text
 
-    def test_installed_page_requires_the_role_at_submission(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_requires_the_role_at_submission(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
         ada = visit()
-        page = ada.look(wanted(back(town, ada)))
+        page = ada.look(wanted(back(connection, ada)))
         session.execute(update(Membership).values(role="member"))
         assert ada.send(page).status_code == 403
         assert claimed(session) == 0
 
-    def test_installed_page_rejects_a_form_of_another_site(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_rejects_a_form_of_another_site(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
         ada = visit()
-        page = ada.look(wanted(back(town, ada)))
+        page = ada.look(wanted(back(connection, ada)))
         assert ada.send(page, "https://evil.test").status_code == 403
         assert claimed(session) == 0
 
-    def test_installed_page_accepts_its_form_once(self, town: Town, visit: Any) -> None:
+    def test_installed_page_accepts_its_form_once(self, connection: ConnectionFixture, visit: Any) -> None:
         ada = visit()
-        page = ada.look(wanted(back(town, ada)))
+        page = ada.look(wanted(back(connection, ada)))
         assert ada.send(page).status_code == 200
         again = ada.send(page)
         assert again.status_code == 404
         assert "This address has been used" in again.text
 
     def test_installed_page_connects_the_organization_of_the_request(
-        self, town: Town, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any, session: Session
     ) -> None:
         ada = visit()
-        query = wanted(back(town, ada))
+        query = wanted(back(connection, ada))
         person = session.get_one(User, ada.caller.get("/v1/me").json()["id"])
         globex = factories.organization(session, "Globex")
         factories.membership(session, globex, person, "owner")
@@ -141,11 +149,11 @@ class TestInstalledPage:
         assert "connected to <strong>Acme</strong>" in " ".join(ada.send(page).text.split())
 
     def test_installed_page_refuses_a_person_who_is_no_owner_on_github(
-        self, town: Town, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any, session: Session
     ) -> None:
         ada = visit()
-        query = {**wanted(back(town, ada)), "code": town.code("grace")}
-        town.rights("grace", acme="push")
+        query = {**wanted(back(connection, ada)), "code": connection.code("grace")}
+        connection.rights("grace", acme="push")
         answer = ada.send(ada.look(query))
         assert answer.status_code == 403
         assert "grace is not an owner of acme" in answer.text
@@ -161,43 +169,49 @@ class TestInstalledPage:
 
     @pytest.mark.parametrize("number", ["x", "0", "1e3", "9" * 40])
     def test_installed_page_rejects_an_invalid_installation_id(
-        self, town: Town, visit: Any, session: Session, number: str
+        self, connection: ConnectionFixture, visit: Any, session: Session, number: str
     ) -> None:
         ada = visit()
-        answer = ada.send(ada.look({**wanted(back(town, ada)), "installation_id": number}))
+        answer = ada.send(ada.look({**wanted(back(connection, ada)), "installation_id": number}))
         assert answer.status_code == 422
         assert claimed(session) == 0
 
 
 class TestInstallationStart:
     def test_installed_page_gives_an_administrator_the_install_url(
-        self, town: Town, visit: Any, session: Session
+        self, connection: ConnectionFixture, visit: Any, session: Session
     ) -> None:
         ada = visit()
         page = ada.look({})
         assert "is not connected yet" in page.text
         given = ada.send(page, do="install")
         [url] = re.findall(r'href="([^"]+/installations/new[^"]+)"', given.text)
-        back = town.install(address=url)
+        back = connection.install(address=url)
         query = {"installation_id": back["installationId"], "state": back["state"], "code": back["code"]}
         assert "<h1>GitHub is connected</h1>" in ada.send(ada.look(query)).text
         assert "is connected to <strong>acme</strong>" in ada.look({}).text
 
-    def test_installed_page_shows_the_status_to_other_members(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_shows_the_status_to_other_members(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
         page = visit("member").look({})
         assert "Ask an administrator of the organisation to change this." in page.text
         assert "<button" not in page.text.partition("<main")[2]
 
-    def test_installed_page_gives_other_members_no_install_url(self, town: Town, visit: Any) -> None:
+    def test_installed_page_gives_other_members_no_install_url(self, connection: ConnectionFixture, visit: Any) -> None:
         member = visit("member")
         assert member.send(member.look({}), do="install").status_code == 403
-        assert town.tenant.audit() == []
+        assert connection.tenant.audit() == []
 
-    def test_installed_page_reports_a_removed_installation(self, town: Town, visit: Any, session: Session) -> None:
-        factories.installation(session, town.tenant.organization, "acme", state="removed")
+    def test_installed_page_reports_a_removed_installation(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
+        factories.installation(session, connection.tenant.organization, "acme", state="removed")
         assert "was uninstalled" in visit().look({}).text
 
-    def test_installed_page_requires_an_organization(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_requires_an_organization(
+        self, connection: ConnectionFixture, visit: Any, session: Session
+    ) -> None:
         ada = visit()
         session.execute(update(LoginSession).values(organization_id=None))
         answer = ada.look({})

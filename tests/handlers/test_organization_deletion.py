@@ -15,7 +15,7 @@ from rules.ids import new_id
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
+from tests.harness.wakeups import RecordedWakeups
 
 PATH = "/api/auth/org/delete"
 
@@ -126,7 +126,7 @@ class TestDeleteOrganization:
         assert (session.get_one(Freeze, freeze.id).ended_by or {})["name"] == "Owner"
         assert session.get_one(Freeze, before.id).end_reason == "lifted"
         assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
-        assert {"reconcile", "mail"} <= wakeups.sent
+        assert {"reconcile", "mail"} <= set(wakeups.sent)
 
     def test_deletion_revokes_keys_invitations_and_setups(self, acme: Tenant, owner: Caller, session: Session) -> None:
         acme.key()

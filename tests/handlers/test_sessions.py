@@ -13,9 +13,9 @@ from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
 
 Later = Callable[..., None]
 

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from models.requests import WebhookDelivery
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import WEBHOOK_SECRET, RecordedWakeups
+from tests.handlers.conftest import WEBHOOK_SECRET
+from tests.harness.wakeups import RecordedWakeups
 
 GUID = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
 PUSH = {"ref": "refs/heads/main", "repository": {"id": 1}, "installation": {"id": 7}}
@@ -53,7 +54,7 @@ class TestReceiveGithubWebhook:
         [row] = stored(session)
         assert (row.delivery_id, row.event, row.installation_id, row.payload) == (GUID, "push", 7, PUSH)
         assert row.processed_at is None
-        assert wakeups.sent == {"webhooks"}
+        assert set(wakeups.sent) == {"webhooks"}
 
     def test_webhook_with_a_known_delivery_id_changes_nothing(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps(PUSH).encode()
@@ -85,7 +86,7 @@ class TestReceiveGithubWebhook:
     ) -> None:
         refusal(deliver(http, json.dumps(PUSH).encode(), signature=signature), 401, "invalid_signature")
         assert stored(session) == []
-        assert wakeups.sent == set()
+        assert wakeups.sent == []
 
     @pytest.mark.parametrize(
         "again",

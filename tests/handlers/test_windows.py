@@ -20,9 +20,9 @@ from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
 
 REASON = "The release was moved to this weekend"
 UNKNOWN = "sch_00000000000000000000000000"
@@ -79,7 +79,7 @@ class TestThawOverrideFreeze:
         assert answer.status_code == 200, answer.text
         assert (shown["state"], shown["endReason"], shown["endedBy"]["type"]) == ("ended", "overridden", "api_key")
         assert shown["targets"]["releasing"] == 1
-        assert wakeups.sent == {"reconcile"}
+        assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.overridden"]
         details = session.scalars(select(AuditEntry.details)).one()
         assert (details["reason"], details["scheduleId"]) == (REASON, active.schedule_id)

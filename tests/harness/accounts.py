@@ -44,7 +44,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Town:
+class AccountFixture:
     """The product over a database of its own, with two organisations, and somebody who owns the first."""
 
     http: httpx.Client
@@ -64,13 +64,13 @@ class Town:
         return secret
 
 
-def found_town(session: Session, http: httpx.Client) -> Town:
+def make_account_fixture(session: Session, http: httpx.Client) -> AccountFixture:
     """Found both organisations, and sign the owner in."""
     acme, globex = (factories.organization(session, name) for name in ("Acme", "Globex"))
     factories.installation(session, acme)
     owner = account(session, http, acme)
     token = owner.sign_in()
-    return Town(http, session, acme, globex, owner, token, owner.jwt(token))
+    return AccountFixture(http, session, acme, globex, owner, token, owner.jwt(token))
 
 
 def account(session: Session, http: httpx.Client, *organizations: Organization, role: str = "owner") -> Account:
@@ -114,9 +114,9 @@ def token_of(url: str) -> str:
     return token
 
 
-def signs_in(town: Town, email: str, password: str = PASSWORD) -> bool:
+def signs_in(accounts: AccountFixture, email: str, password: str = PASSWORD) -> bool:
     """Tell whether somebody can sign in."""
-    answer = ask(town.http, "POST", "/api/auth/sign-in", json={"email": email, "password": password})
-    town.http.cookies.clear()
+    answer = ask(accounts.http, "POST", "/api/auth/sign-in", json={"email": email, "password": password})
+    accounts.http.cookies.clear()
     assert answer.status_code in {200, 401}, answer.text
     return answer.status_code == 200

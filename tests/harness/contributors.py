@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.jobs.conftest import Town
+from tests.harness.github_harness import Harness
 from tools.fake_github.model import branches, pulls
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.world import Actor
@@ -12,16 +12,16 @@ from tools.fake_github.model.world import Actor
 class Contributors:
     """People who may do everything."""
 
-    town: Town
+    harness: Harness
 
     @property
     def actor(self) -> Actor:
         """Who they are."""
-        return Actor(self.town.host.maintainer)
+        return Actor(self.harness.fake_github.maintainer)
 
     def push(self, repository: Repository, pull: PullRequest) -> None:
         """Put another commit on top of a pull request's head."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             tip = repository.branches[pull.head_ref]
             commit = branches.make_commit(world, repository, self.actor.account.id, "More", [tip])
@@ -29,13 +29,13 @@ class Contributors:
 
     def force(self, repository: Repository, pull: PullRequest, sha: str) -> None:
         """Move a pull request's head to a commit that was there before."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             branches.push(world, self.actor, repository, pull.head_ref, sha, force=True)
 
     def propose(self, repository: Repository, base: str) -> None:
         """Open a pull request with a commit of its own."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             head, tip = f"more-{repository.next_number}", repository.branches[base]
             commit = branches.make_commit(world, repository, self.actor.account.id, "New", [tip])
@@ -44,25 +44,25 @@ class Contributors:
 
     def retarget(self, repository: Repository, pull: PullRequest, base: str) -> None:
         """Have an open pull request go into another branch."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             pulls.edit(world, self.actor, repository, pull, base=base)
 
     def close(self, repository: Repository, pull: PullRequest) -> None:
         """Close a pull request without merging it."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             pulls.close(world, self.actor, repository, pull)
 
     def reopen(self, repository: Repository, pull: PullRequest) -> None:
         """Open a closed pull request again; raises Refusal where the code host does not let people."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             pulls.reopen(world, self.actor, repository, pull)
 
     def propose_the_same(self, repository: Repository, pull: PullRequest, base: str) -> None:
         """Open another pull request with the head of one that is there."""
-        world = self.town.host.world
+        world = self.harness.fake_github.world
         with world.lock:
             head = f"same-{repository.next_number}"
             branches.create_branch(world, self.actor, repository, head, pull.head_sha)

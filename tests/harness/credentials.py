@@ -55,8 +55,8 @@ class SignIn:
 
 def everybody(session: Session, scopes: Iterable[str]) -> list[Credential]:
     """Add whom it takes, and return one credential of each kind, under names that are all different."""
-    town = _Town(session, tuple(scopes))
-    found = [*strangers(), *town.keys(), *town.people(), *town.forgers()]
+    fixture = _CredentialFixture(session, tuple(scopes))
+    found = [*strangers(), *fixture.keys(), *fixture.people(), *fixture.forgers()]
     assert len({one.name for one in found}) == len(found)
     return found
 
@@ -85,7 +85,7 @@ def strangers() -> Iterator[Credential]:
     yield Credential("a cookie of nonsense", "unknown", cookie("x") | FROM_HERE, in_cookie=True, from_here=True)
 
 
-class _Town:
+class _CredentialFixture:
     """Two organisations, one that was deleted, and the people and keys of all three."""
 
     def __init__(self, session: Session, scopes: tuple[str, ...]) -> None:

@@ -25,7 +25,7 @@ from tests import factories
 
 
 @dataclass(frozen=True, slots=True)
-class Estate:
+class TenantFixture:
     """An organisation with a row of every kind."""
 
     organization: Organization
@@ -75,7 +75,7 @@ class Estate:
         return known[name]
 
 
-def estate(session: Session, name: str) -> Estate:
+def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     """Found an organisation."""
     organization = factories.organization(session, name)
     owner = factories.user(session)
@@ -90,9 +90,9 @@ def estate(session: Session, name: str) -> Estate:
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
     invitation = invited(organization)
     session.add_all([invitation, *of_people(organization), *of_requests(organization, repository)])
-    session.add_all(found_out(organization, installation, branch))
+    session.add_all(of_enforcement(organization, installation, branch))
     key = factories.api_key(session, organization)
-    return Estate(
+    return TenantFixture(
         organization=organization,
         owner=owner,
         invitation=invitation,
@@ -146,7 +146,7 @@ def of_requests(organization: Organization, repository: Repository) -> list[Base
     ]
 
 
-def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
+def of_enforcement(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
     """Return rows of what jobs write down about rules, landings, and what needs attention."""
     now, words = factories.now(), "x"
     return [

@@ -5,21 +5,21 @@ from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
 from services.reconcile.write_intents import mark_write_intents
-from tests.jobs.conftest import Town
+from tests.harness.github_harness import Harness
 
 
-def leased_pass(town: Town) -> Pass:
+def leased_pass(harness: Harness) -> Pass:
     """Return a pass that has leased what is due, and has done nothing yet."""
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         batch = acquire(uow)
     assert batch is not None
     assert batch.lease is not None
-    return Pass(town.reconciler, batch, batch.lease, town.github.client(batch.installation_id))
+    return Pass(harness.reconciler, batch, batch.lease, harness.github.client(batch.installation_id))
 
 
-def evaluated_pass(town: Town) -> tuple[Pass, list[CheckUpdate]]:
+def evaluated_pass(harness: Harness) -> tuple[Pass, list[CheckUpdate]]:
     """Return the pass of a worker that has evaluated its heads, and saved its intent to write them."""
-    begun = leased_pass(town)
+    begun = leased_pass(harness)
     planned = begun._plan(begun._gather(begun._fetch()))
     return begun, intend(begun, planned)
 

@@ -11,14 +11,14 @@ from sqlalchemy import text
 from jobs import context
 from jobs.context import Context
 from jobs.sweep import SEAL_INTERVAL, Sweeper
-from tests.jobs.conftest import Builder, Town
+from tests.harness.github_harness import Builder, Harness
 
 WITHIN = 5.0
 """Seconds from the commit of an entry to its seal (design, "Audit")."""
 
 
 @pytest.fixture
-def busy_sweeper(town: Town) -> Iterator[threading.Event]:
+def busy_sweeper(harness: Harness) -> Iterator[threading.Event]:
     """Run a sweeper that gets stuck as soon as there is work for somebody; yields what tells that it is."""
     stuck, free, stop = threading.Event(), threading.Event(), threading.Event()
 
@@ -26,7 +26,7 @@ def busy_sweeper(town: Town) -> Iterator[threading.Event]:
         stuck.set()
         return free.wait(60)
 
-    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     sweeper = Sweeper(context.get_context(), workers_available, timedelta(days=1000))
     running = threading.Thread(target=sweeper.run, args=(stop, 0.05))
     running.start()
@@ -37,14 +37,16 @@ def busy_sweeper(town: Town) -> Iterator[threading.Event]:
     context._contexts.clear()
 
 
-def test_entries_are_sealed_when_the_sweeper_is_busy(town: Town, build: Builder, busy_sweeper: threading.Event) -> None:
+def test_entries_are_sealed_when_the_sweeper_is_busy(
+    harness: Harness, build: Builder, busy_sweeper: threading.Event
+) -> None:
     build("web")
-    town.freeze()
+    harness.freeze()
     assert busy_sweeper.wait(30)
-    freeze = town.freeze()
+    freeze = harness.freeze()
     committed = time.monotonic()
     query = text("SELECT count(*) FROM audit_seals s JOIN audit_entries e ON e.id = s.entry_id WHERE e.target_id = :id")
-    while not town.session.execute(query, {"id": freeze}).scalar_one():
+    while not harness.session.execute(query, {"id": freeze}).scalar_one():
         assert time.monotonic() - committed < 60
         time.sleep(0.05)
 

@@ -13,8 +13,8 @@ from rules.rulesets.app_permissions import NEEDED
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.alerts import AlertFilters, list_alerts
-from tests.harness.webhook_queue import Post, disagreements, work
-from tests.jobs.conftest import ADA, Builder, Town
+from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
@@ -23,15 +23,15 @@ from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 @dataclass(slots=True)
 class Desk:
-    """Ada, who installs and claims, in a town whose post comes when it is told to."""
+    """Ada, who installs and claims, with a webhook queue that is processed on demand."""
 
-    town: Town
-    post: Post
+    harness: Harness
+    webhook_queue: WebhookQueue
     uow_factory: UnitOfWorkFactory
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.town.organization.id, ADA, "dashboard", "business", principal_id="usr_ada")
+        return Caller(self.harness.organization.id, ADA, "dashboard", "business", principal_id="usr_ada")
 
     def install(self) -> dict[str, str]:
         """Install the App in acme; returns what GitHub sends back."""
@@ -58,114 +58,114 @@ class Desk:
 
     @property
     def installed(self) -> Installation:
-        [found] = self.town.host.world.installations.values()
+        [found] = self.harness.fake_github.world.installations.values()
         return found
 
     @property
     def maintainer(self) -> Actor:
-        return Actor(self.town.host.maintainer)
+        return Actor(self.harness.fake_github.maintainer)
 
     def uninstall(self) -> None:
-        with self.town.host.world.lock:
-            uninstall(self.town.host.world, self.maintainer, self.installed)
+        with self.harness.fake_github.world.lock:
+            uninstall(self.harness.fake_github.world, self.maintainer, self.installed)
 
 
 @pytest.fixture
-def desk(town: Town) -> Desk:
-    town.host.settings.setup_url = "http://web.test/installed"
+def desk(harness: Harness) -> Desk:
+    harness.fake_github.settings.setup_url = "http://web.test/installed"
     settings = replace(
-        town.github.settings,
-        app_client_id=client_id_of(town.host.app.id),
+        harness.github.settings,
+        app_client_id=client_id_of(harness.fake_github.app.id),
         app_client_secret=APP_CLIENT_SECRET,
-        web_url=town.base_url,
+        web_url=harness.base_url,
     )
     dependencies = Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests", web_url="http://web.test")
     uow_factory = UnitOfWorkFactory(
-        town.uow_factory.engine, town.uow_factory.clock, town.uow_factory.wakeups, dependencies
+        harness.uow_factory.engine, harness.uow_factory.clock, harness.uow_factory.wakeups, dependencies
     )
-    return Desk(town, Post(town), uow_factory)
+    return Desk(harness, WebhookQueue(harness), uow_factory)
 
 
 class TestInstallationWebhook:
-    def test_webhook_before_the_claim_is_ignored(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme").repository("web")
+    def test_webhook_before_the_claim_is_ignored(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme").repository("web")
         back = desk.install()
-        desk.post.run()
-        assert town.sql("SELECT id FROM installations") == []
+        desk.webhook_queue.run()
+        assert harness.sql("SELECT id FROM installations") == []
         desk.claim(back)
-        work(town)
-        assert town.sql("SELECT owner || '/' || name, enabled FROM repositories") == [("acme/web", False)]
+        work(harness)
+        assert harness.sql("SELECT owner || '/' || name, enabled FROM repositories") == [("acme/web", False)]
 
-    def test_webhook_after_the_claim_changes_nothing(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme").repository("web")
+    def test_webhook_after_the_claim_changes_nothing(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme").repository("web")
         back = desk.install()
-        late = desk.post.take()
+        late = desk.webhook_queue.take()
         desk.claim(back)
-        work(town)
-        before = town.sql("SELECT id, state, account, permissions, organization_id FROM installations")
-        desk.post.hand_over(late)
-        work(town)
-        assert town.sql("SELECT id, state, account, permissions, organization_id FROM installations") == before
-        assert town.sql("SELECT count(*) FROM repositories") == [(1,)]
+        work(harness)
+        before = harness.sql("SELECT id, state, account, permissions, organization_id FROM installations")
+        desk.webhook_queue.deliver(late)
+        work(harness)
+        assert harness.sql("SELECT id, state, account, permissions, organization_id FROM installations") == before
+        assert harness.sql("SELECT count(*) FROM repositories") == [(1,)]
 
-    def test_webhook_updates_the_installation_state(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme")
+    def test_webhook_updates_the_installation_state(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme")
         seen = [desk.state()]
         back = desk.install()
         seen.append(desk.state())
         desk.claim(back)
         seen.append(desk.state())
         for suspended in (True, False):
-            with town.host.world.lock:
-                suspend(town.host.world, desk.maintainer, desk.installed, suspended=suspended)
-            desk.post.run()
+            with harness.fake_github.world.lock:
+                suspend(harness.fake_github.world, desk.maintainer, desk.installed, suspended=suspended)
+            desk.webhook_queue.run()
             seen.append(desk.state())
         desk.uninstall()
-        desk.post.run()
+        desk.webhook_queue.run()
         assert [*seen, desk.state()] == ["none", "pending", "active", "suspended", "active", "removed"]
 
-    def test_webhook_updates_granted_permissions(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme")
+    def test_webhook_updates_granted_permissions(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme")
         desk.claim(desk.install())
-        with town.host.world.lock:
-            accept_permissions(town.host.world, desk.maintainer, desk.installed, {"checks": "write"})
-        desk.post.run()
+        with harness.fake_github.world.lock:
+            accept_permissions(harness.fake_github.world, desk.maintainer, desk.installed, {"checks": "write"})
+        desk.webhook_queue.run()
         with desk.uow_factory.open(desk.caller) as uow:
             missing = views.status(uow, None)["installation"]["missing_permissions"]
         assert "statuses:write" in missing
         assert "checks:write" not in missing
 
-    def test_missing_permissions_have_an_alert_until_granted(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme")
+    def test_missing_permissions_have_an_alert_until_granted(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme")
         desk.claim(desk.install())
         assert desk.attention() == []
-        self.grant(town, desk, {"checks": "read"})
+        self.grant(harness, desk, {"checks": "read"})
         [item] = desk.attention()
         assert (item["type"], item["severity"]) == ("missing_permissions", "critical")
         assert "checks:write" in item["message"]
-        self.grant(town, desk, dict(NEEDED))
+        self.grant(harness, desk, dict(NEEDED))
         assert desk.attention() == []
 
-    def grant(self, town: Town, desk: Desk, permissions: dict[str, str]) -> None:
-        with town.host.world.lock:
-            accept_permissions(town.host.world, desk.maintainer, desk.installed, permissions)
-        desk.post.run()
+    def grant(self, harness: Harness, desk: Desk, permissions: dict[str, str]) -> None:
+        with harness.fake_github.world.lock:
+            accept_permissions(harness.fake_github.world, desk.maintainer, desk.installed, permissions)
+        desk.webhook_queue.run()
 
-    def test_removed_installation_has_an_alert_until_claimed_again(self, town: Town, desk: Desk) -> None:
-        town.host.organization("acme")
+    def test_removed_installation_has_an_alert_until_claimed_again(self, harness: Harness, desk: Desk) -> None:
+        harness.fake_github.organization("acme")
         desk.claim(desk.install())
         desk.uninstall()
-        desk.post.run()
+        desk.webhook_queue.run()
         [item] = desk.attention()
         assert item["type"] == "installation_gone"
         desk.claim(desk.install())
         assert desk.attention() == []
 
 
-def test_claim_is_unavailable_without_the_client_of_the_app(town: Town, desk: Desk) -> None:
-    town.host.organization("acme")
+def test_claim_is_unavailable_without_the_client_of_the_app(harness: Harness, desk: Desk) -> None:
+    harness.fake_github.organization("acme")
     back = desk.install()
-    with pytest.raises(ServiceError) as refused, town.uow_factory.open(desk.caller) as uow:
+    with pytest.raises(ServiceError) as refused, harness.uow_factory.open(desk.caller) as uow:
         claims.claim(uow, int(back["installation_id"]), back["state"], back["code"])
     assert refused.value.code == "github_unavailable"
     assert "GITHUB_APP_CLIENT_ID" in refused.value.message
@@ -173,41 +173,43 @@ def test_claim_is_unavailable_without_the_client_of_the_app(town: Town, desk: De
 
 class TestAfterUninstallation:
     @pytest.fixture
-    def former(self, town: Town, desk: Desk, build: Builder) -> int:
+    def former(self, harness: Harness, desk: Desk, build: Builder) -> int:
         """Let the App be uninstalled while everything is frozen."""
         build("api", "web")
-        work(town)
-        town.freeze()
-        work(town)
+        work(harness)
+        harness.freeze()
+        work(harness)
         number = desk.installed.id
         desk.uninstall()
-        desk.post.run()
+        desk.webhook_queue.run()
         return number
 
-    def test_uninstallation_ends_freezes_and_keeps_written_checks(self, town: Town, desk: Desk, former: int) -> None:
-        assert town.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
-        assert set(town.conclusions().values()) == {"failure"}
+    def test_uninstallation_ends_freezes_and_keeps_written_checks(
+        self, harness: Harness, desk: Desk, former: int
+    ) -> None:
+        assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
+        assert set(harness.conclusions().values()) == {"failure"}
         assert desk.state() == "removed"
 
     def test_branches_are_evaluated_again_when_the_installation_is_claimed(
-        self, town: Town, desk: Desk, former: int
+        self, harness: Harness, desk: Desk, former: int
     ) -> None:
         second = desk.claim(desk.install())
         assert second != former
-        work(town)
-        assert set(town.conclusions().values()) == {"success"}
-        assert disagreements(town) == {}
-        assert town.sql("SELECT DISTINCT installation_id FROM repositories") == [(second,)]
-        town.freeze()
-        work(town)
-        assert set(town.conclusions().values()) == {"failure"}
+        work(harness)
+        assert set(harness.conclusions().values()) == {"success"}
+        assert disagreements(harness) == {}
+        assert harness.sql("SELECT DISTINCT installation_id FROM repositories") == [(second,)]
+        harness.freeze()
+        work(harness)
+        assert set(harness.conclusions().values()) == {"failure"}
 
-    def test_written_rulesets_belong_to_the_new_installation(self, town: Town, desk: Desk, former: int) -> None:
-        town.sql(
+    def test_written_rulesets_belong_to_the_new_installation(self, harness: Harness, desk: Desk, former: int) -> None:
+        harness.sql(
             "INSERT INTO written_rulesets (level, ruleset_id, organization_id, installation_id, check_name, "
             "written_at) VALUES ('organization', 7, :organization, :former, 'change-freeze/main', now())",
-            organization=town.organization.id,
+            organization=harness.organization.id,
             former=former,
         )
         second = desk.claim(desk.install())
-        assert town.sql("SELECT installation_id FROM written_rulesets") == [(second,)]
+        assert harness.sql("SELECT installation_id FROM written_rulesets") == [(second,)]

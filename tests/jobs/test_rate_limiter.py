@@ -25,10 +25,10 @@ from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
+from tests.harness.clock import MovableClock
+from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.bypass_detection.pushes import Clocks, merge
-from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.setup.requests import add, ask, permit, state
-from tests.services.conftest import MovedClock
 
 LONG = timedelta(minutes=3)
 WRITES = ("POST", "PUT", "PATCH", "DELETE", "graphql mutation")
@@ -42,14 +42,14 @@ class Work:
     done: Callable[[], bool]
 
 
-def installation_of(town: Town) -> int:
-    return next(iter(town.host.world.installations))
+def installation_of(harness: Harness) -> int:
+    return next(iter(harness.fake_github.world.installations))
 
 
-def calls(town: Town) -> Counter[str]:
+def calls(harness: Harness) -> Counter[str]:
     """Return the calls that were made for the installation: operation → how many."""
-    mine = f"installation {installation_of(town)}: "
-    by_caller = town.host.calls.by_caller
+    mine = f"installation {installation_of(harness)}: "
+    by_caller = harness.fake_github.calls.by_caller
     return Counter({call.removeprefix(mine): count for call, count in by_caller.items() if call.startswith(mine)})
 
 
@@ -60,15 +60,15 @@ def points(made: Counter[str]) -> int:
     )
 
 
-def spent(town: Town) -> int:
-    [[total]] = town.sql("SELECT coalesce(sum(points), 0) FROM github_api_usage")
+def spent(harness: Harness) -> int:
+    [[total]] = harness.sql("SELECT coalesce(sum(points), 0) FROM github_api_usage")
     return int(total)
 
 
-def begin(town: Town) -> None:
+def begin(harness: Harness) -> None:
     """Count from now on."""
-    town.host.calls.reset()
-    town.sql("DELETE FROM github_api_usage")
+    harness.fake_github.calls.reset()
+    harness.sql("DELETE FROM github_api_usage")
 
 
 def finish(work: Work) -> None:
@@ -78,69 +78,78 @@ def finish(work: Work) -> None:
     raise AssertionError("it does not come to rest")
 
 
-def count(town: Town, query: str) -> int:
-    [[found]] = town.sql(f"SELECT count(*) FROM {query}")
+def count(harness: Harness, query: str) -> int:
+    [[found]] = harness.sql(f"SELECT count(*) FROM {query}")
     return int(found)
 
 
-def passing(town: Town, build: Builder) -> Work:
+def passing(harness: Harness, build: Builder) -> Work:
     build("web", "api")
-    town.settle()
-    town.freeze()
-    return Work(town.reconciler.run_pass, lambda: set(town.conclusions().values()) == {"failure"})
+    harness.run_until_idle()
+    harness.freeze()
+    return Work(harness.reconciler.run_pass, lambda: set(harness.conclusions().values()) == {"failure"})
 
 
-def probing(town: Town, build: Builder) -> Work:
+def probing(harness: Harness, build: Builder) -> Work:
     build("web", "api")
-    town.github.settings = replace(town.github.settings, repositories_per_query=1)
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    harness.github.settings = replace(harness.github.settings, repositories_per_query=1)
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         schedule_all_probes(uow)
     looked = "branch_enforcement WHERE light = 'green'"
-    return Work(partial(probe_due, town.jobs, town.github), lambda: count(town, looked) == 2)
+    return Work(partial(probe_due, harness.jobs, harness.github), lambda: count(harness, looked) == 2)
 
 
-def looking_into_landings(town: Town, build: Builder) -> Work:
-    clocks = Clocks(town)
+def looking_into_landings(harness: Harness, build: Builder) -> Work:
+    clocks = Clocks(harness)
     [pull] = build("web", pulls=1)
-    for ruleset in town.host.world.rulesets.values():
-        ruleset.bypass_actors = [{"actor_id": town.host.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
-    for happens in (town.settle, town.freeze, town.settle, partial(merge, town, pull), town.look_at_everything):
+    for ruleset in harness.fake_github.world.rulesets.values():
+        ruleset.bypass_actors = [
+            {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
+        ]
+    for happens in (
+        harness.run_until_idle,
+        harness.freeze,
+        harness.run_until_idle,
+        partial(merge, harness, pull),
+        harness.full_resync,
+    ):
         happens()
         clocks.pass_by()
-    town.settle()
+    harness.run_until_idle()
     told = "audit_entries WHERE action = 'freeze.bypassed'"
-    return Work(partial(detect_bypasses, town.jobs, town.github), lambda: count(town, told) == 1)
+    return Work(partial(detect_bypasses, harness.jobs, harness.github), lambda: count(harness, told) == 1)
 
 
-def comparing_repositories(town: Town, build: Builder) -> Work:
+def comparing_repositories(harness: Harness, build: Builder) -> Work:
     build("web", "api")
-    town.sql("UPDATE repositories SET auto_watch = '{release/*}'")
-    with town.jobs.open(SYSTEM_CALLER) as uow:
-        request_comparison(uow, [installation_of(town)])
+    harness.sql("UPDATE repositories SET auto_watch = '{release/*}'")
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
+        request_comparison(uow, [installation_of(harness)])
     compared = "repository_syncs WHERE due_at IS NULL"
-    return Work(partial(sync_due, town.jobs, town.github), lambda: count(town, compared) == 1)
+    return Work(partial(sync_due, harness.jobs, harness.github), lambda: count(harness, compared) == 1)
 
 
-def setting_up(town: Town, _build: Builder) -> Work:
-    repositories(town, 3)
-    return Work(partial(apply_due, town.jobs, town.github), lambda: state(town) == ("done", 3, None))
+def setting_up(harness: Harness, _build: Builder) -> Work:
+    repositories(harness, 3)
+    return Work(partial(apply_due, harness.jobs, harness.github), lambda: state(harness) == ("done", 3, None))
 
 
-def withdrawing(town: Town, build: Builder) -> Work:
-    finish(setting_up(town, build))
-    leaving = Caller(town.organization.id, ADA, "dashboard", "business")
+def withdrawing(harness: Harness, build: Builder) -> Work:
+    finish(setting_up(harness, build))
+    leaving = Caller(harness.organization.id, ADA, "dashboard", "business")
     return Work(
-        lambda: withdraw(town.jobs, town.github, leaving) and None, lambda: count(town, "written_rulesets") == 0
+        lambda: withdraw(harness.jobs, harness.github, leaving) and None,
+        lambda: count(harness, "written_rulesets") == 0,
     )
 
 
-def repositories(town: Town, how_many: int) -> None:
+def repositories(harness: Harness, how_many: int) -> None:
     """Ask for a ruleset of its own in each of some repositories."""
-    add(town, *(f"service-{number:02}" for number in range(how_many)))
-    permit(town, administration="write")
-    ask(town)
-    town.settle()
-    town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s'")
+    add(harness, *(f"service-{number:02}" for number in range(how_many)))
+    permit(harness, administration="write")
+    ask(harness)
+    harness.run_until_idle()
+    harness.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s'")
 
 
 BUSY = pytest.mark.parametrize(
@@ -149,110 +158,116 @@ BUSY = pytest.mark.parametrize(
 
 
 @BUSY
-def test_every_call_of_a_job_is_recorded(town: Town, build: Builder, busy: Callable[[Town, Builder], Work]) -> None:
-    work = busy(town, build)
-    begin(town)
+def test_every_call_of_a_job_is_recorded(
+    harness: Harness, build: Builder, busy: Callable[[Harness, Builder], Work]
+) -> None:
+    work = busy(harness, build)
+    begin(harness)
     finish(work)
     assert work.done()
-    assert calls(town).total() > 1
-    assert spent(town) == points(calls(town))
+    assert calls(harness).total() > 1
+    assert spent(harness) == points(calls(harness))
 
 
 @BUSY
 def test_no_job_calls_github_while_the_installation_is_paused(
-    town: Town, build: Builder, busy: Callable[[Town, Builder], Work], monkeypatch: pytest.MonkeyPatch
+    harness: Harness, build: Builder, busy: Callable[[Harness, Builder], Work], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another worker is told to wait while the first call is being answered."""
-    work = busy(town, build)
-    begin(town)
-    identified = town.host.calls.identified
+    work = busy(harness, build)
+    begin(harness)
+    identified = harness.fake_github.calls.identified
 
     def pause(caller: str, operation: str) -> None:
         identified(caller, operation)
         if caller.startswith("installation "):
-            with town.jobs.open(SYSTEM_CALLER) as uow:
-                pause_installation(uow, installation_of(town), uow.now + LONG)
+            with harness.jobs.open(SYSTEM_CALLER) as uow:
+                pause_installation(uow, installation_of(harness), uow.now + LONG)
 
-    monkeypatch.setattr(town.host.calls, "identified", pause)
+    monkeypatch.setattr(harness.fake_github.calls, "identified", pause)
     finish(work)
-    assert calls(town).total() == 1
+    assert calls(harness).total() == 1
     assert not work.done()
     monkeypatch.undo()
-    cast(MovedClock, town.jobs.clock).ahead += LONG * 2
+    cast(MovableClock, harness.jobs.clock).offset += LONG * 2
     finish(work)
     assert work.done()
 
 
-def slow(town: Town, points_per_minute: int) -> None:
+def slow(harness: Harness, points_per_minute: int) -> None:
     """Have the code host take fewer points in a minute than it does."""
     rate_limits = RateLimits(points_per_minute=points_per_minute)
-    town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=rate_limits)
+    harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=rate_limits)
 
 
-def test_setup_at_full_speed_leaves_budget_for_verdicts(town: Town) -> None:
-    repositories(town, 12)
-    begin(town)
-    slow(town, 100)
-    assert apply_due(town.jobs, town.github)
-    assert 35 <= spent(town) <= 40
-    assert not apply_due(town.jobs, town.github)
-    town.freeze()
-    town.settle()
-    assert set(town.conclusions().values()) == {"failure"}
+def test_setup_at_full_speed_leaves_budget_for_verdicts(harness: Harness) -> None:
+    repositories(harness, 12)
+    begin(harness)
+    slow(harness, 100)
+    assert apply_due(harness.jobs, harness.github)
+    assert 35 <= spent(harness) <= 40
+    assert not apply_due(harness.jobs, harness.github)
+    harness.freeze()
+    harness.run_until_idle()
+    assert set(harness.conclusions().values()) == {"failure"}
 
 
-def test_throttled_worker_retries_after_a_minute_without_pausing_others(town: Town) -> None:
-    repositories(town, 12)
-    begin(town)
-    slow(town, 100)
-    apply_due(town.jobs, town.github)
-    assert town.sql("SELECT paused_until FROM installations") == [(None,)]
-    [[waits]] = town.sql("SELECT due_at - clock_timestamp() > '4 seconds' FROM enforcement_setups")
+def test_throttled_worker_retries_after_a_minute_without_pausing_others(harness: Harness) -> None:
+    repositories(harness, 12)
+    begin(harness)
+    slow(harness, 100)
+    apply_due(harness.jobs, harness.github)
+    assert harness.sql("SELECT paused_until FROM installations") == [(None,)]
+    [[waits]] = harness.sql("SELECT due_at - clock_timestamp() > '4 seconds' FROM enforcement_setups")
     assert waits is True
-    assert state(town)[0] == "queued"
+    assert state(harness)[0] == "queued"
     for _minute in range(5):
-        town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
-        town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
-        apply_due(town.jobs, town.github)
-    assert state(town) == ("done", 12, None)
+        harness.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
+        harness.sql(
+            "UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL"
+        )
+        apply_due(harness.jobs, harness.github)
+    assert state(harness) == ("done", 12, None)
 
 
-def test_setup_that_was_refused_once_slows_down_and_is_not_refused_again(town: Town) -> None:
+def test_setup_that_was_refused_once_slows_down_and_is_not_refused_again(harness: Harness) -> None:
     """GitHub takes 80 requests a minute that create content, and says not which do."""
-    repositories(town, 40)
-    begin(town)
-    town.host.limits.reset()
-    town.host.settings.content_limits, town.host.settings.content_per_minute = True, 15
-    town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=RateLimits(content_per_minute=15))
+    repositories(harness, 40)
+    begin(harness)
+    harness.fake_github.limits.reset()
+    harness.fake_github.settings.content_limits, harness.fake_github.settings.content_per_minute = True, 15
+    harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=RateLimits(content_per_minute=15))
     for _minute in range(10):
-        town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
-        town.sql("UPDATE installations SET paused_until = NULL")
-        town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
-        town.host.limits.reset()
-        while apply_due(town.jobs, GitHub(town.github.settings)):
+        harness.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
+        harness.sql("UPDATE installations SET paused_until = NULL")
+        harness.sql(
+            "UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL"
+        )
+        harness.fake_github.limits.reset()
+        while apply_due(harness.jobs, GitHub(harness.github.settings)):
             pass
-        if state(town)[0] == "done":
+        if state(harness)[0] == "done":
             break
-    assert state(town) == ("done", 40, None)
-    assert town.host.calls.by_status[403] == 1
+    assert state(harness) == ("done", 40, None)
+    assert harness.fake_github.calls.by_status[403] == 1
 
 
-def test_probes_run_although_a_setup_has_used_up_its_share(town: Town) -> None:
-    repositories(town, 12)
-    begin(town)
-    slow(town, 100)
-    apply_due(town.jobs, town.github)
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+def test_probes_run_although_a_setup_has_used_up_its_share(harness: Harness) -> None:
+    repositories(harness, 12)
+    begin(harness)
+    slow(harness, 100)
+    apply_due(harness.jobs, harness.github)
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         schedule_all_probes(uow)
-    assert probe_due(town.jobs, town.github)
-    assert count(town, "branch_enforcement WHERE verified_at IS NOT NULL") == 12
+    assert probe_due(harness.jobs, harness.github)
+    assert count(harness, "branch_enforcement WHERE verified_at IS NOT NULL") == 12
 
 
-def test_waiting_for_budget_counts_no_attempt_of_bypass_detection(town: Town, build: Builder) -> None:
-    work = looking_into_landings(town, build)
-    slow(town, 10)
+def test_waiting_for_budget_counts_no_attempt_of_bypass_detection(harness: Harness, build: Builder) -> None:
+    work = looking_into_landings(harness, build)
+    slow(harness, 10)
     work.turn()
-    assert town.sql("SELECT attempts, due_at IS NULL FROM branch_tips") == [(0, False)]
+    assert harness.sql("SELECT attempts, due_at IS NULL FROM branch_tips") == [(0, False)]
 
 
 def test_no_service_calls_github_past_the_rate_limiter() -> None:
@@ -262,44 +277,44 @@ def test_no_service_calls_github_past_the_rate_limiter() -> None:
     assert ways == {"rate_limiter.py", "reconciler.py", "client.py", "confirming.py"}
 
 
-def branches(town: Town) -> object:
-    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+def branches(harness: Harness) -> object:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
         return list_remote_branches(uow, "acme/web", None, 10)
 
 
 class TestRequests:
     @pytest.fixture
-    def quiet(self, town: Town) -> None:
-        add(town, "web")
-        with town.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, installation_of(town), uow.now + LONG)
-        begin(town)
+    def quiet(self, harness: Harness) -> None:
+        add(harness, "web")
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
+            pause_installation(uow, installation_of(harness), uow.now + LONG)
+        begin(harness)
 
     @pytest.mark.usefixtures("quiet")
     @pytest.mark.parametrize(
         "asking",
         [
-            pytest.param(lambda town: ask(town, "plan"), id="a plan of rulesets"),
+            pytest.param(lambda harness: ask(harness, "plan"), id="a plan of rulesets"),
             pytest.param(ask, id="a setup"),
             pytest.param(branches, id="a list of branches"),
         ],
     )
     def test_request_is_refused_while_the_installation_is_paused(
-        self, town: Town, asking: Callable[[Town], object]
+        self, harness: Harness, asking: Callable[[Harness], object]
     ) -> None:
         with pytest.raises(ServiceError) as refused:
-            asking(town)
+            asking(harness)
         assert refused.value.code == "github_rate_limited"
         assert 150 < (refused.value.retry_after or 0) <= 180
-        assert calls(town).total() == 0
+        assert calls(harness).total() == 0
 
     @pytest.mark.usefixtures("quiet")
-    def test_webhook_of_a_repository_becomes_a_comparison_while_paused(self, town: Town) -> None:
-        repository = town.host.organization("acme").repository("web").record
-        town.sql("UPDATE repositories SET name = 'former'")
-        refresh_repository(town.jobs, town.github, repository.id)
-        assert not sync_due(town.jobs, town.github)
-        assert calls(town).total() == 0
-        town.sql("UPDATE installations SET paused_until = NULL")
-        assert sync_due(town.jobs, town.github)
-        assert town.sql("SELECT name FROM repositories") == [("web",)]
+    def test_webhook_of_a_repository_becomes_a_comparison_while_paused(self, harness: Harness) -> None:
+        repository = harness.fake_github.organization("acme").repository("web").record
+        harness.sql("UPDATE repositories SET name = 'former'")
+        refresh_repository(harness.jobs, harness.github, repository.id)
+        assert not sync_due(harness.jobs, harness.github)
+        assert calls(harness).total() == 0
+        harness.sql("UPDATE installations SET paused_until = NULL")
+        assert sync_due(harness.jobs, harness.github)
+        assert harness.sql("SELECT name FROM repositories") == [("web",)]

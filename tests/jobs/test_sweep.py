@@ -21,155 +21,162 @@ from services.maintenance.tasks import end_freezes, full_resync, purge_expired
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories
-from tests.harness.webhook_queue import Post, work
-from tests.jobs.conftest import ADA, Builder, Town
-from tests.services.conftest import Listener, MovedClock
+from tests.harness.clock import MovableClock
+from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.wakeups import RecordedWakeups
+from tests.harness.webhook_queue import WebhookQueue, work
 
 NEVER = timedelta(days=1000)
 SweeperOf = Callable[..., Sweeper]
 
 
 @pytest.fixture
-def sweeper(town: Town) -> Iterator[SweeperOf]:
+def sweeper(harness: Harness) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
     def make(*, workers_available: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
         return Sweeper(context.get_context(), lambda: workers_available, full_pass_every)
 
-    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
-    heard(town).clear()
+    heard(harness).clear()
     yield make
     context._contexts.clear()
 
 
-def heard(town: Town) -> list[str]:
-    return cast(Listener, town.jobs.wakeups).heard
+def heard(harness: Harness) -> list[str]:
+    return cast(RecordedWakeups, harness.jobs.wakeups).sent
 
 
-def pass_time(town: Town, **length: float) -> None:
-    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+def pass_time(harness: Harness, **length: float) -> None:
+    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
 class TestLostWakeups:
     def test_sweep_wakes_workers_for_a_freeze_without_wakeup(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        work(town)
-        town.freeze()
-        heard(town).clear()
+        work(harness)
+        harness.freeze()
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == ["reconcile"]
-        work(town)
+        assert heard(harness) == ["reconcile"]
+        work(harness)
         sweeper().sweep()
-        assert heard(town) == ["reconcile"]
-        assert set(town.conclusions().values()) == {"failure"}
+        assert heard(harness) == ["reconcile"]
+        assert set(harness.conclusions().values()) == {"failure"}
 
     def test_sweep_wakes_workers_for_a_delivery_without_wakeup(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        work(town)
-        post = Post(town)
-        town.person("PATCH", "/repos/acme/web", {"name": "site"})
-        for delivery in post.take():
-            signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
-            with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
+        work(harness)
+        webhook_queue = WebhookQueue(harness)
+        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
+        for delivery in webhook_queue.take():
+            signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
+            with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        heard(town).clear()
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == ["webhooks"]
+        assert heard(harness) == ["webhooks"]
 
     def test_sweep_wakes_workers_for_a_sync_without_wakeup(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        work(town)
-        with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
+        work(harness)
+        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
             request_sync(uow)
-        heard(town).clear()
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == ["sync"]
+        assert heard(harness) == ["sync"]
 
     def test_sweep_wakes_workers_when_the_lease_of_a_dead_worker_expires(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        work(town)
-        town.freeze()
-        town.sql("UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'")
-        heard(town).clear()
+        work(harness)
+        harness.freeze()
+        harness.sql(
+            "UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'"
+        )
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == []
-        pass_time(town, seconds=41)
+        assert heard(harness) == []
+        pass_time(harness, seconds=41)
         sweeper().sweep()
-        assert heard(town) == ["reconcile"]
-        town.settle()
-        assert set(town.conclusions().values()) == {"failure"}
+        assert heard(harness) == ["reconcile"]
+        harness.run_until_idle()
+        assert set(harness.conclusions().values()) == {"failure"}
 
-    def test_sweep_wakes_workers_when_a_retry_is_due(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_when_a_retry_is_due(
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
-        work(town)
-        town.freeze()
-        town.host.faults.add("error", "createCheckRun", status=500, count=1)
-        town.settle()
-        heard(town).clear()
+        work(harness)
+        harness.freeze()
+        harness.fake_github.faults.add("error", "createCheckRun", status=500, count=1)
+        harness.run_until_idle()
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == []
-        pass_time(town, seconds=10)
+        assert heard(harness) == []
+        pass_time(harness, seconds=10)
         sweeper().sweep()
-        assert heard(town) == ["reconcile"]
-        town.settle()
-        assert set(town.conclusions().values()) == {"failure"}
+        assert heard(harness) == ["reconcile"]
+        harness.run_until_idle()
+        assert set(harness.conclusions().values()) == {"failure"}
 
-    def test_sweep_wakes_no_worker_without_work(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_no_worker_without_work(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
-        work(town)
-        heard(town).clear()
-        assert jobs_with_work(town.jobs) == []
+        work(harness)
+        heard(harness).clear()
+        assert jobs_with_work(harness.jobs) == []
         sweeper().sweep()
-        assert heard(town) == []
+        assert heard(harness) == []
 
 
 class TestTime:
     def test_sweep_ends_an_expired_freeze_and_releases_its_branches(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as uow:
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
-        freeze = town.freeze(ends_at=ends_at)
-        work(town)
+        freeze = harness.freeze(ends_at=ends_at)
+        work(harness)
         sweeper().sweep()
-        assert town.sql("SELECT ended_at FROM freezes") == [(None,)]
-        pass_time(town, hours=1)
+        assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
+        pass_time(harness, hours=1)
         sweeper().sweep()
-        [[ended_at, reason, by]] = town.sql("SELECT ended_at, end_reason, ended_by ->> 'type' FROM freezes")
+        [[ended_at, reason, by]] = harness.sql("SELECT ended_at, end_reason, ended_by ->> 'type' FROM freezes")
         assert (ended_at, reason, by) == (ends_at, "expired", "system")
-        work(town)
-        assert set(town.conclusions().values()) == {"success"}
-        assert town.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
+        work(harness)
+        assert set(harness.conclusions().values()) == {"success"}
+        assert harness.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
 
-    def test_sweep_records_the_exact_end_after_a_downtime(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_records_the_exact_end_after_a_downtime(
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as uow:
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
-        town.freeze(ends_at=ends_at)
-        pass_time(town, days=3)
+        harness.freeze(ends_at=ends_at)
+        pass_time(harness, days=3)
         sweeper().sweep()
-        assert town.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
+        assert harness.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
 
-    def test_sweep_extends_the_plans_of_schedules(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_extends_the_plans_of_schedules(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
-        schedule = factories.schedule(town.session, town.organization)
-        town.session.commit()
+        schedule = factories.schedule(harness.session, harness.organization)
+        harness.session.commit()
         sweeper().sweep()
-        [[planned]] = town.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
+        [[planned]] = harness.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
         assert planned in {12, 13, 14}
-        pass_time(town, days=7)
+        pass_time(harness, days=7)
         sweeper().sweep()
-        assert town.sql(
+        assert harness.sql(
             "SELECT count(*) FROM occurrences WHERE starts_at > clock_timestamp() + interval '90 days'"
         ) == [(1,)]
 
@@ -191,96 +198,105 @@ def at_once(*steps: Callable[[], object]) -> list[object]:
 
 
 class TestTwoSweepers:
-    def test_concurrent_sweepers_record_an_end_once(self, town: Town, build: Builder) -> None:
+    def test_concurrent_sweepers_record_an_end_once(self, harness: Harness, build: Builder) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as uow:
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
         for _ in range(5):
-            town.freeze(ends_at=ends_at)
-        pass_time(town, hours=1)
-        ended = at_once(lambda: end_freezes(town.jobs), lambda: end_freezes(town.jobs))
+            harness.freeze(ends_at=ends_at)
+        pass_time(harness, hours=1)
+        ended = at_once(lambda: end_freezes(harness.jobs), lambda: end_freezes(harness.jobs))
         assert sum(cast(list[int], ended)) == 5
-        assert town.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
+        assert harness.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
 
-    def test_concurrent_sweepers_run_a_periodic_task_once_per_period(self, town: Town, build: Builder) -> None:
+    def test_concurrent_sweepers_run_a_periodic_task_once_per_period(self, harness: Harness, build: Builder) -> None:
         build("web")
         hour = timedelta(hours=1)
-        assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
-        assert sorted(map(bool, at_once(*[lambda: purge_expired(town.jobs)] * 3))) == [False, False, True]
-        pass_time(town, minutes=59)
-        assert full_resync(town.jobs, hour) is False
-        pass_time(town, minutes=2)
-        assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: full_resync(harness.jobs, hour)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: purge_expired(harness.jobs)] * 3))) == [False, False, True]
+        pass_time(harness, minutes=59)
+        assert full_resync(harness.jobs, hour) is False
+        pass_time(harness, minutes=2)
+        assert sorted(map(bool, at_once(*[lambda: full_resync(harness.jobs, hour)] * 3))) == [False, False, True]
 
-    def test_full_resync_does_not_deadlock_with_a_worker_pausing_branches(self, town: Town, build: Builder) -> None:
+    def test_full_resync_does_not_deadlock_with_a_worker_pausing_branches(
+        self, harness: Harness, build: Builder
+    ) -> None:
         """Whether the resync waits for the installation's row or not, the worker then locks its branches as well."""
         build("web")
         blocked = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         done: list[bool] = []
-        begun = threading.Thread(target=lambda: done.append(full_resync(town.jobs, timedelta(hours=1))))
-        with town.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, next(iter(town.host.world.installations)), uow.now)
+        begun = threading.Thread(target=lambda: done.append(full_resync(harness.jobs, timedelta(hours=1))))
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
+            pause_installation(uow, next(iter(harness.fake_github.world.installations)), uow.now)
             begun.start()
-            while begun.is_alive() and town.sql(blocked) == [(0,)]:
+            while begun.is_alive() and harness.sql(blocked) == [(0,)]:
                 pass
             uow.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
         begun.join(30)
         assert done == [True]
 
-    def test_concurrent_sweeps_write_the_right_verdicts(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_concurrent_sweeps_write_the_right_verdicts(
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("api", "web")
-        work(town)
-        town.freeze()
+        work(harness)
+        harness.freeze()
         both = [sweeper(workers_available=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
         at_once(*both)
         sweeper(workers_available=False).sweep()
-        assert set(town.conclusions().values()) == {"failure"}
+        assert set(harness.conclusions().values()) == {"failure"}
 
 
 class TestWithoutRedis:
-    def test_sweeper_does_the_work_without_workers(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweeper_does_the_work_without_workers(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
-        work(town)
-        post = Post(town)
-        town.freeze()
-        town.person("PATCH", "/repos/acme/web", {"name": "site"})
-        for delivery in post.take():
-            signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
-            with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
+        work(harness)
+        webhook_queue = WebhookQueue(harness)
+        harness.freeze()
+        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
+        for delivery in webhook_queue.take():
+            signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
+            with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        heard(town).clear()
+        heard(harness).clear()
         for _ in range(2):
             sweeper(workers_available=False).sweep()
-        assert set(town.conclusions().values()) == {"failure"}
-        assert town.sql("SELECT name FROM repositories") == [("site",)]
-        assert jobs_with_work(town.jobs) == []
+        assert set(harness.conclusions().values()) == {"failure"}
+        assert harness.sql("SELECT name FROM repositories") == [("site",)]
+        assert jobs_with_work(harness.jobs) == []
 
-    def test_request_succeeds_without_redis(self, town: Town, build: Builder) -> None:
+    def test_request_succeeds_without_redis(self, harness: Harness, build: Builder) -> None:
         build("web")
-        deaf = UnitOfWorkFactory(town.uow_factory.engine, town.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0"))
-        with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+        deaf = UnitOfWorkFactory(
+            harness.uow_factory.engine, harness.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0")
+        )
+        with deaf.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
             uow.wake("reconcile")
-        assert jobs_with_work(town.jobs) == ["reconcile"]
+        assert jobs_with_work(harness.jobs) == ["reconcile"]
 
     def test_lost_redis_data_is_recovered_by_the_sweep(
-        self, town: Town, build: Builder, sweeper: SweeperOf, redis_url: str
+        self, harness: Harness, build: Builder, sweeper: SweeperOf, redis_url: str
     ) -> None:
         build("web")
-        work(town)
+        work(harness)
         with connect(redis_url) as client:
             client.flushdb()
             loud = UnitOfWorkFactory(
-                town.uow_factory.engine, town.uow_factory.clock, RedisWakeups(redis_url), town.uow_factory.dependencies
+                harness.uow_factory.engine,
+                harness.uow_factory.clock,
+                RedisWakeups(redis_url),
+                harness.uow_factory.dependencies,
             )
-            town.uow_factory = loud
-            town.freeze()
+            harness.uow_factory = loud
+            harness.freeze()
             assert client.llen("rq:queue:wakeups") == 1
             client.flushdb()
-        heard(town).clear()
+        heard(harness).clear()
         sweeper().sweep()
-        assert heard(town) == ["reconcile"]
+        assert heard(harness) == ["reconcile"]
 
     def test_wakeup_is_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
         wakeups = RedisWakeups(redis_url)
@@ -294,47 +310,47 @@ class TestWithoutRedis:
 
 
 class TestTidying:
-    def test_purge_removes_expired_rows(self, town: Town, build: Builder) -> None:
+    def test_purge_removes_expired_rows(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
-        work(town)
-        town.session.connection().exec_driver_sql(
+        work(harness)
+        harness.session.connection().exec_driver_sql(
             "INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, attempts) VALUES "
             "('old', 'push', '{}', now() - interval '31 days', 0), ('new', 'push', '{}', now(), 0)"
         )
-        town.session.connection().exec_driver_sql(
+        harness.session.connection().exec_driver_sql(
             "INSERT INTO idempotency_keys (organization_id, principal_id, key_hash, request_hash, status, headers, "
             "body, secret, created_at) VALUES "
             "('o', 'p', '1', '', 200, '{}', 'x', false, now() - interval '25 hours'), "
             "('o', 'p', '2', '', 200, '{}', 'x', true, now() - interval '2 hours'), "
             "('o', 'p', '3', '', 200, '{}', 'x', false, now() - interval '2 hours')"
         )
-        town.session.connection().exec_driver_sql(
+        harness.session.connection().exec_driver_sql(
             "INSERT INTO device_authorizations "
             "(device_code_hash, user_code, client_id, address, created_at, expires_at, interval_seconds) VALUES "
             "('a', 'old', 'c', 'a', now(), now() - interval '25 hours', 5), "
             "('b', 'new', 'c', 'a', now(), now() - interval '23 hours', 5)"
         )
-        town.session.commit()
-        assert purge_expired(town.jobs) is True
-        assert town.sql("SELECT user_code FROM device_authorizations") == [("new",)]
-        assert town.sql("SELECT delivery_id FROM webhook_deliveries") == [("new",)]
-        assert town.sql("SELECT convert_from(key_hash, 'UTF8'), body IS NULL FROM idempotency_keys ORDER BY 1") == [
+        harness.session.commit()
+        assert purge_expired(harness.jobs) is True
+        assert harness.sql("SELECT user_code FROM device_authorizations") == [("new",)]
+        assert harness.sql("SELECT delivery_id FROM webhook_deliveries") == [("new",)]
+        assert harness.sql("SELECT convert_from(key_hash, 'UTF8'), body IS NULL FROM idempotency_keys ORDER BY 1") == [
             ("2", True),
             ("3", False),
         ]
-        assert town.sql("SELECT count(*) FROM head_checks") == [(1,)]
+        assert harness.sql("SELECT count(*) FROM head_checks") == [(1,)]
 
 
-def test_failed_periodic_task_does_not_stop_the_others(town: Town, build: Builder, sweeper: SweeperOf) -> None:
+def test_failed_periodic_task_does_not_stop_the_others(harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
     build("web")
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         ends_at = uow.now + timedelta(hours=1)
-    town.freeze(ends_at=ends_at)
-    pass_time(town, hours=2)
-    town.sql("REVOKE UPDATE ON freezes FROM change_freeze_worker")
+    harness.freeze(ends_at=ends_at)
+    pass_time(harness, hours=2)
+    harness.sql("REVOKE UPDATE ON freezes FROM change_freeze_worker")
     try:
         sweeper().sweep()
     finally:
-        town.sql("GRANT UPDATE ON freezes TO change_freeze_worker")
-    assert town.sql("SELECT ended_at FROM freezes") == [(None,)]
-    assert "reconcile" in heard(town)
+        harness.sql("GRANT UPDATE ON freezes TO change_freeze_worker")
+    assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
+    assert "reconcile" in heard(harness)

@@ -22,7 +22,7 @@ from services.repositories.enabling import enable
 from services.repositories.watching import unwatch
 from services.repository_sync import sync as repository_sync
 from tests import factories
-from tests.jobs.conftest import Town
+from tests.harness.github_harness import Harness
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model import repositories as at_host
 from tools.fake_github.model.world import Actor
@@ -32,69 +32,69 @@ from tools.fake_github.model.world import Actor
 class Mirror:
     """An installation with what belongs to it on both sides."""
 
-    town: Town
+    harness: Harness
     installation: Installation
 
     def sync(self) -> None:
-        repository_sync.sync_installation(self.town.jobs, self.town.github, self.acquire())
+        repository_sync.sync_installation(self.harness.jobs, self.harness.github, self.acquire())
 
     def acquire(self) -> Lease:
         """Lease a comparison that is requested now."""
-        with self.town.jobs.open(GITHUB_CALLER) as uow:
+        with self.harness.jobs.open(GITHUB_CALLER) as uow:
             request_comparison(uow, [self.installation.id])
-        with self.town.jobs.open(GITHUB_CALLER) as uow:
+        with self.harness.jobs.open(GITHUB_CALLER) as uow:
             lease = repository_sync.SYNCS.acquire(uow)
         assert lease is not None
         return lease
 
     def at_host(self, name: str) -> RepositoryBuilder:
-        return self.town.host.organization("acme").repository(name)
+        return self.harness.fake_github.organization("acme").repository(name)
 
     def person(self) -> Actor:
-        return Actor(self.town.host.maintainer)
+        return Actor(self.harness.fake_github.maintainer)
 
     def rows(self) -> dict[str, Repository]:
-        self.town.session.rollback()
-        self.town.session.expire_all()
-        return {row.full_name: row for row in self.town.session.scalars(select(Repository))}
+        self.harness.session.rollback()
+        self.harness.session.expire_all()
+        return {row.full_name: row for row in self.harness.session.scalars(select(Repository))}
 
     def row(self, full_name: str) -> Repository:
         return self.rows()[full_name]
 
     def audited(self) -> list[dict[str, int]]:
-        self.town.session.rollback()
+        self.harness.session.rollback()
         query = select(AuditEntry.details).where(AuditEntry.action == "repository.synced").order_by(AuditEntry.at)
-        return list(self.town.session.scalars(query))
+        return list(self.harness.session.scalars(query))
 
     def enable(self, *names: str, auto_watch: tuple[str, ...] = ()) -> None:
         for name in names:
             self.row(name).auto_watch = list(auto_watch)
-            self.town.session.commit()
-        with self.town._unit() as uow:
+            self.harness.session.commit()
+        with self.harness._unit() as uow:
             enable(uow, names)
 
     def watched(self) -> dict[str, bool]:
         """Return, by name, every branch ever watched, and whether it is now."""
-        self.town.session.rollback()
-        self.town.session.expire_all()
-        return {row.name: row.unwatched_at is None for row in self.town.session.scalars(select(WatchedBranch))}
+        self.harness.session.rollback()
+        self.harness.session.expire_all()
+        return {row.name: row.unwatched_at is None for row in self.harness.session.scalars(select(WatchedBranch))}
 
     def targets(self, freeze_id: str) -> int:
-        self.town.session.rollback()
+        self.harness.session.rollback()
         query = select(func.count()).where(FreezeTarget.freeze_id == freeze_id, FreezeTarget.operation == "apply")
-        return self.town.session.scalar(query) or 0
+        return self.harness.session.scalar(query) or 0
 
 
 @pytest.fixture
-def mirror(town: Town) -> Mirror:
-    record = town.host.organization("acme").installed()
-    row = factories.installation(town.session, town.organization, "acme", id=record.id)
-    town.session.commit()
-    return Mirror(town, row)
+def mirror(harness: Harness) -> Mirror:
+    record = harness.fake_github.organization("acme").installed()
+    row = factories.installation(harness.session, harness.organization, "acme", id=record.id)
+    harness.session.commit()
+    return Mirror(harness, row)
 
 
 def rename(mirror: Mirror, old: str, new: str) -> None:
-    at_host.rename(mirror.town.host.world, mirror.person(), mirror.at_host(old).record, new)
+    at_host.rename(mirror.harness.fake_github.world, mirror.person(), mirror.at_host(old).record, new)
 
 
 class TestSync:
@@ -130,13 +130,13 @@ class TestSync:
         rename(mirror, "web", "site")
         mirror.sync()
         assert mirror.row("acme/site").id == before
-        with mirror.town._unit() as uow:
+        with mirror.harness._unit() as uow:
             assert get_repository(uow, "acme/web").id == before
 
     def test_sync_updates_archived_state_and_default_branch(self, mirror: Mirror) -> None:
         web = mirror.at_host("web").branch("trunk")
         mirror.sync()
-        world = mirror.town.host.world
+        world = mirror.harness.fake_github.world
         at_host.set_default_branch(world, mirror.person(), web.record, "trunk")
         at_host.set_archived(world, mirror.person(), web.record, archived=True)
         mirror.sync()
@@ -148,9 +148,9 @@ class TestSync:
         mirror.at_host("api")
         mirror.sync()
         mirror.enable("acme/web")
-        freeze = mirror.town.freeze()
+        freeze = mirror.harness.freeze()
         before = mirror.row("acme/web").id
-        record = mirror.town.host.world.installations[mirror.installation.id]
+        record = mirror.harness.fake_github.world.installations[mirror.installation.id]
         record.repository_selection, record.repository_ids = "selected", [mirror.at_host("api").record.id]
         mirror.sync()
         gone = mirror.row("acme/web")
@@ -167,7 +167,7 @@ class TestSync:
         mirror.at_host("prod-api")
         mirror.sync()
         mirror.enable("acme/web", "acme/prod-api")
-        freeze = mirror.town.freeze({"type": "glob", "patterns": ["acme/prod-*"]})
+        freeze = mirror.harness.freeze({"type": "glob", "patterns": ["acme/prod-*"]})
         assert mirror.targets(freeze) == 1
         rename(mirror, "web", "prod-web")
         rename(mirror, "prod-api", "api")
@@ -180,40 +180,40 @@ class TestSync:
     def test_slow_sync_does_not_overwrite_a_later_sync(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         slow = mirror.acquire()
-        mirror.town.jobs.clock.ahead += repository_sync.SYNCS.lease  # type: ignore[attr-defined]
+        mirror.harness.jobs.clock.offset += repository_sync.SYNCS.lease  # type: ignore[attr-defined]
         mirror.sync()
-        caller = Caller(mirror.town.organization.id, CODE_HOST, "code_host")
-        with mirror.town.jobs.open(caller) as uow, pytest.raises(LeaseLostError):
+        caller = Caller(mirror.harness.organization.id, CODE_HOST, "code_host")
+        with mirror.harness.jobs.open(caller) as uow, pytest.raises(LeaseLostError):
             repository_sync._compare(uow, slow, [])
         assert mirror.row("acme/web").removed_at is None
 
     def test_sync_records_a_removed_installation(self, mirror: Mirror) -> None:
-        mirror.town.host.world.installations.pop(mirror.installation.id)
+        mirror.harness.fake_github.world.installations.pop(mirror.installation.id)
         mirror.sync()
-        mirror.town.session.refresh(mirror.installation)
+        mirror.harness.session.refresh(mirror.installation)
         assert mirror.installation.state == "removed"
 
     def test_unclaimed_installation_is_not_synced(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.installation.organization_id = None
-        mirror.town.session.commit()
-        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+        mirror.harness.session.commit()
+        with mirror.harness.jobs.open(GITHUB_CALLER) as uow:
             request_comparison(uow, [mirror.installation.id])
-        assert not repository_sync.sync_due(mirror.town.jobs, mirror.town.github)
+        assert not repository_sync.sync_due(mirror.harness.jobs, mirror.harness.github)
         assert mirror.rows() == {}
 
 
 def _actions(mirror: Mirror) -> list[str]:
-    return factories.audit_actions(mirror.town.session, mirror.town.organization)
+    return factories.audit_actions(mirror.harness.session, mirror.harness.organization)
 
 
 class TestRequests:
     def ask(self, mirror: Mirror) -> None:
-        with mirror.town._unit() as uow:
+        with mirror.harness._unit() as uow:
             repository_sync.request_sync(uow)
 
     def pending(self, mirror: Mirror) -> bool:
-        return repository_sync.sync_due(mirror.town.jobs, mirror.town.github)
+        return repository_sync.sync_due(mirror.harness.jobs, mirror.harness.github)
 
     def test_requested_sync_runs_once(self, mirror: Mirror) -> None:
         mirror.at_host("web")
@@ -222,17 +222,17 @@ class TestRequests:
         assert self.pending(mirror)
         assert not self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
-        mirror.town.session.refresh(mirror.installation)
+        mirror.harness.session.refresh(mirror.installation)
         assert mirror.installation.synced_at is not None
 
     def test_failed_sync_is_retried_later(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         self.ask(mirror)
-        mirror.town.host.faults.add("error", "/installation/repositories", status=502)
+        mirror.harness.fake_github.faults.add("error", "/installation/repositories", status=502)
         assert self.pending(mirror)
         assert not self.pending(mirror)
-        mirror.town.host.faults.clear()
-        mirror.town.jobs.clock.ahead = RETRY.longest  # type: ignore[attr-defined]
+        mirror.harness.fake_github.faults.clear()
+        mirror.harness.jobs.clock.offset = RETRY.longest  # type: ignore[attr-defined]
         assert self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
 
@@ -240,24 +240,24 @@ class TestRequests:
         mirror.at_host("web")
         self.ask(mirror)
         reply = {"message": "You have exceeded a secondary rate limit.", "headers": {"retry-after": "30"}}
-        mirror.town.host.faults.add("error", "/installation/repositories", status=403, count=1, **reply)
+        mirror.harness.fake_github.faults.add("error", "/installation/repositories", status=403, count=1, **reply)
         assert self.pending(mirror)
-        [[pause]] = mirror.town.sql("SELECT paused_until - clock_timestamp() FROM installations")
+        [[pause]] = mirror.harness.sql("SELECT paused_until - clock_timestamp() FROM installations")
         assert timedelta(seconds=20) < pause <= timedelta(seconds=30)
-        mirror.town.sql("UPDATE repository_syncs SET due_at = requested_at")
+        mirror.harness.sql("UPDATE repository_syncs SET due_at = requested_at")
         assert not self.pending(mirror)
-        mirror.town.sql("UPDATE installations SET paused_until = NULL")
+        mirror.harness.sql("UPDATE installations SET paused_until = NULL")
         assert self.pending(mirror)
 
     def test_sync_requested_during_another_runs_afterwards(self, mirror: Mirror) -> None:
         self.ask(mirror)
-        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+        with mirror.harness.jobs.open(GITHUB_CALLER) as uow:
             lease = repository_sync.SYNCS.acquire(uow)
         assert lease is not None
         assert not self.pending(mirror)
-        with mirror.town._unit() as uow:
+        with mirror.harness._unit() as uow:
             request_comparison(uow, [mirror.installation.id])
-        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+        with mirror.harness.jobs.open(GITHUB_CALLER) as uow:
             lease.release(uow)
         assert self.pending(mirror)
         assert not self.pending(mirror)
@@ -268,8 +268,8 @@ class TestAutoWatch:
         web = mirror.at_host("web").branch("release/1").branch("release/2").branch("feature")
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
-        branch = mirror.town.session.scalars(select(WatchedBranch).where(WatchedBranch.name == "release/2")).one()
-        with mirror.town._unit() as uow:
+        branch = mirror.harness.session.scalars(select(WatchedBranch).where(WatchedBranch.name == "release/2")).one()
+        with mirror.harness._unit() as uow:
             unwatch(uow, branch.id)
         web.branch("release/3")
         mirror.sync()
@@ -279,18 +279,18 @@ class TestAutoWatch:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
-        freeze = mirror.town.freeze()
+        freeze = mirror.harness.freeze()
         named = {web.record.id: {"release/9", "feature"}, 404404: {"release/1"}}
-        watch_named_branches(mirror.town.jobs, GITHUB_CALLER, named)
-        watch_named_branches(mirror.town.jobs, GITHUB_CALLER, named)
+        watch_named_branches(mirror.harness.jobs, GITHUB_CALLER, named)
+        watch_named_branches(mirror.harness.jobs, GITHUB_CALLER, named)
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 
     def test_branch_beyond_the_plan_is_not_watched_and_gets_success(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
-        mirror.town.organization.plan = "free"
-        mirror.town.session.commit()
+        mirror.harness.organization.plan = "free"
+        mirror.harness.session.commit()
         mirror.enable("acme/web", auto_watch=("release/*",))
         for number in range(25):
             web.branch(f"release/{number}")
@@ -301,21 +301,21 @@ class TestAutoWatch:
     def test_branch_beyond_the_plan_is_watched_when_the_plan_allows(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
-        mirror.town.organization.plan = "free"
-        mirror.town.session.commit()
+        mirror.harness.organization.plan = "free"
+        mirror.harness.session.commit()
         mirror.enable("acme/web", auto_watch=("release/*",))
         for number in range(25):
             web.branch(f"release/{number}")
         mirror.sync()
-        mirror.town.organization.plan = "business"
-        mirror.town.session.commit()
+        mirror.harness.organization.plan = "business"
+        mirror.harness.session.commit()
         mirror.sync()
         assert all(mirror.watched().values())
 
 
 class TestRefresh:
     def refresh(self, mirror: Mirror, github_id: int) -> None:
-        repository_sync.refresh_repository(mirror.town.jobs, mirror.town.github, github_id)
+        repository_sync.refresh_repository(mirror.harness.jobs, mirror.harness.github, github_id)
 
     def test_refresh_of_a_repository_follows_a_rename(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
@@ -328,8 +328,8 @@ class TestRefresh:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.enable("acme/web")
-        freeze = mirror.town.freeze()
-        at_host.delete(mirror.town.host.world, mirror.person(), web.record)
+        freeze = mirror.harness.freeze()
+        at_host.delete(mirror.harness.fake_github.world, mirror.person(), web.record)
         self.refresh(mirror, web.record.id)
         assert mirror.row("acme/web").removed_at is not None
         assert mirror.targets(freeze) == 1
@@ -338,7 +338,7 @@ class TestRefresh:
         web = mirror.at_host("web")
         web.record.private = False
         mirror.sync()
-        world = mirror.town.host.world
+        world = mirror.harness.fake_github.world
         at_host.transfer(world, mirror.person(), web.record, world.add_account("globex", "Organization"))
         self.refresh(mirror, web.record.id)
         assert mirror.row("acme/web").removed_at is not None
@@ -346,7 +346,7 @@ class TestRefresh:
     def test_refresh_changes_nothing_when_github_is_down(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
-        mirror.town.host.faults.add("error", "GET /repos/acme/web", status=502)
+        mirror.harness.fake_github.faults.add("error", "GET /repos/acme/web", status=502)
         with pytest.raises(GitHubError):
             self.refresh(mirror, web.record.id)
         assert mirror.row("acme/web").removed_at is None

@@ -16,9 +16,10 @@ from models.schedules import Occurrence
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
+from tests.harness.clock import MovableClock
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import work
-from tests.jobs.conftest import Builder, Town
-from tests.services.conftest import Listener, MovedClock
 
 NEVER = timedelta(days=1000)
 HUNG = 6.0
@@ -27,126 +28,130 @@ SweeperOf = Callable[..., Sweeper]
 
 
 @pytest.fixture
-def sweeper(town: Town) -> Iterator[SweeperOf]:
+def sweeper(harness: Harness) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
     def make(*, workers_available: bool = True) -> Sweeper:
         return Sweeper(context.get_context(), lambda: workers_available, NEVER)
 
-    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
     yield make
     context._contexts.clear()
 
 
-def window(town: Town, after: timedelta = timedelta(hours=1), length: timedelta = timedelta(hours=1)) -> Occurrence:
+def window(
+    harness: Harness, after: timedelta = timedelta(hours=1), length: timedelta = timedelta(hours=1)
+) -> Occurrence:
     """Plan a window of the whole organisation that begins so long from now."""
-    schedule = factories.schedule(town.session, town.organization, planned_until=factories.now() + NEVER)
+    schedule = factories.schedule(harness.session, harness.organization, planned_until=factories.now() + NEVER)
     starts_at = factories.now() + after
-    row = factories.occurrence(town.session, schedule, starts_at=starts_at, ends_at=starts_at + length)
-    town.session.commit()
+    row = factories.occurrence(harness.session, schedule, starts_at=starts_at, ends_at=starts_at + length)
+    harness.session.commit()
     return row
 
 
-def pass_time(town: Town, **length: float) -> None:
-    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+def pass_time(harness: Harness, **length: float) -> None:
+    cast(MovableClock, harness.jobs.clock).offset += timedelta(**length)
 
 
-def verdicts(town: Town) -> set[str | None]:
-    return set(town.conclusions().values())
+def verdicts(harness: Harness) -> set[str | None]:
+    return set(harness.conclusions().values())
 
 
 class TestWindow:
     @pytest.mark.parametrize("workers_available", [True, False], ids=["with Redis", "without Redis"])
     def test_window_blocks_and_releases_every_head(
-        self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_available: bool
+        self, harness: Harness, build: Builder, sweeper: SweeperOf, *, workers_available: bool
     ) -> None:
         build("api", "web")
-        work(town)
-        window(town)
+        work(harness)
+        window(harness)
         sweeping = sweeper(workers_available=workers_available)
 
         def settle() -> set[str | None]:
             sweeping.sweep()
             if workers_available:
-                work(town)
-            return verdicts(town)
+                work(harness)
+            return verdicts(harness)
 
         assert settle() == {"success"}
-        pass_time(town, hours=1)
+        pass_time(harness, hours=1)
         assert settle() == {"failure"}
-        pass_time(town, hours=1)
+        pass_time(harness, hours=1)
         assert settle() == {"success"}
-        [row] = town.sql("SELECT source, end_reason, enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
+        [row] = harness.sql("SELECT source, end_reason, enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
         assert tuple(row) == ("schedule", "schedule_ended", True, True)
 
-    def test_adjacent_windows_write_no_success_in_between(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_adjacent_windows_write_no_success_in_between(
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
-        work(town)
-        window(town)
-        window(town, timedelta(hours=2))
+        work(harness)
+        window(harness)
+        window(harness, timedelta(hours=2))
         for _ in range(2):
-            pass_time(town, hours=1, seconds=1)
+            pass_time(harness, hours=1, seconds=1)
             sweeper(workers_available=False).sweep()
-            assert verdicts(town) == {"failure"}
-        written = [write["conclusion"] for write in town.host.calls.writes]
+            assert verdicts(harness) == {"failure"}
+        written = [write["conclusion"] for write in harness.fake_github.calls.writes]
         assert "success" not in written[written.index("failure") :]
 
     def test_window_with_an_overridden_freeze_stays_open_for_merges(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        work(town)
-        window(town)
-        pass_time(town, hours=1)
+        work(harness)
+        window(harness)
+        pass_time(harness, hours=1)
         sweeper(workers_available=False).sweep()
-        [[freeze]] = town.sql("SELECT id FROM freezes")
-        town.lift(freeze)
+        [[freeze]] = harness.sql("SELECT id FROM freezes")
+        harness.lift(freeze)
         for _ in range(2):
             sweeper(workers_available=False).sweep()
-        assert verdicts(town) == {"success"}
-        assert town.sql("SELECT count(*) FROM freezes") == [(1,)]
+        assert verdicts(harness) == {"success"}
+        assert harness.sql("SELECT count(*) FROM freezes") == [(1,)]
 
 
 class TestSweeper:
-    def test_sweeper_wakes_for_the_next_window(self, town: Town, sweeper: SweeperOf) -> None:
-        window(town, timedelta(seconds=1000))
+    def test_sweeper_wakes_for_the_next_window(self, harness: Harness, sweeper: SweeperOf) -> None:
+        window(harness, timedelta(seconds=1000))
         assert sweeper().pause(2.0) == 2.0
         assert 995 < sweeper().pause(5000.0) <= 1000
 
-    def test_sweeper_wakes_for_the_end_of_a_freeze(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweeper_wakes_for_the_end_of_a_freeze(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         with_end = factories.now() + timedelta(seconds=1000)
-        town.freeze(ends_at=with_end)
+        harness.freeze(ends_at=with_end)
         assert 995 < sweeper().pause(5000.0) <= 1000
 
-    def test_sweeper_pauses_at_least_the_minimum(self, town: Town, sweeper: SweeperOf) -> None:
-        window(town, timedelta(milliseconds=-5))
-        window(town, timedelta(seconds=1))
+    def test_sweeper_pauses_at_least_the_minimum(self, harness: Harness, sweeper: SweeperOf) -> None:
+        window(harness, timedelta(milliseconds=-5))
+        window(harness, timedelta(seconds=1))
         assert sweeper().pause(2.0) >= MIN_PAUSE
 
-    def test_sweeper_waits_its_period_when_the_database_fails(self, town: Town, sweeper: SweeperOf) -> None:
-        window(town, timedelta(seconds=10))
-        town.sql("REVOKE SELECT ON occurrences FROM change_freeze_worker")
+    def test_sweeper_waits_its_period_when_the_database_fails(self, harness: Harness, sweeper: SweeperOf) -> None:
+        window(harness, timedelta(seconds=10))
+        harness.sql("REVOKE SELECT ON occurrences FROM change_freeze_worker")
         try:
             assert sweeper().pause(2.0) == 2.0
         finally:
-            town.sql("GRANT SELECT ON occurrences TO change_freeze_worker")
+            harness.sql("GRANT SELECT ON occurrences TO change_freeze_worker")
 
     def test_sweeper_begins_windows_when_other_work_waits_for_github(
-        self, town: Town, build: Builder, sweeper: SweeperOf
+        self, harness: Harness, build: Builder, sweeper: SweeperOf
     ) -> None:
         """Without workers it does their work itself, and a fan-out takes as long as it takes."""
         build("web")
-        hang = town.host.faults.add("timeout", "graphql", count=1, seconds=HUNG)
+        hang = harness.fake_github.faults.add("timeout", "graphql", count=1, seconds=HUNG)
         stop = threading.Event()
         running = threading.Thread(target=sweeper(workers_available=False).run, args=(stop, 0.2))
         running.start()
         try:
             until(lambda: bool(hang.struck))
             struck_at = monotonic()
-            window(town, timedelta(milliseconds=200))
-            until(lambda: town.sql("SELECT count(*) FROM freezes") == [(1,)])
+            window(harness, timedelta(milliseconds=200))
+            until(lambda: harness.sql("SELECT count(*) FROM freezes") == [(1,)])
             assert monotonic() - struck_at < HUNG
         finally:
             stop.set()
@@ -162,25 +167,25 @@ def until(reached: Callable[[], bool]) -> None:
         sleep(0.02)
 
 
-def test_sweepers_begin_and_end_each_window_once(town: Town, build: Builder) -> None:
+def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builder) -> None:
     build("api", "web")
-    work(town)
+    work(harness)
     for _ in range(6):
-        window(town)
-    pass_time(town, hours=1)
-    _together(lambda: start_windows(town.jobs))
-    start_windows(town.jobs)
-    pass_time(town, hours=1)
-    _together(lambda: end_freezes(town.jobs))
+        window(harness)
+    pass_time(harness, hours=1)
+    _together(lambda: start_windows(harness.jobs))
+    start_windows(harness.jobs)
+    pass_time(harness, hours=1)
+    _together(lambda: end_freezes(harness.jobs))
     counts = {
-        action: town.sql("SELECT count(*) FROM audit_entries WHERE action = :action", action=action)[0][0]
+        action: harness.sql("SELECT count(*) FROM audit_entries WHERE action = :action", action=action)[0][0]
         for action in ("freeze.started", "freeze.expired")
     }
     assert counts == {"freeze.started": 6, "freeze.expired": 6}
-    town.settle()
-    assert verdicts(town) == {"success"}
-    assert town.session.scalar(text("SELECT count(*) FROM freezes WHERE ended_at IS NULL")) == 0
-    assert "reconcile" in cast(Listener, town.jobs.wakeups).heard
+    harness.run_until_idle()
+    assert verdicts(harness) == {"success"}
+    assert harness.session.scalar(text("SELECT count(*) FROM freezes WHERE ended_at IS NULL")) == 0
+    assert "reconcile" in cast(RecordedWakeups, harness.jobs.wakeups).sent
 
 
 def _together(step: Callable[[], object]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine
@@ -10,43 +9,24 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from rules.access.permissions import Actor
-from services.core.clock import whole_milliseconds
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of, owner_engine_of
+from tests.harness.wakeups import RecordedWakeups
 
 ADA = Actor("user", "usr_ada", "Ada")
-Opener = Callable[[Organization], AbstractContextManager[UnitOfWork]]
-
-
-class MovedClock:
-    """The database's clock, moved by `ahead`."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def read(self, database_now: datetime) -> datetime:
-        return whole_milliseconds(database_now + self.ahead)
-
-
-class Listener:
-    """Hears wake-ups instead of sending them."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def send(self, names: set[str]) -> None:
-        self.heard += sorted(names)
+UnitOfWorkOpener = Callable[[Organization], AbstractContextManager[UnitOfWork]]
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> MovableClock:
+    return MovableClock()
 
 
 @pytest.fixture
-def listener() -> Listener:
-    return Listener()
+def wakeups() -> RecordedWakeups:
+    return RecordedWakeups()
 
 
 @pytest.fixture
@@ -55,8 +35,8 @@ def engine(database: str) -> Engine:
 
 
 @pytest.fixture
-def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine, clock, listener, Dependencies(cursor_secret=b"a secret of the tests"))
+def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine, clock, wakeups, Dependencies(cursor_secret=b"a secret of the tests"))
 
 
 @pytest.fixture
@@ -74,7 +54,7 @@ def acme(session: Session) -> Organization:
 
 
 @pytest.fixture
-def unit_of(uow_factory: UnitOfWorkFactory) -> Opener:
+def unit_of(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
     """Open a unit of an organisation, as Ada."""
 
     def open_unit(organization: Organization) -> AbstractContextManager[UnitOfWork]:

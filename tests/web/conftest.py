@@ -1,4 +1,4 @@
-"""The town of `tests/jobs`, whose App may not write rulesets, and the page on which an administrator lets it."""
+"""The harness of `tests/jobs`, whose App may not write rulesets, and the page on which an administrator lets it."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,14 +16,15 @@ from schemas.contract import load_contract
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
-from tests.jobs.conftest import ADA, Town, build, fake_github, private_key, town
+from tests.harness.github_harness import ADA, Harness
+from tests.jobs.conftest import build, fake_github, harness, private_key
 from tests.jobs.setup.requests import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
 from web.application import create_pages
 from web.enforcement import enforcement_pages
 
-__all__ = ["build", "fake_github", "private_key", "town"]
+__all__ = ["build", "fake_github", "harness", "private_key"]
 
 WEB = "http://freeze.test"
 ADDRESS = "/enforcement/authorized"
@@ -33,7 +34,7 @@ ADDRESS = "/enforcement/authorized"
 class Asked:
     """A setup that waits for an administrator, and their browser."""
 
-    town: Town
+    harness: Harness
     uow_factory: UnitOfWorkFactory
     browser: FlaskClient
     authorization_url: str
@@ -41,7 +42,7 @@ class Asked:
 
     def ask_again(self, scope: dict[str, Any] | None = None) -> str:
         """Apply once more, and return the new address."""
-        return str(refused_with(self.uow_factory, self.town, scope or ORGANIZATION)["authorizationUrl"])
+        return str(refused_with(self.uow_factory, self.harness, scope or ORGANIZATION)["authorizationUrl"])
 
     def go(self, login: str = "root", url: str | None = None) -> dict[str, str]:
         """Authorise at the code host as somebody; returns what the browser is sent back with."""
@@ -86,10 +87,10 @@ class Form(Page):
         super().handle_starttag(tag, attrs)
 
 
-def refused_with(uow_factory: UnitOfWorkFactory, town: Town, scope: dict[str, Any]) -> dict[str, Any]:
+def refused_with(uow_factory: UnitOfWorkFactory, harness: Harness, scope: dict[str, Any]) -> dict[str, Any]:
     """Apply without the App's permission, and return what the refusal shows; its effects are kept, as the edge does."""
     refused: list[ServiceError] = []
-    with uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+    with uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
         try:
             set_up(uow, scope, "apply")
         except ServiceError as error:
@@ -106,17 +107,19 @@ def pages() -> Flask:
 
 
 @pytest.fixture
-def asked(town: Town, pages: Flask) -> Asked:
+def asked(harness: Harness, pages: Flask) -> Asked:
     """Apply for two repositories, as Ada, without the App's permission."""
-    add(town, "web", "api")
-    permit(town)
-    settings = replace(town.github.settings, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, web_url=town.base_url)
+    add(harness, "web", "api")
+    permit(harness)
+    settings = replace(
+        harness.github.settings, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, web_url=harness.base_url
+    )
     github = GitHub(settings)
     dependencies = Dependencies(github, cursor_secret=b"a secret of the tests", web_url=WEB)
     uow_factory = UnitOfWorkFactory(
-        town.uow_factory.engine, town.uow_factory.clock, town.uow_factory.wakeups, dependencies
+        harness.uow_factory.engine, harness.uow_factory.clock, harness.uow_factory.wakeups, dependencies
     )
     pages.register_blueprint(enforcement_pages(Authorizations(uow_factory, github), WEB))
-    shown = refused_with(uow_factory, town, ORGANIZATION)
-    town.settle()
-    return Asked(town, uow_factory, pages.test_client(), shown["authorizationUrl"], shown["expiresAt"])
+    shown = refused_with(uow_factory, harness, ORGANIZATION)
+    harness.run_until_idle()
+    return Asked(harness, uow_factory, pages.test_client(), shown["authorizationUrl"], shown["expiresAt"])

@@ -11,7 +11,7 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement.planning import set_up
 from tests import factories
-from tests.jobs.conftest import ADA, Town
+from tests.harness.github_harness import ADA, Harness
 from tests.jobs.setup.requests import audit, names, permit, state
 from tests.web.conftest import WEB, Asked, form_of
 from tests.web.test_pages import Page
@@ -19,16 +19,16 @@ from tests.web.test_pages import Page
 OURS = ["Change freeze: main"]
 
 
-def right(town: Town, login: str, **rights: str) -> None:
+def right(harness: Harness, login: str, **rights: str) -> None:
     named = {place.replace("__", "/"): level for place, level in rights.items()}
-    town.host.oauth.rights[login] = named
+    harness.fake_github.oauth.rights[login] = named
 
 
 class TestAuthorizationPage:
     def test_authorization_url_uses_pkce_and_a_state_of_at_least_128_bits(self, asked: Asked) -> None:
         parts = urlsplit(asked.authorization_url)
         query = dict(parse_qsl(parts.query))
-        assert f"{parts.scheme}://{parts.netloc}{parts.path}" == asked.town.base_url + "/login/oauth/authorize"
+        assert f"{parts.scheme}://{parts.netloc}{parts.path}" == asked.harness.base_url + "/login/oauth/authorize"
         assert query["redirect_uri"] == WEB + "/enforcement/authorized"
         assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
         assert len(query["state"].partition(".")[2]) * 6 >= 128
@@ -37,64 +37,64 @@ class TestAuthorizationPage:
         text = " ".join(Page(asked.look(asked.go()).text).text.split())
         for told in ("Ada", "Acme", "2 rulesets", "Change freeze: main", "acme/web", "acme/api"):
             assert told in text
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     def test_confirmed_rulesets_are_written_recorded_and_audited(self, asked: Asked) -> None:
-        right(asked.town, "root", acme__web="admin", acme__api="admin")
+        right(asked.harness, "root", acme__web="admin", acme__api="admin")
         page = asked.do()
         assert page.status_code == 200
         assert "<h1>Done</h1>" in page.text
-        assert names(asked.town.host) == {"web": OURS, "api": OURS}
-        assert state(asked.town) == ("done", 2, None)
-        assert asked.town.sql("SELECT count(*) FROM written_rulesets")[0][0] == 2
-        assert sorted(audit(asked.town)) == [
+        assert names(asked.harness.fake_github) == {"web": OURS, "api": OURS}
+        assert state(asked.harness) == ("done", 2, None)
+        assert asked.harness.sql("SELECT count(*) FROM written_rulesets")[0][0] == 2
+        assert sorted(audit(asked.harness)) == [
             "enforcement.authorization_requested",
             "enforcement.authorized",
             "ruleset.created",
             "ruleset.created",
         ]
-        rows = asked.town.sql("SELECT actor, details FROM audit_entries WHERE action = 'ruleset.created'")
+        rows = asked.harness.sql("SELECT actor, details FROM audit_entries WHERE action = 'ruleset.created'")
         assert {(actor["name"], details["authorizedBy"]) for actor, details in rows} == {("Ada", "root")}
 
     def test_github_token_is_revoked_after_use(self, asked: Asked) -> None:
         asked.do()
-        people = asked.town.host.oauth
+        people = asked.harness.fake_github.oauth
         assert any(issued.startswith("ghu_") for issued in people.issued)
         assert people.tokens == set()
 
     def test_github_token_is_revoked_when_github_fails(self, asked: Asked) -> None:
-        fault = asked.town.host.faults.add("error", "GET /user", status=502)
+        fault = asked.harness.fake_github.faults.add("error", "GET /user", status=502)
         assert asked.do().status_code == 502
-        asked.town.host.faults.clear(fault.id)
-        assert asked.town.host.oauth.tokens == set()
+        asked.harness.fake_github.faults.clear(fault.id)
+        assert asked.harness.fake_github.oauth.tokens == set()
 
     def test_unwritten_rulesets_can_be_authorized_again(self, asked: Asked) -> None:
-        fault = asked.town.host.faults.add("error", "POST /repos/acme/api/rulesets", status=502)
-        fault_of_web = asked.town.host.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
+        fault = asked.harness.fake_github.faults.add("error", "POST /repos/acme/api/rulesets", status=502)
+        fault_of_web = asked.harness.fake_github.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
         page = asked.do()
         assert "<h1>Partly done</h1>" in page.text
         for each in (fault, fault_of_web):
-            asked.town.host.faults.clear(each.id)
+            asked.harness.fake_github.faults.clear(each.id)
         [again] = [link for link in Page(page.text).links if "/login/oauth/authorize" in link]
         assert "<h1>Done</h1>" in asked.do(url=again).text
-        assert names(asked.town.host) == {"web": OURS, "api": OURS}
-        assert audit(asked.town).count("ruleset.created") == 2
+        assert names(asked.harness.fake_github) == {"web": OURS, "api": OURS}
+        assert audit(asked.harness).count("ruleset.created") == 2
 
     def test_paused_installation_makes_no_calls_and_keeps_the_address_valid(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
-        asked.town.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '5 minutes'")
-        asked.town.host.calls.reset()
+        asked.harness.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '5 minutes'")
+        asked.harness.fake_github.calls.reset()
         assert "asked this installation to wait" in asked.look(asked.go()).text
         assert "asked this installation to wait" in asked.confirm(form).text
-        assert not [each for each in asked.town.host.calls.by_caller if each.startswith("installation")]
-        asked.town.sql("UPDATE installations SET paused_until = NULL")
+        assert not [each for each in asked.harness.fake_github.calls.by_caller if each.startswith("installation")]
+        asked.harness.sql("UPDATE installations SET paused_until = NULL")
         assert "<h1>Done</h1>" in asked.confirm(form).text
 
     def test_organization_ruleset_requires_an_owner_of_the_organization(self, asked: Asked) -> None:
-        permit(asked.town, organization_administration="write")
-        right(asked.town, "root", acme__web="admin", acme__api="admin")
+        permit(asked.harness, organization_administration="write")
+        right(asked.harness, "root", acme__web="admin", acme__api="admin")
         assert "not an administrator of the organisation acme" in asked.do().text
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     def test_denied_authorization_changes_nothing(self, asked: Asked) -> None:
         back = {"error": "access_denied", "state": asked.go()["state"]}
@@ -108,7 +108,7 @@ class TestAuthorizationAttacks:
         back = asked.go()
         asked.look(back)
         asked.look(back)
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
         assert asked.confirm(form_of(asked.look(back))).status_code == 200
 
     def test_authorization_state_is_used_once(self, asked: Asked) -> None:
@@ -121,19 +121,19 @@ class TestAuthorizationAttacks:
 
     def test_authorization_state_expires_after_ten_minutes(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
-        asked.town.uow_factory.clock.ahead = timedelta(minutes=10)  # type: ignore[attr-defined]
+        asked.harness.uow_factory.clock.offset = timedelta(minutes=10)  # type: ignore[attr-defined]
         assert asked.confirm(form).status_code == 410
         assert asked.look(asked.go()).status_code == 410
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     @pytest.mark.parametrize("changed", ["", "x", "org_06aq1m3k0v5t8c2n7d4e9f1g41.guess", "{}.guess", "{}.", "\x00"])
     def test_guessed_authorization_state_is_not_found(self, asked: Asked, changed: str) -> None:
-        given = changed.format(asked.town.organization.id) if "{}" in changed else changed
+        given = changed.format(asked.harness.organization.id) if "{}" in changed else changed
         assert asked.look({**asked.go(), "state": given}).status_code == 404
 
     def test_authorization_state_of_another_organization_is_not_found(self, asked: Asked) -> None:
-        globex = factories.organization(asked.town.session, "Globex")
-        asked.town.session.commit()
+        globex = factories.organization(asked.harness.session, "Globex")
+        asked.harness.session.commit()
         back = asked.go()
         stolen = globex.id + "." + back["state"].partition(".")[2]
         assert asked.look({**back, "state": stolen}).status_code == 404
@@ -144,17 +144,17 @@ class TestAuthorizationAttacks:
         page = asked.confirm(form)
         assert page.status_code == 400
         assert "bad_verification_code" in page.text
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     def test_authorization_requires_an_administrator_of_every_repository(self, asked: Asked) -> None:
-        right(asked.town, "root", acme__web="admin", acme__api="push")
+        right(asked.harness, "root", acme__web="admin", acme__api="push")
         page = asked.do()
         assert page.status_code == 403
         assert "root is not an administrator of acme/api. Nothing was written." in page.text
         assert "Apply again, and have an administrator open the new address." in page.text
         assert "0 of 2 rulesets are written. Apply again for a new address." in asked.look(asked.go()).text
-        assert names(asked.town.host) == {}
-        assert asked.town.host.oauth.tokens == set()
+        assert names(asked.harness.fake_github) == {}
+        assert asked.harness.fake_github.oauth.tokens == set()
 
     @pytest.mark.parametrize(
         "headers",
@@ -171,7 +171,7 @@ class TestAuthorizationAttacks:
     def test_authorization_form_of_another_site_is_refused(self, asked: Asked, headers: dict[str, str]) -> None:
         form = form_of(asked.look(asked.go()))
         assert asked.confirm(form, **headers).status_code == 403
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     def test_authorization_form_of_the_same_origin_is_accepted(self, asked: Asked) -> None:
         assert asked.confirm(form_of(asked.look(asked.go())), Origin=WEB).status_code == 200
@@ -180,7 +180,7 @@ class TestAuthorizationAttacks:
     def test_authorization_form_without_its_token_is_refused(self, asked: Asked, token: str) -> None:
         form = {**form_of(asked.look(asked.go())), "token": token}
         assert asked.confirm(form).status_code == 403
-        assert names(asked.town.host) == {}
+        assert names(asked.harness.fake_github) == {}
 
     def test_authorization_form_in_another_browser_is_refused(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
@@ -202,7 +202,7 @@ class TestAuthorizationAttacks:
 
     def test_authorization_page_escapes_the_name_of_the_requester(self, asked: Asked) -> None:
         name = json.dumps({"type": "user", "id": "usr_x", "name": "<script>alert(1)</script>"})
-        asked.town.sql("UPDATE enforcement_setups SET requested_by = CAST(:name AS jsonb)", name=name)
+        asked.harness.sql("UPDATE enforcement_setups SET requested_by = CAST(:name AS jsonb)", name=name)
         page = asked.look(asked.go())
         assert "<script>" not in page.text
         assert "&lt;script&gt;" in page.text
@@ -217,21 +217,21 @@ class TestAuthorizationAttacks:
         caplog.set_level(logging.DEBUG)
         back = asked.go()
         asked.confirm(form_of(asked.look(back)))
-        secrets = [*asked.town.host.oauth.issued, back["state"], back["state"].partition(".")[2]]
-        tables = [row[0] for row in asked.town.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        kept = "".join(str(asked.town.sql(f"SELECT t::text FROM {table} t")) for table in tables)
+        secrets = [*asked.harness.fake_github.oauth.issued, back["state"], back["state"].partition(".")[2]]
+        tables = [row[0] for row in asked.harness.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        kept = "".join(str(asked.harness.sql(f"SELECT t::text FROM {table} t")) for table in tables)
         mine = [
             record.getMessage() for record in caplog.records if record.name.split(".")[0] not in {"urllib3", "httpx"}
         ]
         assert len(secrets) >= 4
         assert [secret for secret in secrets if secret in kept or secret in "".join(mine)] == []
-        assert asked.town.sql("SELECT code_verifier FROM enforcement_setups") == [(None,)]
+        assert asked.harness.sql("SELECT code_verifier FROM enforcement_setups") == [(None,)]
 
 
 def test_error_without_an_oauth_client_names_the_missing_permission(asked: Asked) -> None:
     with (
         pytest.raises(ServiceError) as refused,
-        asked.town.uow_factory.open(Caller(asked.town.organization.id, ADA, "dashboard", "business")) as uow,
+        asked.harness.uow_factory.open(Caller(asked.harness.organization.id, ADA, "dashboard", "business")) as uow,
     ):
         set_up(uow, {"type": "organization"}, "apply")
     assert refused.value.code == "admin_authorization_required"

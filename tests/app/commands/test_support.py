@@ -20,14 +20,10 @@ from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
+from tests.harness.wakeups import RecordedWakeups
 
 BY = ("--by", "grace@example.com")
 WHY = ("--reason", "Ticket 4711: a freeze that stays")
-
-
-class NoWakeups:
-    def send(self, names: set[str]) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +40,7 @@ def clock(clock_of_module: MovableClock) -> Iterator[MovableClock]:
 @pytest.fixture(scope="module")
 def served(shared_database: psycopg.Connection, redis_url: str, clock_of_module: MovableClock) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url)
-    with serving(create_app(config, product_parts(clock=clock_of_module, wakeups=NoWakeups()))) as url:
+    with serving(create_app(config, product_parts(clock=clock_of_module, wakeups=RecordedWakeups()))) as url:
         yield url
 
 

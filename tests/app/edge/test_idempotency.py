@@ -10,11 +10,11 @@ import pytest
 
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import purge_expired
-from tests.app.conftest import RecordedWakeups
 from tests.app.edge.machinery import things
 from tests.harness.clock import MovableClock
 from tests.harness.engines import owner_engine_of
 from tests.harness.tenants import Tenant, tenant
+from tests.harness.wakeups import RecordedWakeups
 
 BODY = {"name": "a thing", "scope": {"type": "organization"}}
 
@@ -45,7 +45,7 @@ def test_repeated_request_is_replayed_without_a_second_effect(
     assert first.headers["X-Request-Id"] != again.headers["X-Request-Id"]
     assert "RateLimit-Remaining" in again.headers
     assert effects(sql) == 1
-    assert wakeups.sent == [{"reconcile"}]
+    assert wakeups.sent == ["reconcile"]
 
 
 def test_reformatted_json_body_is_the_same_request(api: httpx.Client) -> None:

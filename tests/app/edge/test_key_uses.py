@@ -19,13 +19,9 @@ from tests.harness.processes import eventually
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
+from tests.harness.wakeups import RecordedWakeups
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
-
-
-class NoWakeups:
-    def send(self, names: set[str]) -> None:
-        pass
 
 
 def last_use(sql: psycopg.Connection[Any], key_id: str) -> datetime | None:
@@ -44,7 +40,7 @@ class Process:
 
     @contextmanager
     def running(self) -> Iterator[httpx.Client]:
-        parts = product_parts(clock=self.clock, wakeups=NoWakeups())
+        parts = product_parts(clock=self.clock, wakeups=RecordedWakeups())
         with serving(create_app(self._config, parts)) as url, client_of(url) as client:
             yield client
 

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from tests.app.conftest import RecordedWakeups
 from tests.app.edge.test_idempotency import BODY, code, create, effects
+from tests.harness.wakeups import RecordedWakeups
 
 STAYS = {**BODY, "name": "refused, and its effect stays"}
 
@@ -19,7 +19,7 @@ def test_effect_of_a_committed_error_is_kept_with_its_wakeup(
     assert refused.json()["error"]["details"][0]["address"] == "https://go.test/canary-state"
     assert refused.json()["error"]["requestId"] == refused.headers["X-Request-Id"]
     assert effects(sql) == 1
-    assert wakeups.sent == [{"reconcile"}]
+    assert wakeups.sent == ["reconcile"]
 
 
 def test_committed_error_is_replayed_with_one_effect_under_the_same_key(
@@ -30,7 +30,7 @@ def test_committed_error_is_replayed_with_one_effect_under_the_same_key(
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.json()["error"]["details"] == first.json()["error"]["details"]
     assert effects(sql) == 1
-    assert wakeups.sent == [{"reconcile"}]
+    assert wakeups.sent == ["reconcile"]
 
 
 def test_secret_of_a_committed_error_is_stored_encrypted(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:

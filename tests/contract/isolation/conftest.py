@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.harness.sessions import committing
-from tests.harness.tenant_fixtures import Estate, estate
+from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def session(database: str) -> Iterator[Session]:
 
 
 @pytest.fixture
-def ours(session: Session, redis: Any) -> Estate:
-    return estate(session, "acme")
+def ours(session: Session, redis: Any) -> TenantFixture:
+    return make_tenant_fixture(session, "acme")
 
 
 @pytest.fixture
-def theirs(session: Session) -> Estate:
-    return estate(session, "globex")
+def theirs(session: Session) -> TenantFixture:
+    return make_tenant_fixture(session, "globex")

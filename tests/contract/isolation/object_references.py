@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from schemas.contract import Node, Operation, load_contract
-from tests.harness.tenant_fixtures import Estate
+from tests.harness.tenant_fixtures import TenantFixture
 
 CONTRACT = load_contract()
 CREDENTIALLED = [
@@ -85,7 +85,7 @@ def _least(node: Node) -> Any:
     return node.get("example", {"boolean": True, "integer": node.get("minimum", 1)}.get(str(kind), "xxxxxxxx"))
 
 
-def send(http: httpx.Client, caller: Estate, place: Place, value: str) -> httpx.Response:
+def send(http: httpx.Client, caller: TenantFixture, place: Place, value: str) -> httpx.Response:
     """Call the place's operation as `caller`, who names `value` there and their own objects everywhere else."""
     operation = place.operation
     path = operation.path

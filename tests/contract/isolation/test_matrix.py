@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract.isolation.object_references import CREDENTIALLED, Place, places, send
 from tests.contract.isolation.table_owners import rows_of
-from tests.harness.tenant_fixtures import Estate
+from tests.harness.tenant_fixtures import TenantFixture
 
 FIND_NOTHING = {"list_audit_entries", "export_audit"}
 """Lists by the id of what may be gone long since: they show what there is of it, which is nothing of others."""
@@ -47,7 +47,7 @@ class TestIsolationMatrix:
 
     @pytest.mark.parametrize("place", PLACES, ids=str)
     def test_foreign_id_is_answered_like_an_unknown_id_and_changes_nothing(
-        self, http: httpx.Client, sql: psycopg.Connection[Any], ours: Estate, theirs: Estate, place: Place
+        self, http: httpx.Client, sql: psycopg.Connection[Any], ours: TenantFixture, theirs: TenantFixture, place: Place
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
         for foreign, nobodys in theirs.names(place.name):
@@ -64,7 +64,7 @@ class TestIsolationMatrix:
 
     @pytest.mark.parametrize("place", PLACES, ids=str)
     def test_own_id_is_found_in_the_same_place(
-        self, http: httpx.Client, ours: Estate, theirs: Estate, place: Place
+        self, http: httpx.Client, ours: TenantFixture, theirs: TenantFixture, place: Place
     ) -> None:
         for own, _nobodys in ours.names(place.name):
             answer = send(http, ours, place, own)

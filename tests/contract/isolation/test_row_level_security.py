@@ -11,12 +11,12 @@ from psycopg import sql as composing
 from app.database import make_engine
 from models.base import Base
 from tests.contract.isolation.table_owners import BELONG_TO_NOBODY, NEVER_SEEN, owned_tables, rows_of
-from tests.harness.tenant_fixtures import Estate
+from tests.harness.tenant_fixtures import TenantFixture
 
 
 class TestRowLevelSecurity:
     @pytest.fixture
-    def as_us(self, database: str, ours: Estate, theirs: Estate) -> Iterator[psycopg.Connection[Any]]:
+    def as_us(self, database: str, ours: TenantFixture, theirs: TenantFixture) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection of the API's own role, bound to our organisation; `theirs` has rows in every table."""
         engine = make_engine(database, 1)
         pooled = engine.raw_connection()
@@ -35,12 +35,14 @@ class TestRowLevelSecurity:
         ).fetchall()
         assert {name for (name,) in rows} == BELONG_TO_NOBODY | {"alembic_version"}
 
-    def test_isolation_fixture_has_rows_in_every_table(self, sql: psycopg.Connection[Any], theirs: Estate) -> None:
+    def test_isolation_fixture_has_rows_in_every_table(
+        self, sql: psycopg.Connection[Any], theirs: TenantFixture
+    ) -> None:
         assert [table for table, rows in rows_of(sql, theirs.organization.id).items() if not rows] == []
 
     @pytest.mark.parametrize("table", owned_tables())
     def test_row_level_security_hides_and_protects_foreign_rows(
-        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
+        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: TenantFixture, table: str
     ) -> None:
         whose = composing.Identifier(owned_tables()[table])
         name, before = composing.Identifier(table), rows_of(sql, theirs.organization.id)
@@ -57,7 +59,7 @@ class TestRowLevelSecurity:
 
     @pytest.mark.parametrize("table", owned_tables())
     def test_row_level_security_rejects_new_rows_of_another_organization(
-        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
+        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: TenantFixture, table: str
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
         [(row,), *_] = before[table]
@@ -74,7 +76,7 @@ class TestRowLevelSecurity:
         assert rows_of(sql, theirs.organization.id) == before
 
     def test_row_level_security_shows_only_members_among_users(
-        self, as_us: psycopg.Connection[Any], ours: Estate
+        self, as_us: psycopg.Connection[Any], ours: TenantFixture
     ) -> None:
         shown = as_us.execute("SELECT id FROM users").fetchall()
         assert shown == as_us.execute("SELECT user_id FROM memberships").fetchall() != []

@@ -15,11 +15,11 @@ from services.identity.api_key_secrets import secret_hash
 from tests import factories
 from tests.handlers.api_keys.requests import PATH, SECOND, USED, WANTED, instant, listed, made, rotated, works
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.response_conformance import checked_client
 from tests.harness.servers import serving
+from tests.harness.wakeups import RecordedWakeups
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestWatchBranch:

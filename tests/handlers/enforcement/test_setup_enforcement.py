@@ -9,8 +9,8 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import takes_credentials, what_the_code_host_refuses
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.enforcement.requests import EVERYWHERE
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 
 PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}

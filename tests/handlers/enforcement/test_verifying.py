@@ -9,8 +9,8 @@ from rules.ids import new_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.enforcement.requests import EVERYWHERE, details_of
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestVerifyEnforcement:

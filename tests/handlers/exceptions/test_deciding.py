@@ -13,7 +13,6 @@ from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.exceptions.requests import (
     DENY,
     GRANT,
@@ -29,6 +28,7 @@ from tests.handlers.exceptions.requests import (
     settle,
     text,
 )
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestCreateExceptionRequest:
@@ -47,7 +47,7 @@ class TestCreateExceptionRequest:
         assert (shown["state"], shown["effective"], shown["ineffectiveReason"]) == ("pending", False, None)
         assert (shown["requestedBy"]["name"], shown["decidedBy"], shown["decidedAt"]) == ("Viewer", None, None)
         assert shown["requestedAt"] is not None
-        assert wakeups.sent == set()
+        assert wakeups.sent == []
         (entry,) = entries(session)
         assert (entry.action, entry.target["id"], entry.details["reason"]) == (
             "exception.requested",
@@ -100,7 +100,7 @@ class TestDecideExceptionRequest:
         assert [(row["id"], row["state"]) for row in shown] == [(row.id, state) for row in group]
         assert {row["decisionReason"] for row in shown} == {"As said on the call"}
         assert {row["decidedBy"]["name"] for row in shown} == {"Admin"}
-        assert wakeups.sent == ({"reconcile"} if decision == "grant" else set())
+        assert set(wakeups.sent) == ({"reconcile"} if decision == "grant" else set())
         (entry,) = entries(session)
         assert (entry.action, entry.target["id"]) == (f"exception.{state}", group[0].request_group_id)
         assert [(row["before"]["state"], row["after"]["state"]) for row in entry.details["rows"]] == [

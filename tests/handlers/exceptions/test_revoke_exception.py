@@ -11,8 +11,8 @@ from models.repositories import WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.exceptions.requests import THIS, decide, entries, requested, rows
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestRevokeException:
@@ -36,7 +36,7 @@ class TestRevokeException:
         assert {(row["state"], row["revokedBy"]["name"], row["effective"]) for row in shown} == {
             ("revoked", "Admin", False)
         }
-        assert wakeups.sent == {"reconcile"}
+        assert set(wakeups.sent) == {"reconcile"}
         (entry,) = entries(session)
         assert (entry.action, entry.details["reason"]) == ("exception.revoked", body["reason"])
         assert {row["id"]: row["before"]["state"] for row in entry.details["rows"]} == {
@@ -51,7 +51,7 @@ class TestRevokeException:
     ) -> None:
         mine = rows(acme.person(role).post("/v1/exception-requests", THIS), 201)[0]["id"]
         assert rows(acme.person(role).post(f"/v1/exceptions/{mine}/revoke"))[0]["state"] == "revoked"
-        assert wakeups.sent == set()
+        assert wakeups.sent == []
         again = rows(acme.person(role).post("/v1/exception-requests", THIS), 201)[0]["id"]
         rows(decide(acme.person("admin"), again))
         refusal(acme.person(role).post(f"/v1/exceptions/{again}/revoke"), 403, "insufficient_permission")

@@ -13,8 +13,8 @@ from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.freezes.requests import EVERYTHING, paths
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestLiftFreeze:
@@ -28,7 +28,7 @@ class TestLiftFreeze:
         assert shown["endedAt"] is not None
         assert shown["releasedAt"] is None
         assert shown["targets"] == {"total": 1, "pending": 0, "applied": 0, "releasing": 1, "released": 0, "failed": 0}
-        assert wakeups.sent == {"reconcile"}
+        assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
 
@@ -88,7 +88,7 @@ class TestLiftFreezes:
         ]
         assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": [everything.id]}]
         assert shown["stillFrozenCount"] == 1
-        assert wakeups.sent == {"reconcile"}
+        assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
 

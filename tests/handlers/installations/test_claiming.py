@@ -19,8 +19,8 @@ from rules.rulesets.app_permissions import NEEDED
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.installation_connection import BACK, CLAIM, URL, Town
+from tests.handlers.installation_connection import BACK, CLAIM, URL, ConnectionFixture
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github.model.installations import install, suspend
 from tools.fake_github.model.world import Actor
 
@@ -37,201 +37,215 @@ class TestClaimInstallation:
         takes_credentials(acme, lambda who: who.post(CLAIM, ANYTHING), scope=None, least_role="admin", writes=True)
 
     def test_claim_installation_assigns_the_installation_to_the_organization(
-        self, town: Town, session: Session, wakeups: RecordedWakeups
+        self, connection: ConnectionFixture, session: Session, wakeups: RecordedWakeups
     ) -> None:
-        body = town.install()
-        answer = town.claim(body)
+        body = connection.install()
+        answer = connection.claim(body)
         assert answer.status_code == 200, answer.text
         assert answer.json() == {
             "installationId": body["installationId"],
             "account": "acme",
             "state": "active",
             "repositorySelection": "all",
-            "permissions": town.host.world.installations[body["installationId"]].permissions,
+            "permissions": connection.host.world.installations[body["installationId"]].permissions,
             "missingPermissions": [],
         }
         row = session.get_one(Installation, body["installationId"])
-        assert row.organization_id == town.tenant.id
+        assert row.organization_id == connection.tenant.id
         assert session.get_one(RepositorySync, row.id).due_at is not None
-        assert {"sync", "reconcile", "verify"} <= wakeups.sent
-        assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
+        assert {"sync", "reconcile", "verify"} <= set(wakeups.sent)
+        assert connection.tenant.audit() == ["installation.requested", "installation.claimed"]
 
-    def test_claim_installation_is_audited_with_the_github_login(self, town: Town, session: Session) -> None:
-        body = town.install("grace")
-        town.claim(body)
+    def test_claim_installation_is_audited_with_the_github_login(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
+        body = connection.install("grace")
+        connection.claim(body)
         [row] = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
         assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
         after = {"state": "active", "repositorySelection": "all"}
         assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})
 
-    def test_repeated_claim_is_replayed_under_the_same_idempotency_key(self, town: Town) -> None:
-        body, headers = town.install(), {"Idempotency-Key": "one"}
-        first, again = (town.admin.post(CLAIM, body, headers=headers) for _ in range(2))
+    def test_repeated_claim_is_replayed_under_the_same_idempotency_key(self, connection: ConnectionFixture) -> None:
+        body, headers = connection.install(), {"Idempotency-Key": "one"}
+        first, again = (connection.admin.post(CLAIM, body, headers=headers) for _ in range(2))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
         assert again.headers["Idempotency-Replayed"] == "true"
-        assert town.tenant.audit().count("installation.claimed") == 1
+        assert connection.tenant.audit().count("installation.claimed") == 1
 
-    def test_claim_installation_revokes_the_github_token_of_the_person(self, town: Town) -> None:
-        assert town.claim(town.install()).status_code == 200
-        assert any(each.startswith("ghu_") for each in town.host.oauth.issued)
-        assert town.host.oauth.tokens == set()
+    def test_claim_installation_revokes_the_github_token_of_the_person(self, connection: ConnectionFixture) -> None:
+        assert connection.claim(connection.install()).status_code == 200
+        assert any(each.startswith("ghu_") for each in connection.host.oauth.issued)
+        assert connection.host.oauth.tokens == set()
 
-    def test_claim_installation_stores_neither_state_nor_code_nor_token(self, town: Town, session: Session) -> None:
-        body = town.install()
-        town.claim(body)
+    def test_claim_installation_stores_neither_state_nor_code_nor_token(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
+        body = connection.install()
+        connection.claim(body)
         kept = "".join(
             str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in Base.metadata.tables
         )
-        assert [each for each in (body["state"], *town.host.oauth.issued) if each in kept] == []
+        assert [each for each in (body["state"], *connection.host.oauth.issued) if each in kept] == []
 
-    def test_claim_installation_reports_a_suspended_installation(self, town: Town) -> None:
-        body = town.install()
-        with town.host.quietly():
-            found = town.host.world.installations[body["installationId"]]
-            suspend(town.host.world, Actor(town.host.maintainer), found, suspended=True)
-        assert town.claim(body).json()["state"] == "suspended"
+    def test_claim_installation_reports_a_suspended_installation(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        with connection.host.quietly():
+            found = connection.host.world.installations[body["installationId"]]
+            suspend(connection.host.world, Actor(connection.host.maintainer), found, suspended=True)
+        assert connection.claim(body).json()["state"] == "suspended"
 
-    def test_claim_installation_reports_missing_permissions(self, town: Town) -> None:
-        body = town.install()
-        town.host.world.installations[body["installationId"]].permissions = {"checks": "read", "members": "read"}
-        missing = town.claim(body).json()["missingPermissions"]
+    def test_claim_installation_reports_missing_permissions(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        connection.host.world.installations[body["installationId"]].permissions = {"checks": "read", "members": "read"}
+        missing = connection.claim(body).json()["missingPermissions"]
         assert missing == [f"{name}:{level}" for name, level in NEEDED.items()]
 
-    def test_repeated_claim_by_the_same_organization_succeeds(self, town: Town) -> None:
-        first = town.claim(town.install())
-        again = town.claim(town.install())
+    def test_repeated_claim_by_the_same_organization_succeeds(self, connection: ConnectionFixture) -> None:
+        first = connection.claim(connection.install())
+        again = connection.claim(connection.install())
         assert first.json() == again.json()
         assert again.status_code == 200
 
-    def test_installation_of_a_personal_account_is_claimed_only_by_its_owner(self, town: Town) -> None:
-        with town.host.quietly():
-            account = town.host.world.add_account("ada", "User")
-            number = install(town.host.world, Actor(account), town.host.app, account).id
-        state = town.install()["state"]
-        foreign = {"installationId": number, "state": state, "code": town.code("root")}
-        refusal(town.claim(foreign), 403, "github_permission_denied")
-        own = town.claim({**foreign, "code": town.code("ada")})
+    def test_installation_of_a_personal_account_is_claimed_only_by_its_owner(
+        self, connection: ConnectionFixture
+    ) -> None:
+        with connection.host.quietly():
+            account = connection.host.world.add_account("ada", "User")
+            number = install(connection.host.world, Actor(account), connection.host.app, account).id
+        state = connection.install()["state"]
+        foreign = {"installationId": number, "state": state, "code": connection.code("root")}
+        refusal(connection.claim(foreign), 403, "github_permission_denied")
+        own = connection.claim({**foreign, "code": connection.code("ada")})
         assert (own.status_code, own.json()["account"]) == (200, "ada")
 
 
 class TestClaimState:
-    def test_claim_state_is_used_once(self, town: Town) -> None:
-        body = town.install()
-        assert town.claim(body).status_code == 200
-        pointed(town.claim({**body, "code": town.code()}), "/state")
+    def test_claim_state_is_used_once(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        assert connection.claim(body).status_code == 200
+        pointed(connection.claim({**body, "code": connection.code()}), "/state")
 
-    def test_claim_state_is_used_once_by_concurrent_claims(self, town: Town) -> None:
-        body = town.install()
-        bodies = [{**body, "code": town.code()} for _ in range(3)]
-        answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))
+    def test_claim_state_is_used_once_by_concurrent_claims(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        bodies = [{**body, "code": connection.code()} for _ in range(3)]
+        answers = at_once(*(lambda sent=sent: connection.claim(sent) for sent in bodies))
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
-    def test_claim_state_expires_after_an_hour(self, town: Town, session: Session, later: Any) -> None:
+    def test_claim_state_expires_after_an_hour(
+        self, connection: ConnectionFixture, session: Session, later: Any
+    ) -> None:
         person = factories.user(session)
-        factories.membership(session, town.tenant.organization, person, "admin")
-        token = factories.session_token(session, person, town.tenant.organization, ttl=timedelta(hours=2))
-        ada = Caller(town.admin.http, token)
-        body = town.install(address=town.address(ada))
+        factories.membership(session, connection.tenant.organization, person, "admin")
+        token = factories.session_token(session, person, connection.tenant.organization, ttl=timedelta(hours=2))
+        ada = Caller(connection.admin.http, token)
+        body = connection.install(address=connection.address(ada))
         later(minutes=59)
-        pointed(town.claim({**body, "code": "wrong"}, ada), "/code")
+        pointed(connection.claim({**body, "code": "wrong"}, ada), "/code")
         later(minutes=1)
-        pointed(town.claim({**body, "code": town.code()}, ada), "/state")
+        pointed(connection.claim({**body, "code": connection.code()}, ada), "/state")
 
-    def test_claim_state_is_bound_to_the_requesting_person(self, town: Town) -> None:
-        pointed(town.claim(town.install(), town.tenant.person("owner")), "/state")
+    def test_claim_state_is_bound_to_the_requesting_person(self, connection: ConnectionFixture) -> None:
+        pointed(connection.claim(connection.install(), connection.tenant.person("owner")), "/state")
 
-    def test_claim_state_is_bound_to_the_requesting_organization(self, town: Town, globex: Tenant) -> None:
-        pointed(town.claim(town.install(), globex.person("admin")), "/state")
+    def test_claim_state_is_bound_to_the_requesting_organization(
+        self, connection: ConnectionFixture, globex: Tenant
+    ) -> None:
+        pointed(connection.claim(connection.install(), globex.person("admin")), "/state")
 
     def test_claim_state_is_bound_to_one_organization_of_the_person(
-        self, town: Town, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant, session: Session
     ) -> None:
         person = factories.user(session)
         callers = []
-        for tenant in (town.tenant, globex):
+        for tenant in (connection.tenant, globex):
             factories.membership(session, tenant.organization, person, "admin")
-            callers.append(Caller(town.admin.http, factories.session_token(session, person, tenant.organization)))
-        body = town.install(address=town.address(callers[0]))
-        pointed(town.claim(body, callers[1]), "/state")
-        assert town.claim({**body, "code": town.code()}, callers[0]).status_code == 200
+            callers.append(Caller(connection.admin.http, factories.session_token(session, person, tenant.organization)))
+        body = connection.install(address=connection.address(callers[0]))
+        pointed(connection.claim(body, callers[1]), "/state")
+        assert connection.claim({**body, "code": connection.code()}, callers[0]).status_code == 200
 
     @pytest.mark.parametrize("tampered", ["x" * 43, "A", "{}x", "!{}"])
-    def test_claim_state_cannot_be_forged(self, town: Town, tampered: str) -> None:
-        body = town.install()
-        pointed(town.claim({**body, "state": tampered.format(body["state"])[:128]}), "/state")
+    def test_claim_state_cannot_be_forged(self, connection: ConnectionFixture, tampered: str) -> None:
+        body = connection.install()
+        pointed(connection.claim({**body, "state": tampered.format(body["state"])[:128]}), "/state")
 
-    def test_claim_state_of_another_purpose_is_rejected(self, town: Town, session: Session) -> None:
-        body = town.install()
+    def test_claim_state_of_another_purpose_is_rejected(self, connection: ConnectionFixture, session: Session) -> None:
+        body = connection.install()
         session.execute(update(OneTimeToken).values(purpose="invitation"))
-        pointed(town.claim(body), "/state")
+        pointed(connection.claim(body), "/state")
 
-    def test_claim_state_survives_a_rejected_code(self, town: Town) -> None:
-        body = town.install()
-        pointed(town.claim({**body, "code": "made-up"}), "/code")
-        assert town.claim(body).status_code == 200
+    def test_claim_state_survives_a_rejected_code(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        pointed(connection.claim({**body, "code": "made-up"}), "/code")
+        assert connection.claim(body).status_code == 200
 
-    def test_claim_state_survives_an_outage_of_github(self, town: Town) -> None:
-        body = town.install()
-        fault = town.host.faults.add("error", "GET /user/installations", status=502)
-        refusal(town.claim(body), 502, "github_unavailable")
-        town.host.faults.clear(fault.id)
-        assert town.host.oauth.tokens == set()
-        pointed(town.claim(body), "/code")
-        assert town.claim({**body, "code": town.code()}).status_code == 200
+    def test_claim_state_survives_an_outage_of_github(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        fault = connection.host.faults.add("error", "GET /user/installations", status=502)
+        refusal(connection.claim(body), 502, "github_unavailable")
+        connection.host.faults.clear(fault.id)
+        assert connection.host.oauth.tokens == set()
+        pointed(connection.claim(body), "/code")
+        assert connection.claim({**body, "code": connection.code()}).status_code == 200
 
 
 class TestClaimProof:
-    def test_claim_requires_an_owner_of_the_account(self, town: Town) -> None:
-        town.rights("grace", acme="push", acme__web="admin")
-        body = {**town.install(), "code": town.code("grace")}
-        error = refusal(town.claim(body), 403, "github_permission_denied")
+    def test_claim_requires_an_owner_of_the_account(self, connection: ConnectionFixture) -> None:
+        connection.rights("grace", acme="push", acme__web="admin")
+        body = {**connection.install(), "code": connection.code("grace")}
+        error = refusal(connection.claim(body), 403, "github_permission_denied")
         assert "grace is not an owner of acme" in error["message"]
-        assert town.host.oauth.tokens == set()
+        assert connection.host.oauth.tokens == set()
 
-    def test_claim_requires_access_to_the_installation(self, town: Town) -> None:
-        town.rights("heidi")
-        refusal(town.claim({**town.install(), "code": town.code("heidi")}), 404, "installation_not_found")
+    def test_claim_requires_access_to_the_installation(self, connection: ConnectionFixture) -> None:
+        connection.rights("heidi")
+        refusal(
+            connection.claim({**connection.install(), "code": connection.code("heidi")}), 404, "installation_not_found"
+        )
 
-    def test_claim_requires_the_members_permission_of_the_app(self, town: Town) -> None:
-        body = town.install()
-        del town.host.world.installations[body["installationId"]].permissions["members"]
-        refusal(town.claim(body), 403, "github_permission_denied")
+    def test_claim_requires_the_members_permission_of_the_app(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        del connection.host.world.installations[body["installationId"]].permissions["members"]
+        refusal(connection.claim(body), 403, "github_permission_denied")
 
-    def test_claim_requires_a_code_issued_to_the_app(self, town: Town) -> None:
-        body = town.install()
-        other = town.host.oauth.give_code(town.host.oauth.client_id, town.host.maintainer, BACK)
-        pointed(town.claim({**body, "code": other}), "/code")
+    def test_claim_requires_a_code_issued_to_the_app(self, connection: ConnectionFixture) -> None:
+        body = connection.install()
+        other = connection.host.oauth.give_code(connection.host.oauth.client_id, connection.host.maintainer, BACK)
+        pointed(connection.claim({**body, "code": other}), "/code")
 
-    def test_unknown_and_inaccessible_installations_are_indistinguishable(self, town: Town, globex: Tenant) -> None:
-        town.rights("root", acme="admin")
-        body = town.install()
+    def test_unknown_and_inaccessible_installations_are_indistinguishable(
+        self, connection: ConnectionFixture, globex: Tenant
+    ) -> None:
+        connection.rights("root", acme="admin")
+        body = connection.install()
         told = []
         for number in (globex.installation.id, 987654321):
-            sent = {**body, "installationId": number, "code": town.code()}
-            error = refusal(town.claim(sent), 404, "installation_not_found")
+            sent = {**body, "installationId": number, "code": connection.code()}
+            error = refusal(connection.claim(sent), 404, "installation_not_found")
             told.append(error["message"].replace(str(number), "…"))
         assert told[0] == told[1]
 
     def test_claim_of_an_installation_of_another_organization_is_refused(
-        self, town: Town, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant, session: Session
     ) -> None:
         before = session.execute(text("SELECT i::text FROM installations i")).all()
-        body = {**town.install(), "installationId": globex.installation.id}
-        refusal(town.claim(body), 409, "installation_claimed_by_other_org")
+        body = {**connection.install(), "installationId": globex.installation.id}
+        refusal(connection.claim(body), 409, "installation_claimed_by_other_org")
         assert session.execute(text("SELECT i::text FROM installations i")).all() == before
 
     def test_concurrent_claims_by_two_organizations_succeed_once(
-        self, town: Town, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant, session: Session
     ) -> None:
         session.delete(globex.installation)
         session.flush()
-        town.uninstall(globex.installation.id)
-        body, rival = town.install(), globex.person("admin")
-        other = {**body, **town.install(address=town.address(rival)), "code": town.code()}
-        answers = at_once(lambda: town.claim(body), lambda: town.claim(other, rival))
+        connection.uninstall(globex.installation.id)
+        body, rival = connection.install(), globex.person("admin")
+        other = {**body, **connection.install(address=connection.address(rival)), "code": connection.code()}
+        answers = at_once(lambda: connection.claim(body), lambda: connection.claim(other, rival))
         assert sorted(answer.status_code for answer in answers) == [200, 409]
         [row] = session.scalars(select(Installation))
-        assert row.organization_id == (town.tenant.id if answers[0].status_code == 200 else globex.id)
+        assert row.organization_id == (connection.tenant.id if answers[0].status_code == 200 else globex.id)
 
     @pytest.mark.parametrize(
         ("status", "headers", "answered", "code"),
@@ -244,52 +258,54 @@ class TestClaimProof:
     )
     @pytest.mark.parametrize("call", ["GET /user", "GET /user/installations", "GET /app/installations"])
     def test_claim_reports_the_error_of_github(
-        self, town: Town, call: str, status: int, headers: dict[str, str], answered: int, code: str
+        self, connection: ConnectionFixture, call: str, status: int, headers: dict[str, str], answered: int, code: str
     ) -> None:
-        body = town.install()
-        fault = town.host.faults.add("error", call, status=status, headers=headers)
-        refusal(town.claim(body), answered, code)
-        town.host.faults.clear(fault.id)
-        assert town.host.oauth.tokens == set()
+        body = connection.install()
+        fault = connection.host.faults.add("error", call, status=status, headers=headers)
+        refusal(connection.claim(body), answered, code)
+        connection.host.faults.clear(fault.id)
+        assert connection.host.oauth.tokens == set()
 
-    def test_unowned_installation_can_be_claimed(self, town: Town, session: Session) -> None:
-        body = town.install()
+    def test_unowned_installation_can_be_claimed(self, connection: ConnectionFixture, session: Session) -> None:
+        body = connection.install()
         factories.installation(session, None, "acme", id=body["installationId"])
-        assert town.claim(body).status_code == 200
+        assert connection.claim(body).status_code == 200
 
-    def test_claim_is_refused_beside_an_active_installation(self, town: Town) -> None:
-        assert town.claim(town.install()).status_code == 200
-        town.host.organization("acme-labs")
-        error = refusal(town.claim(town.install(account="acme-labs")), 409, "invalid_state")
+    def test_claim_is_refused_beside_an_active_installation(self, connection: ConnectionFixture) -> None:
+        assert connection.claim(connection.install()).status_code == 200
+        connection.host.organization("acme-labs")
+        error = refusal(connection.claim(connection.install(account="acme-labs")), 409, "invalid_state")
         assert "acme" in error["message"]
 
 
 class TestReinstallation:
     def test_reinstallation_can_be_claimed_after_an_unreported_uninstallation(
-        self, town: Town, session: Session
+        self, connection: ConnectionFixture, session: Session
     ) -> None:
-        first = town.claim(town.install()).json()["installationId"]
-        branch = factories.watched(session, town.tenant.organization)
-        freeze = factories.freeze(session, town.tenant.organization, [branch])
-        town.uninstall(first)
-        second = town.claim(town.install())
+        first = connection.claim(connection.install()).json()["installationId"]
+        branch = factories.watched(session, connection.tenant.organization)
+        freeze = factories.freeze(session, connection.tenant.organization, [branch])
+        connection.uninstall(first)
+        second = connection.claim(connection.install())
         assert second.status_code == 200, second.text
         states = {row.id: row.state for row in session.scalars(select(Installation))}
         assert states == {first: "removed", second.json()["installationId"]: "active"}
         session.expire_all()
         assert session.get_one(Freeze, freeze.id).end_reason == "installation_removed"
-        assert town.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]
+        assert connection.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]
         assert session.scalars(select(AttentionItem)).all() == []
 
-    def test_organization_works_again_after_claiming_a_reinstallation(self, town: Town, session: Session) -> None:
-        first = town.claim(town.install()).json()["installationId"]
-        branch = factories.branch(session, town.tenant.repository("web"))
-        town.uninstall(first)
+    def test_organization_works_again_after_claiming_a_reinstallation(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
+        first = connection.claim(connection.install()).json()["installationId"]
+        branch = factories.branch(session, connection.tenant.repository("web"))
+        connection.uninstall(first)
         session.execute(update(Installation).values(state="removed"))
-        refusal(town.admin.post("/v1/freezes", EVERYTHING), 410, "installation_removed")
-        refusal(town.admin.post("/v1/repos/sync"), 410, "installation_removed")
-        second = town.claim(town.install()).json()["installationId"]
-        assert town.admin.post("/v1/freezes", EVERYTHING).status_code == 201
+        refusal(connection.admin.post("/v1/freezes", EVERYTHING), 410, "installation_removed")
+        refusal(connection.admin.post("/v1/repos/sync"), 410, "installation_removed")
+        second = connection.claim(connection.install()).json()["installationId"]
+        assert connection.admin.post("/v1/freezes", EVERYTHING).status_code == 201
         session.expire_all()
         assert session.get_one(Repository, branch.repository_id).installation_id == second
 

@@ -13,45 +13,49 @@ from schemas.contract import load_contract
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.handlers.installation_connection import ONBOARDING, STATUS, URL, Town
+from tests.handlers.installation_connection import ONBOARDING, STATUS, URL, ConnectionFixture
 
 
 class TestGetInstallUrl:
     def test_get_install_url_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.get(URL), scope=None, least_role="admin", writes=True)
 
-    def test_install_url_leads_to_github_with_a_state_of_256_bits(self, town: Town) -> None:
-        answer = town.admin.get(URL).json()
+    def test_install_url_leads_to_github_with_a_state_of_256_bits(self, connection: ConnectionFixture) -> None:
+        answer = connection.admin.get(URL).json()
         parts = urlsplit(answer["url"])
-        assert f"{parts.scheme}://{parts.netloc}" == town.host.base_url
+        assert f"{parts.scheme}://{parts.netloc}" == connection.host.base_url
         assert parts.path == "/apps/change-freeze/installations/new"
         assert len(dict(parse_qsl(parts.query))["state"]) * 6 >= 256
 
-    def test_install_url_is_new_each_time_except_under_the_same_key(self, town: Town, session: Session) -> None:
+    def test_install_url_is_new_each_time_except_under_the_same_key(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
         headers = {"Idempotency-Key": "one"}
-        once, again = (town.admin.send("GET", URL, headers=headers) for _ in range(2))
+        once, again = (connection.admin.send("GET", URL, headers=headers) for _ in range(2))
         assert once.json() == again.json()
         assert again.headers["Idempotency-Replayed"] == "true"
-        assert town.address() != once.json()["url"]
+        assert connection.address() != once.json()["url"]
         [kept] = session.scalars(select(IdempotencyKey))
         assert kept.secret
 
-    def test_get_install_url_is_audited(self, town: Town) -> None:
-        town.address()
-        assert town.tenant.audit() == ["installation.requested"]
+    def test_get_install_url_is_audited(self, connection: ConnectionFixture) -> None:
+        connection.address()
+        assert connection.tenant.audit() == ["installation.requested"]
 
 
 class TestGetInstallationStatus:
     def test_get_installation_status_requires_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.get(STATUS), scope="repo:read", least_role="viewer")
 
-    def test_installation_status_goes_from_none_to_removed(self, town: Town, session: Session, later: Any) -> None:
-        viewer = town.tenant.person("viewer")
+    def test_installation_status_goes_from_none_to_removed(
+        self, connection: ConnectionFixture, session: Session, later: Any
+    ) -> None:
+        viewer = connection.tenant.person("viewer")
         assert viewer.get(STATUS).json() == {"state": "none", "installation": None, "pendingUntil": None}
-        address = town.admin.get(URL).json()
+        address = connection.admin.get(URL).json()
         pending = viewer.get(STATUS).json()
         assert (pending["state"], pending["pendingUntil"]) == ("pending", address["expiresAt"])
-        claimed = town.claim(town.install(address=address["url"])).json()
+        claimed = connection.claim(connection.install(address=address["url"])).json()
         assert viewer.get(STATUS).json() == {"state": "active", "installation": claimed, "pendingUntil": None}
         for state in ("suspended", "removed"):
             session.execute(update(Installation).values(state=state))
@@ -59,15 +63,15 @@ class TestGetInstallationStatus:
             assert (told["state"], told["installation"]["state"]) == (state, state)
 
     def test_installation_status_is_pending_until_the_install_url_expires(
-        self, town: Town, session: Session, later: Any
+        self, connection: ConnectionFixture, session: Session, later: Any
     ) -> None:
-        claimed = town.claim(town.install()).json()["installationId"]
+        claimed = connection.claim(connection.install()).json()["installationId"]
         session.execute(update(Installation).values(state="removed"))
-        town.address()
-        told = town.tenant.key("repo:read").get(STATUS).json()
+        connection.address()
+        told = connection.tenant.key("repo:read").get(STATUS).json()
         assert (told["state"], told["installation"]["installationId"]) == ("pending", claimed)
         later(hours=1)
-        assert town.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
+        assert connection.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
 
     def test_installation_status_describes_the_named_installation(self, acme: Tenant, session: Session) -> None:
         former = factories.installation(session, acme.organization, "acme", state="removed")
@@ -108,8 +112,10 @@ class TestGetOnboarding:
         session.flush()
         assert viewer.get(ONBOARDING).json()["nextStep"] == "organization"
 
-    def test_onboarding_advances_with_each_completed_step(self, town: Town, session: Session) -> None:
-        viewer = town.tenant.person("viewer")
+    def test_onboarding_advances_with_each_completed_step(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
+        viewer = connection.tenant.person("viewer")
 
         def next_step() -> tuple[str | None, str | None]:
             told = viewer.get(ONBOARDING).json()
@@ -118,11 +124,11 @@ class TestGetOnboarding:
             return following, actions[following]["operationId"] if following else None
 
         assert next_step() == ("installation", "get_install_url")
-        body = town.install()
+        body = connection.install()
         assert next_step() == ("installation", "claim_installation")
-        town.claim(body)
+        connection.claim(body)
         assert next_step() == ("repositories", "sync_repositories")
-        repository = town.tenant.repository("web", enabled=False)
+        repository = connection.tenant.repository("web", enabled=False)
         assert next_step() == ("repositories", "enable_repositories")
         repository.enabled = True
         session.flush()
@@ -131,21 +137,23 @@ class TestGetOnboarding:
         assert next_step() == ("enforcement", "setup_enforcement")
         factories.branch_enforcement(session, branch, "amber")
         assert next_step() == ("first_freeze", "create_freeze")
-        assert town.admin.post("/v1/freezes", EVERYTHING).status_code == 201
+        assert connection.admin.post("/v1/freezes", EVERYTHING).status_code == 201
         assert next_step() == (None, None)
         session.execute(update(Installation).values(state="removed"))
         assert next_step() == ("installation", "get_install_url")
 
     def test_onboarding_shows_nothing_of_another_organization(
-        self, town: Town, globex: Tenant, session: Session
+        self, connection: ConnectionFixture, globex: Tenant, session: Session
     ) -> None:
         factories.freeze(session, globex.organization, [factories.branch(session, globex.repository("shop"))])
-        done = [step["name"] for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"] if step["done"]]
+        done = [
+            step["name"] for step in connection.tenant.person("viewer").get(ONBOARDING).json()["steps"] if step["done"]
+        ]
         assert done == ["organization"]
 
-    def test_onboarding_names_existing_operations(self, town: Town) -> None:
+    def test_onboarding_names_existing_operations(self, connection: ConnectionFixture) -> None:
         operations = load_contract().operations
-        for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"]:
+        for step in connection.tenant.person("viewer").get(ONBOARDING).json()["steps"]:
             if step["action"] is not None:
                 found = operations[step["action"]["operationId"]]
                 assert (found.method, found.path) == (step["action"]["method"], step["action"]["path"])

@@ -17,7 +17,6 @@ from services.organizations.inviting import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.invitations.requests import (
     GRACE,
     INVITATIONS,
@@ -32,6 +31,7 @@ from tests.handlers.invitations.requests import (
     token_of,
 )
 from tests.handlers.people import Person, member, newcomer, through_pages
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestListInvitations:

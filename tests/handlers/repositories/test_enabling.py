@@ -9,8 +9,8 @@ from models.freezes import FreezeTarget
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.repositories.requests import names, rows_of
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 
 

@@ -10,8 +10,8 @@ from models.installations import RepositorySync
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.repositories.requests import names
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestListRepositories:

@@ -15,7 +15,6 @@ from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.schedules.importing import (
     IMPORT,
     NEXT_YEAR,
@@ -30,6 +29,7 @@ from tests.handlers.schedules.importing import (
     only,
 )
 from tests.handlers.schedules.requests import EVERYTHING
+from tests.harness.wakeups import RecordedWakeups
 
 
 class TestImportSchedules:

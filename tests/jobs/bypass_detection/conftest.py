@@ -2,43 +2,45 @@
 
 import pytest
 
-from tests.harness.webhook_queue import Post, look_everywhere
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, full_resync
 from tests.jobs.bypass_detection.pushes import Clocks, Notice, examine
-from tests.jobs.conftest import Builder, Town
 from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
-def clocks(town: Town) -> Clocks:
-    return Clocks(town)
+def clocks(harness: Harness) -> Clocks:
+    return Clocks(harness)
 
 
 @pytest.fixture
-def post(town: Town) -> Post:
-    return Post(town)
+def webhook_queue(harness: Harness) -> WebhookQueue:
+    return WebhookQueue(harness)
 
 
 @pytest.fixture(params=["by webhook", "by the full pass, with every webhook lost"])
-def notice(request: pytest.FixtureRequest, town: Town, post: Post) -> Notice:
+def notice(request: pytest.FixtureRequest, harness: Harness, webhook_queue: WebhookQueue) -> Notice:
     """Become aware of what has happened, and look into it."""
 
     def look() -> None:
         if request.param == "by webhook":
-            post.run()
+            webhook_queue.run()
         else:
-            post.take()
-            look_everywhere(town)
-        examine(town)
+            webhook_queue.take()
+            full_resync(harness)
+        examine(harness)
 
     return look
 
 
 @pytest.fixture
-def web(town: Town, build: Builder, clocks: Clocks) -> list[PullRequest]:
+def web(harness: Harness, build: Builder, clocks: Clocks) -> list[PullRequest]:
     """Two green pull requests into acme/web main, whose rules the maintainer can pass by."""
     pulls = build("web")
-    for ruleset in town.host.world.rulesets.values():
-        ruleset.bypass_actors = [{"actor_id": town.host.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
-    town.settle()
+    for ruleset in harness.fake_github.world.rulesets.values():
+        ruleset.bypass_actors = [
+            {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
+        ]
+    harness.run_until_idle()
     clocks.pass_by()
     return pulls

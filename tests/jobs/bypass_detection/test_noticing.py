@@ -9,7 +9,8 @@ from integrations.github import BranchHeads
 from jobs.registry import jobs_with_work
 from services.bypass_detection.detection import TIPS, record_branch_tips
 from services.core.unit_of_work import SYSTEM_CALLER
-from tests.harness.webhook_queue import Post, look_everywhere
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, full_resync
 from tests.jobs.bypass_detection.pushes import (
     Clocks,
     Notice,
@@ -22,140 +23,143 @@ from tests.jobs.bypass_detection.pushes import (
     repository,
     told,
 )
-from tests.jobs.conftest import Builder, Town
 from tools.fake_github.model.records import PullRequest
 
 
 def test_push_is_reported_once_however_often_it_is_read(
-    town: Town, web: list[PullRequest], clocks: Clocks, post: Post
+    harness: Harness, web: list[PullRequest], clocks: Clocks, webhook_queue: WebhookQueue
 ) -> None:
-    frozen(town, clocks)
-    merge(town, web[0])
+    frozen(harness, clocks)
+    merge(harness, web[0])
     clocks.pass_by()
-    push(town)
-    deliveries = post.take()
+    push(harness)
+    deliveries = webhook_queue.take()
     for _ in range(2):
-        post.hand_over(deliveries)
-        town.settle()
-        examine(town)
-        look_everywhere(town)
-        town.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
-        examine(town)
-    assert [details["how"] for _action, _who, details in told(town)] == ["pr_merge", "push"]
-    assert len(items(town)) == 2
+        webhook_queue.deliver(deliveries)
+        harness.run_until_idle()
+        examine(harness)
+        full_resync(harness)
+        harness.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
+        examine(harness)
+    assert [details["how"] for _action, _who, details in told(harness)] == ["pr_merge", "push"]
+    assert len(items(harness)) == 2
 
 
 def test_push_to_an_unfrozen_branch_costs_no_call(
-    town: Town, web: list[PullRequest], post: Post, notice: Notice
+    harness: Harness, web: list[PullRequest], webhook_queue: WebhookQueue, notice: Notice
 ) -> None:
-    push(town)
+    push(harness)
     notice()
-    assert looks(town) == 0
+    assert looks(harness) == 0
 
 
-def test_pass_without_a_push_costs_no_call(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
-    frozen(town, clocks)
+def test_pass_without_a_push_costs_no_call(
+    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
+) -> None:
+    frozen(harness, clocks)
     notice()
-    assert looks(town) == 0
+    assert looks(harness) == 0
 
 
-def test_first_read_of_a_branch_is_no_push(town: Town, build: Builder, clocks: Clocks, notice: Notice) -> None:
+def test_first_read_of_a_branch_is_no_push(harness: Harness, build: Builder, clocks: Clocks, notice: Notice) -> None:
     build("web")
-    frozen(town, clocks)
+    frozen(harness, clocks)
     notice()
-    assert looks(town) == 0
+    assert looks(harness) == 0
 
 
 class TestWhenTheCodeHostIsInTheWay:
-    def test_unlisted_push_is_retried(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(town, clocks)
-        push(town)
-        late = repository(town).activities.pop()
-        look_everywhere(town)
-        examine(town)
-        assert told(town) == []
-        repository(town).activities.append(late)
+    def test_unlisted_push_is_retried(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
+        frozen(harness, clocks)
+        push(harness)
+        late = repository(harness).activities.pop()
+        full_resync(harness)
+        examine(harness)
+        assert told(harness) == []
+        repository(harness).activities.append(late)
         clocks.pass_by(minutes=1)
-        examine(town)
-        assert [action for action, _who, _details in told(town)] == ["freeze.bypassed"]
+        examine(harness)
+        assert [action for action, _who, _details in told(harness)] == ["freeze.bypassed"]
 
-    def test_push_that_is_never_listed_is_given_up(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(town, clocks)
-        push(town)
-        repository(town).activities.clear()
-        look_everywhere(town)
+    def test_push_that_is_never_listed_is_given_up(
+        self, harness: Harness, web: list[PullRequest], clocks: Clocks
+    ) -> None:
+        frozen(harness, clocks)
+        push(harness)
+        repository(harness).activities.clear()
+        full_resync(harness)
         for _ in range(12):
-            examine(town)
+            examine(harness)
             clocks.pass_by(minutes=6)
-        assert "landings" not in jobs_with_work(town.jobs)
-        assert town.sql("SELECT due_at FROM branch_tips") == [(None,)]
-        assert told(town) == []
+        assert "landings" not in jobs_with_work(harness.jobs)
+        assert harness.sql("SELECT due_at FROM branch_tips") == [(None,)]
+        assert told(harness) == []
 
-    def test_github_error_is_retried_later(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(town, clocks)
-        push(town)
-        look_everywhere(town)
-        town.host.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
-        examine(town)
-        assert (told(town), looks(town)) == ([], 1)
+    def test_github_error_is_retried_later(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
+        frozen(harness, clocks)
+        push(harness)
+        full_resync(harness)
+        harness.fake_github.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
+        examine(harness)
+        assert (told(harness), looks(harness)) == ([], 1)
         clocks.pass_by(minutes=1)
-        assert "landings" in jobs_with_work(town.jobs)
-        examine(town)
-        assert len(told(town)) == 1
+        assert "landings" in jobs_with_work(harness.jobs)
+        examine(harness)
+        assert len(told(harness)) == 1
 
     def test_missing_permission_is_logged_and_retried_seldom(
-        self, town: Town, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
+        self, harness: Harness, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
     ) -> None:
-        frozen(town, clocks)
-        merge(town, web[0])
-        look_everywhere(town)
+        frozen(harness, clocks)
+        merge(harness, web[0])
+        full_resync(harness)
         refused = "Resource not accessible by integration"
-        town.host.faults.add("error", "/pulls", status=403, message=refused)
-        examine(town)
+        harness.fake_github.faults.add("error", "/pulls", status=403, message=refused)
+        examine(harness)
         clocks.pass_by(minutes=5)
-        examine(town)
-        assert (told(town), looks(town)) == ([], 1)
+        examine(harness)
+        assert (told(harness), looks(harness)) == ([], 1)
         assert "acme/web:main" in caplog.text
         assert refused in caplog.text
 
-    def test_rate_limit_stops_the_whole_batch(self, town: Town, build: Builder, clocks: Clocks) -> None:
+    def test_rate_limit_stops_the_whole_batch(self, harness: Harness, build: Builder, clocks: Clocks) -> None:
         pulls = build("web", "api", pulls=1)
-        town.settle()
-        frozen(town, clocks)
+        harness.run_until_idle()
+        frozen(harness, clocks)
         for pull in pulls:
-            town.host.world.repositories[pull.repository_id].branches["main"] = pull.head_sha
-        look_everywhere(town)
-        town.host.faults.add("error", "/activity", count=5, status=429)
-        examine(town)
-        assert looks(town) == 1
-        assert "landings" not in jobs_with_work(town.jobs)
+            harness.fake_github.world.repositories[pull.repository_id].branches["main"] = pull.head_sha
+        full_resync(harness)
+        harness.fake_github.faults.add("error", "/activity", count=5, status=429)
+        examine(harness)
+        assert looks(harness) == 1
+        assert "landings" not in jobs_with_work(harness.jobs)
 
-    def test_lease_of_a_dead_worker_expires(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
-        frozen(town, clocks)
-        push(town)
-        look_everywhere(town)
-        town.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
-        assert "landings" not in jobs_with_work(town.jobs)
+    def test_lease_of_a_dead_worker_expires(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
+        frozen(harness, clocks)
+        push(harness)
+        full_resync(harness)
+        harness.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
+        assert "landings" not in jobs_with_work(harness.jobs)
         clocks.pass_by(minutes=6)
-        assert "landings" in jobs_with_work(town.jobs)
-        examine(town)
-        assert len(told(town)) == 1
+        assert "landings" in jobs_with_work(harness.jobs)
+        examine(harness)
+        assert len(told(harness)) == 1
 
 
-def test_tips_of_many_branches_are_recorded_by_one_statement(town: Town, build: Builder, clocks: Clocks) -> None:
+def test_tips_of_many_branches_are_recorded_by_one_statement(harness: Harness, build: Builder, clocks: Clocks) -> None:
     build(*(f"service-{number}" for number in range(30)), pulls=0)
-    town.freeze()
+    harness.freeze()
     heads = [
         (branch.id, BranchHeads("R_1", "main", None, sha=f"{number:040x}"))
-        for number, branch in enumerate(town.branches.values())
+        for number, branch in enumerate(harness.branches.values())
     ]
     statements: list[str] = []
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         record_branch_tips(uow, heads)
         listen(uow.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
         record_branch_tips(uow, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])
         record_branch_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
     assert len(statements) == 1
     assert uow.wakeups == {"landings"}
-    due = town.sql("SELECT count(*) FROM branch_tips WHERE due_at IS NOT NULL AND sha = repeat('f', 40)")
+    due = harness.sql("SELECT count(*) FROM branch_tips WHERE due_at IS NOT NULL AND sha = repeat('f', 40)")
     assert due == [(30,)]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.jobs.conftest import Builder, Town
+from tests.harness.github_harness import Builder, Harness
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.installations import register_app
 
 
 @pytest.fixture
-def web(town: Town, build: Builder) -> RepositoryBuilder:
+def web(harness: Harness, build: Builder) -> RepositoryBuilder:
     """Build a repository whose one branch is watched and required; another App is known there too."""
     build("web")
-    register_app(town.host.world, 99, "another", None)
-    return town.host.organization("acme").repository("web")
+    register_app(harness.fake_github.world, 99, "another", None)
+    return harness.fake_github.organization("acme").repository("web")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.jobs.conftest import Town
+from tests.harness.github_harness import Harness
 from tests.jobs.probing.requests import (
     CHECK,
     TEAM,
@@ -25,25 +25,29 @@ from tools.fake_github.builder import RepositoryBuilder
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        pytest.param(lambda _town, _web: None, ("green", []), id="required of us, bypassed by nobody"),
+        pytest.param(lambda _harness, _web: None, ("green", []), id="required of us, bypassed by nobody"),
         pytest.param(above, ("green", []), id="by the organisation's ruleset"),
         pytest.param(remove, ("red", ["check_not_required"]), id="the rule was removed"),
         pytest.param(
-            lambda town, web: change_ruleset(town, web, enforcement="disabled"),
+            lambda harness, web: change_ruleset(harness, web, enforcement="disabled"),
             ("red", ["ruleset_disabled"]),
             id="the rule was disabled",
         ),
         pytest.param(
-            lambda town, web: change_ruleset(town, web, enforcement="evaluate"),
+            lambda harness, web: change_ruleset(harness, web, enforcement="evaluate"),
             ("red", ["ruleset_disabled"]),
             id="the rule only evaluates",
         ),
-        pytest.param(lambda town, web: pin(town, web, None), ("amber", ["not_pinned"]), id="anybody's check counts"),
         pytest.param(
-            lambda town, web: pin(town, web, 99), ("red", ["pinned_to_other_app"]), id="another App's check counts"
+            lambda harness, web: pin(harness, web, None), ("amber", ["not_pinned"]), id="anybody's check counts"
         ),
         pytest.param(
-            lambda town, web: change_ruleset(town, web, bypass_actors=[TEAM]),
+            lambda harness, web: pin(harness, web, 99),
+            ("red", ["pinned_to_other_app"]),
+            id="another App's check counts",
+        ),
+        pytest.param(
+            lambda harness, web: change_ruleset(harness, web, bypass_actors=[TEAM]),
             ("amber", ["bypass_actors"]),
             id="a team can bypass",
         ),
@@ -62,43 +66,43 @@ from tools.fake_github.builder import RepositoryBuilder
             ("amber", ["cannot_see_bypass_actors"]),
             id="who can bypass the organisation's ruleset is not shown",
         ),
-        pytest.param(lambda _town, web: web.merge_queue(), ("green", []), id="a merge queue"),
+        pytest.param(lambda _harness, web: web.merge_queue(), ("green", []), id="a merge queue"),
         pytest.param(hide_queue, ("amber", ["merge_queue_not_visible"]), id="a merge queue that is not shown"),
         pytest.param(
-            lambda town, web: classic(town, web, 99),
+            lambda harness, web: classic(harness, web, 99),
             ("red", ["classic_protection_conflict", "pinned_to_other_app"]),
             id="classic protection that we cannot satisfy",
         ),
         pytest.param(
-            lambda town, web: classic(town, web, town.host.app_id),
+            lambda harness, web: classic(harness, web, harness.fake_github.app_id),
             ("green", ["classic_protection_conflict"]),
             id="classic protection beside it",
         ),
         pytest.param(
-            lambda _town, web: web.record.branches.pop("main"),
+            lambda _harness, web: web.record.branches.pop("main"),
             ("green", ["cannot_see_classic_protection", "branch_missing"]),
             id="a branch that does not exist is told by REST",
         ),
         pytest.param(
-            lambda _town, web: setattr(web.record, "archived", True),
+            lambda _harness, web: setattr(web.record, "archived", True),
             ("green", ["repository_archived"]),
             id="an archived repository",
         ),
     ],
 )
 def test_findings_follow_from_what_github_shows(
-    town: Town, web: RepositoryBuilder, change: Change, expected: tuple[str, list[str]]
+    harness: Harness, web: RepositoryBuilder, change: Change, expected: tuple[str, list[str]]
 ) -> None:
-    change(town, web)
-    look(town)
-    assert seen(town) == expected
+    change(harness, web)
+    look(harness)
+    assert seen(harness) == expected
 
 
-def test_enforced_branch_shows_its_ruleset(town: Town, web: RepositoryBuilder) -> None:
+def test_enforced_branch_shows_its_ruleset(harness: Harness, web: RepositoryBuilder) -> None:
     web.merge_queue(strategy="HEADGREEN")
-    look(town)
-    row = found(town)
-    number, ruleset = next(iter(town.host.world.rulesets.items()))
+    look(harness)
+    row = found(harness)
+    number, ruleset = next(iter(harness.fake_github.world.rulesets.items()))
     assert row.ruleset == {
         "id": number,
         "name": f"Require {CHECK}",
@@ -111,19 +115,19 @@ def test_enforced_branch_shows_its_ruleset(town: Town, web: RepositoryBuilder) -
     assert row.due_at is None
 
 
-def test_bypass_actors_are_named(town: Town, web: RepositoryBuilder) -> None:
-    app = {"actor_id": town.host.app_id, "actor_type": "Integration", "bypass_mode": "always"}
-    change_ruleset(town, web, bypass_actors=[TEAM, app, {"actor_id": 7, "actor_type": "User"}])
-    look(town)
-    assert found(town).bypass_actors == [
+def test_bypass_actors_are_named(harness: Harness, web: RepositoryBuilder) -> None:
+    app = {"actor_id": harness.fake_github.app_id, "actor_type": "Integration", "bypass_mode": "always"}
+    change_ruleset(harness, web, bypass_actors=[TEAM, app, {"actor_id": 7, "actor_type": "User"}])
+    look(harness)
+    assert found(harness).bypass_actors == [
         {"type": "Team", "id": 12, "name": "team-12", "mode": "pull_request"},
-        {"type": "Integration", "id": town.host.app_id, "name": "Change Freeze", "mode": "always"},
+        {"type": "Integration", "id": harness.fake_github.app_id, "name": "Change Freeze", "mode": "always"},
         {"type": "Unknown", "id": None, "name": None, "mode": "always"},
     ]
 
 
-def test_rule_of_a_future_branch_shows_bypass_actors(town: Town, web: RepositoryBuilder) -> None:
-    change_ruleset(town, web, bypass_actors=[TEAM])
+def test_rule_of_a_future_branch_shows_bypass_actors(harness: Harness, web: RepositoryBuilder) -> None:
+    change_ruleset(harness, web, bypass_actors=[TEAM])
     web.record.branches.pop("main")
-    look(town)
-    assert seen(town)[1][0] == "bypass_actors"
+    look(harness)
+    assert seen(harness)[1][0] == "bypass_actors"

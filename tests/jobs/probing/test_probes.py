@@ -13,7 +13,7 @@ from services.enforcement.probe_records import ProbeResult, save_results
 from services.enforcement.probing import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
-from tests.jobs.conftest import ADA, Builder, Town
+from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.probing.requests import (
     CHECK,
     ask,
@@ -32,144 +32,155 @@ from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
-def test_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:
+def test_thousand_branches_are_probed_in_few_calls(harness: Harness, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(1000)), pulls=0)
-    town.sql("ANALYZE")  # as autovacuum does; with the statistics of earlier tests the joins would be quadratic
-    ask(town)
-    town.host.calls.reset()
-    probe(town)
-    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"green"}
-    assert town.host.calls.total <= 60
+    harness.sql("ANALYZE")  # as autovacuum does; with the statistics of earlier tests the joins would be quadratic
+    ask(harness)
+    harness.fake_github.calls.reset()
+    probe(harness)
+    assert {row.light for row in harness.sql("SELECT light FROM branch_enforcement")} == {"green"}
+    assert harness.fake_github.calls.total <= 60
 
 
-def test_shared_ruleset_is_read_once(town: Town, build: Builder) -> None:
+def test_shared_ruleset_is_read_once(harness: Harness, build: Builder) -> None:
     build("api", "web")
-    for ruleset in list(town.host.world.rulesets.values()):
-        delete_ruleset(town.host.world, Actor(town.host.maintainer), ruleset)
+    for ruleset in list(harness.fake_github.world.rulesets.values()):
+        delete_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset)
     conditions = {"ref_name": {"include": ["~ALL"]}, "repository_name": {"include": ["~ALL"]}}
     body = {"name": "All", "enforcement": "active", "conditions": conditions}
-    rules = required_check_rules(CHECK, town.host.app_id)
-    account = town.host.organization("acme").account
-    create_ruleset(town.host.world, Actor(town.host.maintainer), "Organization", account.id, {**body, "rules": rules})
-    look(town)
-    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"green"}
-    assert town.host.calls.by_operation["graphql query Rulesets rateLimit nodes"] == 1
+    rules = required_check_rules(CHECK, harness.fake_github.app_id)
+    account = harness.fake_github.organization("acme").account
+    create_ruleset(
+        harness.fake_github.world,
+        Actor(harness.fake_github.maintainer),
+        "Organization",
+        account.id,
+        {**body, "rules": rules},
+    )
+    look(harness)
+    assert {row.light for row in harness.sql("SELECT light FROM branch_enforcement")} == {"green"}
+    assert harness.fake_github.calls.by_operation["graphql query Rulesets rateLimit nodes"] == 1
 
 
-def test_overtaken_probe_records_nothing(town: Town, web: RepositoryBuilder) -> None:
-    ask(town)
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+def test_overtaken_probe_records_nothing(harness: Harness, web: RepositoryBuilder) -> None:
+    ask(harness)
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         late = acquire_probes(uow)
     assert late is not None
-    pass_time(town, PROBES.lease * 2)
-    change_ruleset(town, web, enforcement="disabled")
-    probe(town)
-    assert found(town).light == "red"
-    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
+    pass_time(harness, PROBES.lease * 2)
+    change_ruleset(harness, web, enforcement="disabled")
+    probe(harness)
+    assert found(harness).light == "red"
+    with harness.jobs.open(Caller(harness.organization.id, ADA, "system")) as uow:
         save_results(uow, late, [ProbeResult(late.probes[0], green())])
-    assert found(town).light == "red"
-    assert attention(town) == [("unenforced_branch", "critical")]
+    assert found(harness).light == "red"
+    assert attention(harness) == [("unenforced_branch", "critical")]
 
 
 def green() -> Enforcement:
     return Enforcement("green", True, None, True, (), None, (), seen=True)
 
 
-def test_branch_requested_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
-    ask(town)
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+def test_branch_requested_during_its_probe_is_probed_again(harness: Harness, web: RepositoryBuilder) -> None:
+    ask(harness)
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         claim = acquire_probes(uow)
         assert claim is not None
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         assert acquire_probes(uow) is None, "one prober at a time"
-        schedule_probes(uow, [town.branches["acme/web"].id])
-    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
+        schedule_probes(uow, [harness.branches["acme/web"].id])
+    with harness.jobs.open(Caller(harness.organization.id, ADA, "system")) as uow:
         save_results(uow, claim, [ProbeResult(claim.probes[0], green())])
-    assert found(town).due_at is not None
-    pass_time(town, timedelta(milliseconds=5))
-    change_ruleset(town, web, enforcement="disabled")
-    probe(town)
-    assert found(town).light == "red"
+    assert found(harness).due_at is not None
+    pass_time(harness, timedelta(milliseconds=5))
+    change_ruleset(harness, web, enforcement="disabled")
+    probe(harness)
+    assert found(harness).light == "red"
 
 
-def test_concurrent_probes_record_the_final_state(town: Town, build: Builder) -> None:
+def test_concurrent_probes_record_the_final_state(harness: Harness, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(20)), pulls=0)
     stop = threading.Event()
 
     def prober() -> None:
         while not stop.is_set():
-            if not probe_due(town.jobs, town.github):
+            if not probe_due(harness.jobs, harness.github):
                 stop.wait(0.005)
 
     probers = [threading.Thread(target=prober) for _ in range(3)]
     for each in probers:
         each.start()
     for enforcement in ["disabled", "active"] * 5 + ["disabled"]:
-        with town.host.world.lock:
-            for ruleset in town.host.world.rulesets.values():
-                update_ruleset(town.host.world, Actor(town.host.maintainer), ruleset, {"enforcement": enforcement})
-        ask(town)
+        with harness.fake_github.world.lock:
+            for ruleset in harness.fake_github.world.rulesets.values():
+                update_ruleset(
+                    harness.fake_github.world,
+                    Actor(harness.fake_github.maintainer),
+                    ruleset,
+                    {"enforcement": enforcement},
+                )
+        ask(harness)
         stop.wait(0.02)
     stop.set()
     for each in probers:
         each.join()
-    probe(town)
-    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"red"}
-    trail = [row.action for row in audits(town) if row.target["name"] == "acme/service-7:main"]
+    probe(harness)
+    assert {row.light for row in harness.sql("SELECT light FROM branch_enforcement")} == {"red"}
+    trail = [row.action for row in audits(harness) if row.target["name"] == "acme/service-7:main"]
     assert all(first != second for first, second in pairwise(trail))
 
 
 @pytest.mark.parametrize("kind", ["error", "disconnect"])
-def test_probe_is_retried_later_when_github_fails(town: Town, web: RepositoryBuilder, kind: str) -> None:
-    look(town)
-    town.host.faults.add(kind, "graphql query Rules")
-    look(town)
-    row = found(town)
+def test_probe_is_retried_later_when_github_fails(harness: Harness, web: RepositoryBuilder, kind: str) -> None:
+    look(harness)
+    harness.fake_github.faults.add(kind, "graphql query Rules")
+    look(harness)
+    row = found(harness)
     assert (row.light, row.attempts, row.lease_until) == ("green", 1, None)
     assert row.due_at is not None
-    assert probe(town) == 0
-    town.host.faults.clear()
-    pass_time(town, timedelta(minutes=1))
-    change_ruleset(town, web, enforcement="disabled")
-    assert probe(town) == 1
-    assert found(town).light == "red"
+    assert probe(harness) == 0
+    harness.fake_github.faults.clear()
+    pass_time(harness, timedelta(minutes=1))
+    change_ruleset(harness, web, enforcement="disabled")
+    assert probe(harness) == 1
+    assert found(harness).light == "red"
 
 
-def test_rate_limit_pauses_probes_of_every_worker(town: Town, web: RepositoryBuilder) -> None:
-    look(town)
-    town.host.faults.add("error", "graphql query Rules", status=429, headers={"retry-after": "30"})
-    look(town)
-    [installation] = town.sql("SELECT paused_until FROM installations")
+def test_rate_limit_pauses_probes_of_every_worker(harness: Harness, web: RepositoryBuilder) -> None:
+    look(harness)
+    harness.fake_github.faults.add("error", "graphql query Rules", status=429, headers={"retry-after": "30"})
+    look(harness)
+    [installation] = harness.sql("SELECT paused_until FROM installations")
     assert installation.paused_until is not None
-    with town.jobs.open(SYSTEM_CALLER) as uow:
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
         assert not PROBES.has_work(uow)
-    ask(town)
-    assert probe(town) == 0
+    ask(harness)
+    assert probe(harness) == 0
 
 
-def test_branch_of_another_installation_is_not_delayed(town: Town, web: RepositoryBuilder) -> None:
-    other = factories.organization(town.session, "Globex")
-    installation = factories.installation(town.session, other, "globex", state="suspended")
-    repository = factories.repository(town.session, other, "globex/web", node_id="R_unknown")
-    factories.branch(town.session, repository)
-    town.session.commit()
-    look(town)
-    assert found(town).light == "green"
+def test_branch_of_another_installation_is_not_delayed(harness: Harness, web: RepositoryBuilder) -> None:
+    other = factories.organization(harness.session, "Globex")
+    installation = factories.installation(harness.session, other, "globex", state="suspended")
+    repository = factories.repository(harness.session, other, "globex/web", node_id="R_unknown")
+    factories.branch(harness.session, repository)
+    harness.session.commit()
+    look(harness)
+    assert found(harness).light == "green"
     assert installation.state == "suspended"
 
 
-def test_alert_links_to_the_rules_of_its_branch(town: Town, web: RepositoryBuilder) -> None:
-    remove(town, web)
-    look(town)
-    [(action,)] = town.sql("SELECT action FROM attention_items")
+def test_alert_links_to_the_rules_of_its_branch(harness: Harness, web: RepositoryBuilder) -> None:
+    remove(harness, web)
+    look(harness)
+    [(action,)] = harness.sql("SELECT action FROM attention_items")
     address = "https://github.com/acme/web/rules?ref=refs%2Fheads%2Fmain"
     assert action == {"label": "Open the branch's rules", "url": address}
 
 
-def test_alerts_of_a_removed_repository_are_resolved(town: Town, web: RepositoryBuilder) -> None:
-    remove(town, web)
-    look(town)
-    assert attention(town) == [("unenforced_branch", "critical")]
-    town.sql("UPDATE repositories SET removed_at = now()")
-    look(town)
-    assert attention(town) == []
+def test_alerts_of_a_removed_repository_are_resolved(harness: Harness, web: RepositoryBuilder) -> None:
+    remove(harness, web)
+    look(harness)
+    assert attention(harness) == [("unenforced_branch", "critical")]
+    harness.sql("UPDATE repositories SET removed_at = now()")
+    look(harness)
+    assert attention(harness) == []

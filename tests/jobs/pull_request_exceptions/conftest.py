@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.jobs.conftest import Builder, Town
+from tests.harness.github_harness import Builder, Harness
 from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
-def freeze(town: Town, build: Builder) -> str:
+def freeze(harness: Harness, build: Builder) -> str:
     build("web")
-    town.settle()
-    made = town.freeze()
-    town.settle()
+    harness.run_until_idle()
+    made = harness.freeze()
+    harness.run_until_idle()
     return made
 
 
 @pytest.fixture
-def first(town: Town, freeze: str) -> PullRequest:
-    return town.host.world.repository_named("acme/web").pulls[1]
+def first(harness: Harness, freeze: str) -> PullRequest:
+    return harness.fake_github.world.repository_named("acme/web").pulls[1]

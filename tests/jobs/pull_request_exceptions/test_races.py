@@ -9,52 +9,56 @@ from services.pull_request_exceptions import requests
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
-from tests.jobs.conftest import ADA, Town
+from tests.harness.github_harness import ADA, Harness
 from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.granting import check, grant, now, pass_by, row
 from tools.fake_github.model.records import PullRequest
 
 
-def ask(town: Town, number: int) -> str:
+def ask(harness: Harness, number: int) -> str:
     """Request exceptions, as a person; returns the id of the first."""
-    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
         return requests.request(uow, f"acme/web#{number}", None, ExceptionInput("It failed again, after the end"))[0].id
 
 
-def test_request_before_the_end_is_recorded_leaves_no_success(town: Town, freeze: str, first: PullRequest) -> None:
-    made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
-    town.settle()
-    assert check(town, first)["conclusion"] == "success"
-    pass_by(town, hours=1)
-    ask(town, first.number)
-    assert row(town, made)["expired_at"] is not None
-    end_exceptions(town.jobs)
-    town.settle()
-    assert check(town, first)["conclusion"] == "failure"
-    assert town.merge("acme/web", first.number).status_code == 405
+def test_request_before_the_end_is_recorded_leaves_no_success(
+    harness: Harness, freeze: str, first: PullRequest
+) -> None:
+    made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
+    harness.run_until_idle()
+    assert check(harness, first)["conclusion"] == "success"
+    pass_by(harness, hours=1)
+    ask(harness, first.number)
+    assert row(harness, made)["expired_at"] is not None
+    end_exceptions(harness.jobs)
+    harness.run_until_idle()
+    assert check(harness, first)["conclusion"] == "failure"
+    assert harness.merge("acme/web", first.number).status_code == 405
 
 
 def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
-    town: Town, freeze: str, first: PullRequest
+    harness: Harness, freeze: str, first: PullRequest
 ) -> None:
     """One worker has looked, and is about to write what an exception allows; another finds the head into a sibling."""
-    web = town.host.organization("acme").repository("web")
+    web = harness.fake_github.organization("acme").repository("web")
     web.branch("release/8")
-    repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
-    sibling = factories.branch(town.session, repository, "release/8", check_name="change-freeze/main")
-    town.session.commit()
-    town.freeze({"type": "branch", "branchId": sibling.id})
-    town.settle()
-    grant(town, freeze, first.number)
-    town.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
-    slow = leased_pass(town)
+    repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
+    sibling = factories.branch(harness.session, repository, "release/8", check_name="change-freeze/main")
+    harness.session.commit()
+    harness.freeze({"type": "branch", "branchId": sibling.id})
+    harness.run_until_idle()
+    grant(harness, freeze, first.number)
+    harness.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
+    slow = leased_pass(harness)
     planned = deque(slow._plan(slow._gather(slow._fetch())))
     assert [decision.conclusion for decision in planned] == ["success"]
     web.pull_request(base="release/8", sharesHeadWith=first.number)
-    town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name <> 'main'")
-    assert town.settle() == 1
+    harness.sql(
+        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name <> 'main'"
+    )
+    assert harness.run_until_idle() == 1
     slow._write_in_order(planned)
     slow._end(planned)
-    town.settle()
-    assert set(town.conclusions().values()) == {"failure"}
-    assert town.merge("acme/web", first.number).status_code == 405
+    harness.run_until_idle()
+    assert set(harness.conclusions().values()) == {"failure"}
+    assert harness.merge("acme/web", first.number).status_code == 405

@@ -6,7 +6,7 @@ from services.core.unit_of_work import Caller
 from services.enforcement.applying import apply_due
 from services.enforcement.planning import set_up
 from tests import factories
-from tests.jobs.conftest import ADA, Town
+from tests.harness.github_harness import ADA, Harness
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Ruleset
 
@@ -14,41 +14,43 @@ ORGANIZATION = {"type": "organization"}
 MAIN = "change-freeze/main"
 
 
-def add(town: Town, *names: str, branches: tuple[str, ...] = ("main",), pulls: int = 1, **columns: Any) -> None:
+def add(harness: Harness, *names: str, branches: tuple[str, ...] = ("main",), pulls: int = 1, **columns: Any) -> None:
     """Add repositories on both sides, with watched branches and no rules."""
-    organization = town.host.organization("acme")
+    organization = harness.fake_github.organization("acme")
     built = [organization.repository(name, branches=tuple(set(branches) - {"main"})) for name in names]
-    if not town.host.world.installed:
+    if not harness.fake_github.world.installed:
         installed = organization.installed()
-        factories.installation(town.session, town.organization, "acme", id=installed.id)
+        factories.installation(harness.session, harness.organization, "acme", id=installed.id)
     for name, repository in zip(names, built, strict=True):
         for branch in branches * pulls:
             repository.pull_request(base=branch)
         record = repository.record
         row = factories.repository(
-            town.session,
-            town.organization,
+            harness.session,
+            harness.organization,
             f"acme/{name}",
             github_id=record.id,
             node_id=record.node_id,
             **columns,
         )
         for branch in branches:
-            town.branches[f"acme/{name}:{branch}"] = factories.branch(town.session, row, branch)
-    town.session.commit()
+            harness.branches[f"acme/{name}:{branch}"] = factories.branch(harness.session, row, branch)
+    harness.session.commit()
 
 
-def ask(town: Town, mode: str = "apply", scope: dict[str, Any] | None = None) -> dict[str, Any]:
-    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+def ask(harness: Harness, mode: str = "apply", scope: dict[str, Any] | None = None) -> dict[str, Any]:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
         return set_up(uow, scope or ORGANIZATION, mode)
 
 
-def work(town: Town) -> None:
+def work(harness: Harness) -> None:
     """Do everything that is due, the heads first."""
     for _ in range(20):
-        town.settle()
-        town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
-        if not apply_due(town.jobs, town.github):
+        harness.run_until_idle()
+        harness.sql(
+            "UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL"
+        )
+        if not apply_due(harness.jobs, harness.github):
             return
     raise AssertionError("the setup does not end")
 
@@ -69,31 +71,31 @@ def actions(view: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     return [(change["action"], change["level"], change["repository"]) for change in view["changes"]]
 
 
-def audit(town: Town) -> list[str]:
+def audit(harness: Harness) -> list[str]:
     return [
         row[0]
-        for row in town.sql("SELECT action FROM audit_entries WHERE action ~ 'ruleset|enforcement' ORDER BY at, id")
+        for row in harness.sql("SELECT action FROM audit_entries WHERE action ~ 'ruleset|enforcement' ORDER BY at, id")
     ]
 
 
-def abandoned_with_a_rule_of_others(town: Town) -> Ruleset:
+def abandoned_with_a_rule_of_others(harness: Harness) -> Ruleset:
     """Return the ruleset of a branch that is watched no more, to which people added a rule."""
-    add(town, "web", branches=("main", "next"))
-    ask(town)
-    work(town)
-    [ruleset] = [each for each in town.host.world.rulesets.values() if each.name.endswith("next")]
+    add(harness, "web", branches=("main", "next"))
+    ask(harness)
+    work(harness)
+    [ruleset] = [each for each in harness.fake_github.world.rulesets.values() if each.name.endswith("next")]
     ruleset.rules.append({"type": "deletion"})
-    town.sql("UPDATE watched_branches SET unwatched_at = clock_timestamp() WHERE name = 'next'")
+    harness.sql("UPDATE watched_branches SET unwatched_at = clock_timestamp() WHERE name = 'next'")
     return ruleset
 
 
-def state(town: Town) -> tuple[str, int, str | None]:
-    [row] = town.sql(
+def state(harness: Harness) -> tuple[str, int, str | None]:
+    [row] = harness.sql(
         "SELECT state, written, last_error_message FROM enforcement_setups ORDER BY created_at DESC LIMIT 1"
     )
     return tuple(row)
 
 
-def permit(town: Town, **permissions: str) -> None:
-    installation = next(iter(town.host.world.installations.values()))
+def permit(harness: Harness, **permissions: str) -> None:
+    installation = next(iter(harness.fake_github.world.installations.values()))
     installation.permissions = {"metadata": "read", "checks": "write", **permissions}

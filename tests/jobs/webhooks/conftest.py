@@ -1,15 +1,15 @@
-"""The post of a town."""
+"""The webhook queue of a harness."""
 
 import pytest
 
-from tests.harness.webhook_queue import Post, work
-from tests.jobs.conftest import Builder, Town
+from tests.harness.github_harness import Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, work
 
 
 @pytest.fixture
-def post(town: Town, build: Builder) -> Post:
-    """Return the post of a town with two repositories, of two pull requests each, whose heads are green."""
+def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
+    """Return the webhook queue of a harness with two repositories, of two pull requests each, whose heads are green."""
     build("api", "web")
-    town.sql("UPDATE repositories SET auto_watch = '{release/*}' WHERE name = 'web'")
-    work(town)
-    return Post(town)
+    harness.sql("UPDATE repositories SET auto_watch = '{release/*}' WHERE name = 'web'")
+    work(harness)
+    return WebhookQueue(harness)

@@ -5,26 +5,26 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.github_harness import Harness
 from tests.harness.random_seed import chosen_seed
-from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
-from tests.jobs.conftest import Town
+from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
 from tools.fake_github.webhooks.sender import Delivery
 
-Arrival = Callable[[Post, random.Random], None]
-STORY: list[Callable[[Town], object]] = [
-    lambda town: town.freeze({"type": "glob", "patterns": ["acme/api"]}),
-    lambda town: push(town, "acme/web", head_of(town, "acme/web", 1)),
-    lambda town: change(town, "acme/web", 2, state="closed"),
-    lambda town: cut(town, "acme/web", "release/9"),
-    lambda town: propose(town, "acme/web", "release/9"),
-    lambda town: cut(town, "acme/api", "develop"),
-    lambda town: change(town, "acme/api", 1, base="develop"),
-    lambda town: town.person("PATCH", "/repos/acme/api", {"name": "backend"}),
-    lambda town: propose(town, "acme/backend"),
-    lambda town: change(town, "acme/web", 2, state="open"),
-    lambda town: push(town, "acme/web", head_of(town, "acme/web", 2)),
-    lambda town: propose(town, "acme/web"),
+Arrival = Callable[[WebhookQueue, random.Random], None]
+STORY: list[Callable[[Harness], object]] = [
+    lambda harness: harness.freeze({"type": "glob", "patterns": ["acme/api"]}),
+    lambda harness: push(harness, "acme/web", head_of(harness, "acme/web", 1)),
+    lambda harness: change(harness, "acme/web", 2, state="closed"),
+    lambda harness: cut(harness, "acme/web", "release/9"),
+    lambda harness: propose(harness, "acme/web", "release/9"),
+    lambda harness: cut(harness, "acme/api", "develop"),
+    lambda harness: change(harness, "acme/api", 1, base="develop"),
+    lambda harness: harness.person("PATCH", "/repos/acme/api", {"name": "backend"}),
+    lambda harness: propose(harness, "acme/backend"),
+    lambda harness: change(harness, "acme/web", 2, state="open"),
+    lambda harness: push(harness, "acme/web", head_of(harness, "acme/web", 2)),
+    lambda harness: propose(harness, "acme/web"),
 ]
 END = {
     "acme/backend#1": "failure",  # given up for a branch that nobody watches
@@ -37,28 +37,28 @@ END = {
 }
 
 
-def tell(post: Post, arrive: Callable[[list[Delivery]], list[Delivery]]) -> None:
+def tell(webhook_queue: WebhookQueue, arrive: Callable[[list[Delivery]], list[Delivery]]) -> None:
     """Live through the story; after each step arrives what `arrive` makes of what was written so far."""
     for step in STORY:
-        step(post.town)
-        post.hand_over(arrive(post.take()))
-        work(post.town)
+        step(webhook_queue.harness)
+        webhook_queue.deliver(arrive(webhook_queue.take()))
+        work(webhook_queue.harness)
 
 
-def in_order(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda new: new)
+def in_order(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
+    tell(webhook_queue, lambda new: new)
 
 
-def doubled(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda new: [delivery for delivery in new for _ in range(2)])
+def doubled(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
+    tell(webhook_queue, lambda new: [delivery for delivery in new for _ in range(2)])
 
 
-def repeated_later(post: Post, _chance: random.Random) -> None:
+def repeated_later(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
     seen: list[Delivery] = []
-    tell(post, lambda new: [*seen, *new] if not seen.extend(new) else [])  # type: ignore[func-returns-value]
+    tell(webhook_queue, lambda new: [*seen, *new] if not seen.extend(new) else [])  # type: ignore[func-returns-value]
 
 
-def shuffled(post: Post, chance: random.Random) -> None:
+def shuffled(webhook_queue: WebhookQueue, chance: random.Random) -> None:
     held: list[Delivery] = []
 
     def some(new: list[Delivery]) -> list[Delivery]:
@@ -67,41 +67,43 @@ def shuffled(post: Post, chance: random.Random) -> None:
         arriving, held[:] = held[: len(held) // 2], held[len(held) // 2 :]
         return arriving
 
-    tell(post, some)
-    post.hand_over(held)
+    tell(webhook_queue, some)
+    webhook_queue.deliver(held)
 
 
-def late(post: Post, chance: random.Random) -> None:
+def late(webhook_queue: WebhookQueue, chance: random.Random) -> None:
     held: list[Delivery] = []
-    tell(post, lambda new: held.extend(new) or [])  # type: ignore[func-returns-value]
+    tell(webhook_queue, lambda new: held.extend(new) or [])  # type: ignore[func-returns-value]
     chance.shuffle(held)
-    post.hand_over(held)
+    webhook_queue.deliver(held)
 
 
-def thinned(post: Post, chance: random.Random) -> None:
-    tell(post, lambda new: [delivery for delivery in new if chance.random() > 0.3])
-    look_everywhere(post.town)
+def thinned(webhook_queue: WebhookQueue, chance: random.Random) -> None:
+    tell(webhook_queue, lambda new: [delivery for delivery in new if chance.random() > 0.3])
+    full_resync(webhook_queue.harness)
 
 
-def lost(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda _new: [])
-    look_everywhere(post.town)
+def lost(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
+    tell(webhook_queue, lambda _new: [])
+    full_resync(webhook_queue.harness)
 
 
 class TestFinalState:
     @pytest.mark.parametrize("arrival", [in_order, doubled, repeated_later, shuffled, late, thinned, lost])
-    def test_final_state_does_not_depend_on_webhook_order(self, town: Town, post: Post, arrival: Arrival) -> None:
+    def test_final_state_does_not_depend_on_webhook_order(
+        self, harness: Harness, webhook_queue: WebhookQueue, arrival: Arrival
+    ) -> None:
         seed = chosen_seed()
-        arrival(post, random.Random(seed))
-        post.run()
-        work(town)
-        assert disagreements(town) == {}
-        assert town.conclusions() == END
-        assert town.sql("SELECT owner || '/' || name FROM repositories ORDER BY 1") == [
+        arrival(webhook_queue, random.Random(seed))
+        webhook_queue.run()
+        work(harness)
+        assert disagreements(harness) == {}
+        assert harness.conclusions() == END
+        assert harness.sql("SELECT owner || '/' || name FROM repositories ORDER BY 1") == [
             ("acme/backend",),
             ("acme/web",),
         ]
         watched = (
             "SELECT r.name, b.name FROM watched_branches b JOIN repositories r ON r.id = repository_id ORDER BY 1, 2"
         )
-        assert town.sql(watched) == [("backend", "main"), ("web", "main"), ("web", "release/9")]
+        assert harness.sql(watched) == [("backend", "main"), ("web", "main"), ("web", "release/9")]

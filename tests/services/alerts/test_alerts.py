@@ -12,7 +12,8 @@ from models.organizations import Organization
 from services.alerts.alerts import Alert, open_alert, open_alerts, resolve_alert, resolve_alerts
 from services.github_access.pauses import pause_installation
 from tests import factories
-from tests.services.conftest import MovedClock, Opener
+from tests.harness.clock import MovableClock
+from tests.services.conftest import UnitOfWorkOpener
 
 ITEM = Alert(
     key="unenforced_branch wbr_1",
@@ -30,7 +31,7 @@ def stored(session: Session) -> list[Any]:
     return list(session.execute(text(query + " ORDER BY since, key")).all())
 
 
-def test_alert_has_its_subject_and_action(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_alert_has_its_subject_and_action(unit_of: UnitOfWorkOpener, acme: Organization, session: Session) -> None:
     with unit_of(acme) as uow:
         open_alert(uow, ITEM)
         now = uow.now
@@ -49,12 +50,12 @@ def test_alert_has_its_subject_and_action(unit_of: Opener, acme: Organization, s
 
 
 def test_reopened_alert_has_the_new_message_and_keeps_its_start(
-    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session, clock: MovableClock
 ) -> None:
     with unit_of(acme) as uow:
         open_alert(uow, ITEM)
         first = uow.now
-    clock.ahead += timedelta(hours=1)
+    clock.offset += timedelta(hours=1)
     with unit_of(acme) as uow:
         open_alert(uow, replace(ITEM, message="The ruleset is disabled.", severity="critical"))
     (row,) = stored(session)
@@ -62,25 +63,25 @@ def test_reopened_alert_has_the_new_message_and_keeps_its_start(
 
 
 def test_recurring_cause_opens_a_new_alert(
-    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session, clock: MovableClock
 ) -> None:
     for _ in range(2):
         with unit_of(acme) as uow:
             open_alert(uow, ITEM)
-        clock.ahead += timedelta(hours=1)
+        clock.offset += timedelta(hours=1)
         with unit_of(acme) as uow:
             resolve_alert(uow, ITEM.key)
-        clock.ahead += timedelta(hours=1)
+        clock.offset += timedelta(hours=1)
     assert [round((row.cleared_at - row.since).total_seconds()) for row in stored(session)] == [3600, 3600]
 
 
 def test_resolving_an_alert_that_is_not_open_changes_nothing(
-    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session, clock: MovableClock
 ) -> None:
     with unit_of(acme) as uow:
         open_alert(uow, ITEM)
     for _ in range(2):
-        clock.ahead += timedelta(hours=1)
+        clock.offset += timedelta(hours=1)
         with unit_of(acme) as uow:
             resolve_alerts(uow, [ITEM.key, "nothing of that key"])
     (row,) = stored(session)
@@ -88,7 +89,7 @@ def test_resolving_an_alert_that_is_not_open_changes_nothing(
 
 
 def test_last_alert_of_a_key_wins_when_many_are_opened_together(
-    unit_of: Opener, acme: Organization, session: Session
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session
 ) -> None:
     with unit_of(acme) as uow:
         open_alerts(uow, [])
@@ -99,7 +100,7 @@ def test_last_alert_of_a_key_wins_when_many_are_opened_together(
     }
 
 
-def test_organizations_do_not_share_alert_keys(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_organizations_do_not_share_alert_keys(unit_of: UnitOfWorkOpener, acme: Organization, session: Session) -> None:
     other = factories.organization(session, "Other")
     session.commit()
     for organization in (acme, other):
@@ -111,7 +112,7 @@ def test_organizations_do_not_share_alert_keys(unit_of: Opener, acme: Organizati
 
 
 def test_concurrent_opening_in_a_different_order_opens_each_alert_once(
-    unit_of: Opener, acme: Organization, session: Session
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session
 ) -> None:
     items = [replace(ITEM, key=f"item {number}") for number in range(40)]
     start = threading.Barrier(2)
@@ -135,14 +136,14 @@ def test_concurrent_opening_in_a_different_order_opens_each_alert_once(
 
 
 def test_repeated_rate_limits_are_one_pause(
-    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session, clock: MovableClock
 ) -> None:
     installation = factories.installation(session, acme)
     session.commit()
 
     def pause(after: timedelta) -> timedelta:
         """Pause for a minute, so long after now, and return how long ago the trouble began then."""
-        clock.ahead = after
+        clock.offset = after
         with unit_of(acme) as uow:
             pause_installation(uow, installation.id, uow.now + timedelta(minutes=1))
         session.refresh(installation)

@@ -12,8 +12,10 @@ from models.audit import AuditEntry, AuditSeal
 from models.organizations import Organization
 from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.services.conftest import Listener, MovedClock, Opener
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import UnitOfWorkOpener
 
 Record = Callable[..., str]
 
@@ -32,9 +34,9 @@ def worker_engine(database: str) -> Engine:
 
 
 @pytest.fixture
-def jobs(worker_engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+def jobs(worker_engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Units as jobs open them."""
-    return UnitOfWorkFactory(worker_engine, clock, listener)
+    return UnitOfWorkFactory(worker_engine, clock, wakeups)
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def globex(session: Session) -> Organization:
 
 
 @pytest.fixture
-def record(unit_of: Opener, acme: Organization) -> Record:
+def record(unit_of: UnitOfWorkOpener, acme: Organization) -> Record:
     """Write an entry of acme, committed; `record("name", …details)` returns its id."""
 
     def write(name: str = "Quarter-end close", **details: Any) -> str:

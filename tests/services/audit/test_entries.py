@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.organizations import Organization
 from rules.audit.actions import ACTIONS, EVENTS
 from rules.audit.changes import differences
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 SERVICES = Path(__file__).parents[3] / "services"
 
@@ -77,12 +77,12 @@ def test_audit_events_are_actions() -> None:
     assert ACTIONS.keys() >= EVENTS
 
 
-def test_action_outside_the_vocabulary_is_rejected(unit_of: Opener, acme: Organization) -> None:
+def test_action_outside_the_vocabulary_is_rejected(unit_of: UnitOfWorkOpener, acme: Organization) -> None:
     with unit_of(acme) as uow, pytest.raises(RuntimeError, match=r"rules/audit/actions\.py"):
         uow.audit("freeze.begun", ("freeze", "frz_1", "x"))
 
 
-def test_instants_in_audit_details_have_the_format_of_the_api(unit_of: Opener, acme: Organization) -> None:
+def test_instants_in_audit_details_have_the_format_of_the_api(unit_of: UnitOfWorkOpener, acme: Organization) -> None:
     day = datetime(2027, 1, 4, 8, tzinfo=UTC)
     with unit_of(acme) as uow:
         uow.audit("freeze.grew", ("freeze", "frz_1", "x"), at=day, inside={"list": [day, 7, None]})

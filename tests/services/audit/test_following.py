@@ -14,12 +14,12 @@ from services.audit.filters import AuditFilters
 from services.audit.hash_chain import seal_entries
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests.services.audit.conftest import Record, entry_of, seals
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 
 class TestFollowing:
     def test_collector_reads_every_entry_of_writers_that_commit_late(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener
+        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener
     ) -> None:
         """Six writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
         written: list[str] = []
@@ -65,7 +65,7 @@ class TestFollowing:
         assert [seal.entry_id for seal in seals(session, acme)] == seen
 
     def test_late_entry_is_sealed_last_despite_its_earlier_instant(
-        self, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
+        self, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener, record: Record
     ) -> None:
         """Show that the sealed order is not that of `at`: the early entry comes last."""
         with unit_of(acme) as slow:

@@ -16,8 +16,9 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.services.audit.conftest import Record, entry_of, seals
-from tests.services.conftest import MovedClock, Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 THOUSANDS = """
     WITH made AS (
@@ -68,7 +69,7 @@ class TestChain:
         jobs: UnitOfWorkFactory,
         acme: Organization,
         globex: Organization,
-        unit_of: Opener,
+        unit_of: UnitOfWorkOpener,
         record: Record,
     ) -> None:
         record()
@@ -99,7 +100,7 @@ class TestChain:
         jobs: UnitOfWorkFactory,
         acme: Organization,
         globex: Organization,
-        unit_of: Opener,
+        unit_of: UnitOfWorkOpener,
         record: Record,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -115,12 +116,12 @@ class TestChain:
             assert uow.session.scalars(hash_chain._WAITING).all() == [globex.id, acme.id]
 
     def test_seal_instant_is_not_before_that_of_the_previous_seal(
-        self, session: Session, jobs: UnitOfWorkFactory, clock: MovedClock, acme: Organization, record: Record
+        self, session: Session, jobs: UnitOfWorkFactory, clock: MovableClock, acme: Organization, record: Record
     ) -> None:
-        clock.ahead = timedelta(minutes=10)
+        clock.offset = timedelta(minutes=10)
         record()
         seal_entries(jobs)
-        clock.ahead = timedelta()
+        clock.offset = timedelta()
         record()
         seal_entries(jobs)
         chain = seals(session, acme)
@@ -128,10 +129,10 @@ class TestChain:
         assert [seal.late for seal in chain] == [False, False]
 
     def test_entry_that_waited_over_an_hour_is_sealed_as_late(
-        self, session: Session, jobs: UnitOfWorkFactory, clock: MovedClock, acme: Organization, record: Record
+        self, session: Session, jobs: UnitOfWorkFactory, clock: MovableClock, acme: Organization, record: Record
     ) -> None:
         record()
-        clock.ahead = LATE + timedelta(minutes=1)
+        clock.offset = LATE + timedelta(minutes=1)
         record()
         seal_entries(jobs)
         assert [seal.late for seal in seals(session, acme)] == [True, False]
@@ -139,7 +140,7 @@ class TestChain:
 
 class TestConcurrency:
     def test_uncommitted_entry_is_neither_sealed_nor_waited_for(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
+        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener, record: Record
     ) -> None:
         with unit_of(acme) as slow:
             early = entry_of(slow)
@@ -149,7 +150,7 @@ class TestConcurrency:
         assert [seal.entry_id for seal in seals(session, acme)] == [quick, early]
 
     def test_rolled_back_entry_leaves_no_gap_in_the_chain(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
+        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener, record: Record
     ) -> None:
         with unit_of(acme) as uow:
             entry_of(uow)
@@ -168,7 +169,7 @@ class TestConcurrency:
         assert len(seals(session, acme)) == 1
 
     def test_large_freeze_and_lift_do_not_wait_for_each_other(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener
+        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener
     ) -> None:
         factories.watched(session, acme, "acme/other")
         session.commit()
@@ -212,7 +213,12 @@ def test_canonical_entry_does_not_depend_on_key_order() -> None:
 
 
 def test_broken_chain_does_not_delay_others(
-    session: Session, jobs: UnitOfWorkFactory, acme: Organization, globex: Organization, record: Record, unit_of: Opener
+    session: Session,
+    jobs: UnitOfWorkFactory,
+    acme: Organization,
+    globex: Organization,
+    record: Record,
+    unit_of: UnitOfWorkOpener,
 ) -> None:
     sealed = record()
     seal_entries(jobs)

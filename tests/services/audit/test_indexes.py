@@ -15,7 +15,8 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.overview import summary
 from tests import factories
-from tests.services.conftest import ADA, Listener
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import ADA
 
 ROWS = 20_000
 MANY = f"""
@@ -71,7 +72,7 @@ def filled(module_database: str) -> Iterator[Engine]:
 @pytest.fixture
 def uow(filled: Engine) -> Iterator[UnitOfWork]:
     uow_factory = UnitOfWorkFactory(
-        filled, DatabaseClock(), Listener(), Dependencies(cursor_secret=b"a secret of the tests")
+        filled, DatabaseClock(), RecordedWakeups(), Dependencies(cursor_secret=b"a secret of the tests")
     )
     with uow_factory.open(Caller("org_1", ADA, "api", "business")) as uow:
         yield uow

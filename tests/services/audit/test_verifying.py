@@ -13,8 +13,9 @@ from services.audit.hash_chain import seal_entries
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tests.factories import SECRET_KEY
+from tests.harness.clock import MovableClock
 from tests.services.audit.conftest import Record, entry_of, seals
-from tests.services.conftest import MovedClock, Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 Entries = list[str]
 
@@ -168,11 +169,11 @@ class TestFindings:
         entries: Entries,
         tampering: Session,
         record: Record,
-        clock: MovedClock,
+        clock: MovableClock,
         jobs: UnitOfWorkFactory,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        clock.ahead = -timedelta(minutes=2)
+        clock.offset = -timedelta(minutes=2)
         left = record()
         tampering.execute(text("DELETE FROM audit_unsealed"))
         tampering.commit()
@@ -186,7 +187,7 @@ class TestFindings:
         entries: Entries,
         tampering: Session,
         globex: Organization,
-        unit_of: Opener,
+        unit_of: UnitOfWorkOpener,
         jobs: UnitOfWorkFactory,
         capsys: pytest.CaptureFixture[str],
     ) -> None:

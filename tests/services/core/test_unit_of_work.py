@@ -8,7 +8,8 @@ from app.database import make_engine
 from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from tests.services.conftest import ADA, Listener
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import ADA
 
 CALLER = Caller("org_1", ADA, "api")
 
@@ -16,7 +17,7 @@ CALLER = Caller("org_1", ADA, "api")
 @pytest.fixture
 def uow(database: str) -> Iterator[UnitOfWork]:
     engine = make_engine(database, 1)
-    with UnitOfWorkFactory(engine, DatabaseClock(), Listener()).open(CALLER) as uow:
+    with UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups()).open(CALLER) as uow:
         yield uow
     engine.dispose()
 

@@ -15,7 +15,8 @@ from services.core.lease_holder import KEPT, HolderLock, PooledConnectionError, 
 from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.core.work_queue import REQUEST, Lease, LeaseLostError, RetryPolicy, WorkQueue
-from tests.services.conftest import Listener, MovedClock
+from tests.harness.clock import MovableClock
+from tests.harness.wakeups import RecordedWakeups
 
 LENGTH, CALL = timedelta(seconds=40), timedelta(seconds=20)
 CANDIDATES = select(Mail.id, Mail.attempts).where(Mail.template == "verify_email").order_by(Mail.due_at, Mail.id)
@@ -42,10 +43,10 @@ class Counts(IgnoreQueue):
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovedClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> Iterator[UnitOfWorkFactory]:
     """Units of a worker that holds no lock."""
     engine = make_engine(database, 4, WORKER_ROLE)
-    yield UnitOfWorkFactory(engine, clock, listener, Dependencies())
+    yield UnitOfWorkFactory(engine, clock, wakeups, Dependencies())
     engine.dispose()
 
 
@@ -140,15 +141,15 @@ class TestLeases:
         keys = [lease.row.id for lease in leases if lease is not None]
         assert len(keys) == len(set(keys))
 
-    def test_renewed_lease_lasts_longer(self, jobs: UnitOfWorkFactory, clock: MovedClock) -> None:
+    def test_renewed_lease_lasts_longer(self, jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
         lease = acquire(jobs)
         assert lease is not None
-        clock.ahead += LENGTH / 2
+        clock.offset += LENGTH / 2
         with jobs.open(SYSTEM_CALLER) as uow:
             assert lease.renew(uow) == {"mal_1", "mal_2", "mal_3"}
-        clock.ahead += LENGTH / 2
+        clock.offset += LENGTH / 2
         assert acquire(jobs) is None
-        clock.ahead += LENGTH / 2
+        clock.offset += LENGTH / 2
         again = acquire(jobs)
         assert again is not None
         assert all(row.taken_over for row in again.rows)
@@ -174,7 +175,7 @@ class TestLeases:
         assert not again.row.taken_over
 
     def test_failed_row_is_due_after_its_delay(
-        self, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
+        self, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock
     ) -> None:
         lease = acquire(jobs, limit=1)
         assert lease is not None
@@ -183,18 +184,18 @@ class TestLeases:
         [[attempts, code, length], *_] = rows(session, "attempts, last_error_code, length(last_error_message)")
         assert (attempts, code, length) == (1, "refused", 500)
         assert "mal_1" not in getattr(acquire(jobs), "keys", ())
-        clock.ahead += timedelta(seconds=11)
+        clock.offset += timedelta(seconds=11)
         again = acquire(jobs)
         assert again is not None
         assert again.row.attempts == 1
 
     @pytest.mark.parametrize("change", ["renew", "release", "postpone", "fail"])
     def test_ended_lease_changes_nothing(
-        self, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock, change: str
+        self, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock, change: str
     ) -> None:
         lease = acquire(jobs)
         assert lease is not None
-        clock.ahead += LENGTH
+        clock.offset += LENGTH
         before = rows(session, "*")
         with jobs.open(SYSTEM_CALLER) as uow:
             found = {
@@ -259,18 +260,18 @@ class TestDeadHolders:
             lease.require(uow)
 
     def test_work_of_a_dead_holder_waits_for_its_last_call(
-        self, processes: tuple[Process, Process], session: Session, clock: MovedClock
+        self, processes: tuple[Process, Process], session: Session, clock: MovableClock
     ) -> None:
         first, second = processes
         queue = WorkQueue("mail", Mail, CANDIDATES, lease=LENGTH, call_timeout=CALL)
         first.acquire(queue)
         first.die(session)
         assert second.acquire(queue) is None
-        clock.ahead += CALL
+        clock.offset += CALL
         assert second.acquire(queue) is not None
 
     def test_dead_holders_are_removed_when_no_lease_can_name_them(
-        self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
+        self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session, clock: MovableClock
     ) -> None:
         first, second = processes
         first.acquire()
@@ -282,7 +283,7 @@ class TestDeadHolders:
             session.rollback()
             assert session.scalar(text("SELECT count(*) FROM lease_holders")) == expected
             assert has_work(jobs)
-            clock.ahead += KEPT * 1.1
+            clock.offset += KEPT * 1.1
 
 
 def test_pooled_connection_is_refused(database: str) -> None:

@@ -19,7 +19,9 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.snippets import snippets
 from tests import factories
-from tests.services.conftest import ADA, Listener, MovedClock, Opener
+from tests.harness.clock import MovableClock
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import ADA, UnitOfWorkOpener
 
 APP_ID = 4711
 API = "https://ghe.acme.test/api/v3"
@@ -33,10 +35,10 @@ def private_key() -> str:
 
 
 @pytest.fixture
-def uow_factory(engine: Engine, clock: MovedClock, listener: Listener, private_key: str) -> UnitOfWorkFactory:
+def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, private_key: str) -> UnitOfWorkFactory:
     settings = GitHubSettings(API, f"{API}/graphql", APP_ID, "change-freeze", private_key, "no secret")
     return UnitOfWorkFactory(
-        engine, clock, listener, Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests")
+        engine, clock, wakeups, Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests")
     )
 
 
@@ -51,7 +53,9 @@ def ruleset(uow: UnitOfWork, branch: WatchedBranch, level: str = "repository") -
     return parsed
 
 
-def test_snippets_of_a_branch_require_its_check(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_of_a_branch_require_its_check(
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
+) -> None:
     branch = factories.watched(session, acme)
     session.commit()
     with unit_of(acme) as uow:
@@ -63,7 +67,9 @@ def test_snippets_of_a_branch_require_its_check(unit_of: Opener, session: Sessio
     assert rule["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": APP_ID}]
 
 
-def test_snippets_address_the_configured_github(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_address_the_configured_github(
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
+) -> None:
     branch = factories.watched(session, acme)
     session.commit()
     with unit_of(acme) as uow:
@@ -73,7 +79,7 @@ def test_snippets_address_the_configured_github(unit_of: Opener, session: Sessio
 
 
 def test_organization_snippet_covers_repositories_that_watch_the_pattern(
-    unit_of: Opener, session: Session, acme: Organization
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme, "acme/web", "release/1")
     web = factories.repository(session, acme, "acme/app", auto_watch=["release/*"])
@@ -97,7 +103,7 @@ def test_organization_snippet_covers_repositories_that_watch_the_pattern(
 
 
 def test_snippet_of_a_glob_excludes_branches_with_another_check_name(
-    unit_of: Opener, session: Session, acme: Organization
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     web = factories.repository(session, acme, auto_watch=["hotfix/*", "**", "!wip/**"])
     alike = factories.repository(session, acme, "acme/api", auto_watch=["hotfix/*", "**", "!wip/**"])
@@ -116,7 +122,7 @@ def test_snippet_of_a_glob_excludes_branches_with_another_check_name(
 
 
 def test_break_glass_snippet_disables_the_observed_ruleset(
-    unit_of: Opener, session: Session, acme: Organization
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme)
     seen = {"id": 77, "name": "Main is precious", "enforcement": "active"}
@@ -128,7 +134,7 @@ def test_break_glass_snippet_disables_the_observed_ruleset(
 
 
 def test_snippets_escape_special_characters_of_a_branch_name(
-    unit_of: Opener, session: Session, acme: Organization
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme, name="$(touch x){1}]'\"")
     session.commit()
@@ -149,7 +155,7 @@ def _counted(engine: Engine) -> Iterator[list[str]]:
 
 
 def test_snippets_take_constant_queries_for_many_repositories(
-    unit_of: Opener, session: Session, acme: Organization, engine: Engine
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization, engine: Engine
 ) -> None:
     rows = [factories.repository(session, acme, f"acme/r{number}", auto_watch=["**"]) for number in range(30)]
     branch = factories.branch(session, rows[0], "main")
@@ -160,7 +166,7 @@ def test_snippets_take_constant_queries_for_many_repositories(
 
 
 def test_snippets_of_another_organizations_branch_are_not_found(
-    unit_of: Opener, session: Session, acme: Organization
+    unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, factories.organization(session, "Globex"), "globex/web")
     session.commit()
@@ -170,11 +176,11 @@ def test_snippets_of_another_organizations_branch_are_not_found(
 
 
 def test_snippets_are_unavailable_without_an_app(
-    engine: Engine, clock: MovedClock, listener: Listener, session: Session, acme: Organization
+    engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme)
     session.commit()
-    opened: AbstractContextManager[UnitOfWork] = UnitOfWorkFactory(engine, clock, listener).open(
+    opened: AbstractContextManager[UnitOfWork] = UnitOfWorkFactory(engine, clock, wakeups).open(
         Caller(acme.id, ADA, "dashboard")
     )
     with opened as uow, pytest.raises(ServiceError) as refused:

@@ -23,8 +23,10 @@ from services.freezes import end, targets, views
 from services.freezes.start import NewFreeze, extend, start
 from services.maintenance.tasks import end_freezes
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.services.conftest import ADA, Listener, MovedClock, Opener
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import ADA, UnitOfWorkOpener
 
 EVERYTHING = {"type": "organization"}
 REASON = "Release 4.2 is being rolled out"
@@ -36,13 +38,13 @@ INTERLEAVINGS = [
 """Every order of two freezes and their ends."""
 
 
-def begin(unit_of: Opener, acme: Organization, **wanted: object) -> Freeze:
+def begin(unit_of: UnitOfWorkOpener, acme: Organization, **wanted: object) -> Freeze:
     scope = wanted.pop("scope", EVERYTHING)
     with unit_of(acme) as uow:
         return start(uow, NewFreeze(scope, REASON, impact_acknowledged=True, **wanted), max_targets=10_000)  # type: ignore[arg-type]
 
 
-def frozen(unit_of: Opener, acme: Organization, *branches: WatchedBranch) -> list[bool]:
+def frozen(unit_of: UnitOfWorkOpener, acme: Organization, *branches: WatchedBranch) -> list[bool]:
     with unit_of(acme) as uow:
         covering = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
         return [branch.id in covering for branch in branches]
@@ -57,14 +59,14 @@ def branches(session: Session, acme: Organization) -> list[WatchedBranch]:
 
 class TestStarting:
     def test_freeze_covers_every_watched_branch_of_its_scope_at_once(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], listener: Listener
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], wakeups: RecordedWakeups
     ) -> None:
         begin(unit_of, acme, scope={"type": "glob", "patterns": ["acme/*", "!acme/docs"]})
         assert frozen(unit_of, acme, *branches) == [True, False, True]
-        assert listener.heard == ["reconcile"]
+        assert wakeups.sent == ["reconcile"]
 
     def test_freeze_bumps_the_generation_that_its_targets_wait_for(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         freeze = begin(unit_of, acme)
         rows = session.execute(
@@ -76,14 +78,14 @@ class TestStarting:
         assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
 
     def test_freeze_of_an_organisation_requires_a_preview_or_acknowledgement(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
             start(uow, NewFreeze(EVERYTHING, REASON), max_targets=10)
         assert raised.value.code == "impact_preview_required"
 
     def test_too_many_targets_are_rejected_and_change_nothing(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         refused = pytest.raises(ServiceError, match="reaches 3 watched branches; one freeze request takes 2")
         with refused as raised, unit_of(acme) as uow:
@@ -92,7 +94,7 @@ class TestStarting:
         assert not any(frozen(unit_of, acme, *branches))
 
     def test_every_unknown_reference_is_reported(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         scope = {"type": "repositories", "repositories": ["acme/web", "acme/nope", new_id("rep")]}
         with pytest.raises(ServiceError) as raised:
@@ -101,7 +103,7 @@ class TestStarting:
         assert [row.path for row in raised.value.details] == ["/scope/repositories/1", "/scope/repositories/2"]
 
     def test_freeze_does_not_start_when_the_audit_cannot_be_written(
-        self, own_database: str, clock: MovedClock, listener: Listener
+        self, own_database: str, clock: MovableClock, wakeups: RecordedWakeups
     ) -> None:
         owner = create_engine(own_database)
         with Session(owner) as session:
@@ -113,12 +115,12 @@ class TestStarting:
         engine = make_engine(own_database, 2)
         with (
             pytest.raises(ProgrammingError),
-            UnitOfWorkFactory(engine, clock, listener).open(Caller(organization_id, ADA, "api")) as uow,
+            UnitOfWorkFactory(engine, clock, wakeups).open(Caller(organization_id, ADA, "api")) as uow,
         ):
             start(uow, NewFreeze(EVERYTHING, REASON, impact_acknowledged=True), max_targets=10)
         with Session(owner) as session:
             assert session.scalar(select(func.count()).select_from(Freeze)) == 0
-        assert listener.heard == []
+        assert wakeups.sent == []
         engine.dispose()
         owner.dispose()
 
@@ -126,7 +128,7 @@ class TestStarting:
 class TestEnding:
     @pytest.mark.parametrize("order", INTERLEAVINGS, ids=", ".join)
     def test_end_of_one_freeze_never_thaws_what_another_covers(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], order: tuple[str, ...]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], order: tuple[str, ...]
     ) -> None:
         running: dict[str, Freeze] = {}
         for step in order:
@@ -139,7 +141,7 @@ class TestEnding:
             assert frozen(unit_of, acme, *branches) == [bool(running)] * 3
 
     def test_lift_of_an_ended_freeze_is_rejected(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
         with unit_of(acme) as uow:
@@ -149,12 +151,12 @@ class TestEnding:
         assert raised.value.code == "not_frozen"
 
     def test_end_by_time_is_visible_before_it_is_recorded(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], clock: MovedClock
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], clock: MovableClock
     ) -> None:
         with unit_of(acme) as uow:
             ends_at = uow.now + timedelta(hours=1)
         freeze = begin(unit_of, acme, ends_at=ends_at)
-        clock.ahead = timedelta(hours=1)
+        clock.offset = timedelta(hours=1)
         assert not any(frozen(unit_of, acme, *branches))
         with unit_of(acme) as uow:
             shown = views.show(uow, freeze.id)
@@ -163,17 +165,17 @@ class TestEnding:
     def test_end_by_time_is_recorded_once_by_several_sweepers(
         self,
         uow_factory: UnitOfWorkFactory,
-        unit_of: Opener,
+        unit_of: UnitOfWorkOpener,
         acme: Organization,
         branches: list[WatchedBranch],
-        clock: MovedClock,
+        clock: MovableClock,
         session: Session,
         database: str,
     ) -> None:
         with unit_of(acme) as uow:
             ends_at = uow.now + timedelta(hours=1)
         freeze = begin(unit_of, acme, ends_at=ends_at)
-        clock.ahead = timedelta(hours=2)
+        clock.offset = timedelta(hours=2)
         sweeping = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, uow_factory.wakeups)
         assert end_freezes(sweeping) + end_freezes(sweeping) == 1
         row = session.get_one(Freeze, freeze.id)
@@ -184,7 +186,7 @@ class TestEnding:
 
 class TestLiftingByScope:
     def test_lift_by_scope_ends_what_lies_inside_and_lists_what_stays_frozen(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         everything = begin(unit_of, acme)
         web = begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
@@ -194,7 +196,7 @@ class TestLiftingByScope:
         assert answer["still_frozen"] == [{"branch_id": branches[2].id, "freeze_ids": [everything.id]}]
 
     def test_lift_by_scope_is_rejected_and_names_wider_freezes(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
         with pytest.raises(ServiceError, match=freeze.id) as raised, unit_of(acme) as uow:
@@ -202,7 +204,7 @@ class TestLiftingByScope:
         assert raised.value.code == "invalid_state"
 
     def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
             end.lift_matching(uow, EVERYTHING, None)
@@ -223,7 +225,7 @@ class TestLiftingByScope:
     )
     def test_freeze_is_lifted_only_by_a_scope_that_contains_its_own(
         self,
-        unit_of: Opener,
+        unit_of: UnitOfWorkOpener,
         acme: Organization,
         branches: list[WatchedBranch],
         own: object,
@@ -241,7 +243,7 @@ class TestLiftingByScope:
 
 class TestExtending:
     def test_bounded_end_moves_only_later(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with unit_of(acme) as uow:
             ends_at = uow.now + timedelta(hours=2)
@@ -255,7 +257,7 @@ class TestExtending:
             assert extend(uow, freeze.id, None).ends_at is None
 
     def test_extension_of_an_ended_freeze_is_rejected(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
         with unit_of(acme) as uow:
@@ -267,7 +269,7 @@ class TestExtending:
 
 class TestGrowing:
     def test_open_ended_freeze_grows_by_a_branch_that_begins_to_match(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         freeze = begin(unit_of, acme)
         new = factories.watched(session, acme, "acme/new")
@@ -280,7 +282,7 @@ class TestGrowing:
             assert views.show(uow, freeze.id)["targets"]["total"] == 4
 
     def test_freeze_of_a_fixed_scope_never_grows(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
         web = session.get_one(WatchedBranch, branches[2].id).repository_id
@@ -299,7 +301,7 @@ class TestGrowing:
         assert frozen(unit_of, acme, row) == [False]
 
     def test_branch_watched_while_a_freeze_starts_is_covered(
-        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         """The freeze waits for the watching to commit, so one of the two sees the other."""
         new = factories.watched(session, acme, "acme/new")
@@ -321,7 +323,7 @@ class TestGrowing:
 
 
 def test_waiting_lift_includes_a_freeze_that_started_meanwhile(
-    unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+    unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
 ) -> None:
     first = begin(unit_of, acme)
     lifted: list[str] = []

@@ -13,12 +13,13 @@ from models.organizations import User
 from rules.access.permissions import NOBODY
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.passwords import HASHER, hash_password
-from tests.services.conftest import Listener, MovedClock
+from tests.harness.wakeups import RecordedWakeups
 
 PASSWORD = "seven green bicycles"
-Opener = Callable[[], AbstractContextManager[UnitOfWork]]
+UnitOfWorkOpener = Callable[[], AbstractContextManager[UnitOfWork]]
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def engine(database: str) -> Engine:
 
 
 @pytest.fixture
-def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     around = Dependencies(
         cursor_secret=b"a secret of the tests",
         web_url="https://app.example",
@@ -36,20 +37,20 @@ def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOf
         secret_key=factories.SECRET_KEY.encode(),
         password_hasher=HASHER,
     )
-    return UnitOfWorkFactory(engine, clock, listener, around)
+    return UnitOfWorkFactory(engine, clock, wakeups, around)
 
 
 @pytest.fixture
-def uow(uow_factory: UnitOfWorkFactory) -> Opener:
+def uow(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
     """Open a unit of somebody who is not signed in, at 203.0.113.7."""
     return partial(uow_factory.open, Caller(None, NOBODY, "dashboard", address="203.0.113.7", client="a browser"))
 
 
 @pytest.fixture
-def worker_units(database: str, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+def worker_units(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Return units as the sweeper opens them."""
     dependencies = Dependencies(secret_key=factories.SECRET_KEY.encode())
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, dependencies)
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity import one_time_tokens
 from services.organizations import invitations
 from tests import factories
-from tests.services.conftest import MovedClock
-from tests.services.identity.conftest import Opener
+from tests.harness.clock import MovableClock
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 SECOND = timedelta(seconds=1)
 
@@ -52,7 +52,7 @@ def invite(session: Session, to: Organization, email: str) -> Invitation:
     return row
 
 
-def issue(uow: Opener, invitation: Invitation) -> str:
+def issue(uow: UnitOfWorkOpener, invitation: Invitation) -> str:
     with uow() as opened:
         token: str = one_time_tokens.issue(opened, "invitation", invitation.id, LIFETIME)
         return token
@@ -68,7 +68,7 @@ def is_valid(uow: UnitOfWork, token: str) -> bool:
 
 
 def test_accepted_invitation_invalidates_all_its_tokens(
-    session: Session, uow: Opener, uow_factory: UnitOfWorkFactory, as_eve: Caller, invitation: Invitation
+    session: Session, uow: UnitOfWorkOpener, uow_factory: UnitOfWorkFactory, as_eve: Caller, invitation: Invitation
 ) -> None:
     tokens = [issue(uow, invitation) for _ in range(2)]
     accept(uow_factory, as_eve, invitation, tokens[0])
@@ -79,7 +79,7 @@ def test_accepted_invitation_invalidates_all_its_tokens(
 
 def test_token_of_another_invitation_is_rejected_and_stays_valid(
     session: Session,
-    uow: Opener,
+    uow: UnitOfWorkOpener,
     uow_factory: UnitOfWorkFactory,
     as_eve: Caller,
     acme: Organization,
@@ -99,13 +99,13 @@ def test_token_of_another_invitation_is_rejected_and_stays_valid(
 def test_invitation_is_valid_for_seven_days(
     session: Session,
     uow_factory: UnitOfWorkFactory,
-    clock: MovedClock,
+    clock: MovableClock,
     as_eve: Caller,
     invitation: Invitation,
     early: timedelta,
     taken: bool,
 ) -> None:
-    clock.ahead = invitation.expires_at - factories.now() - early
+    clock.offset = invitation.expires_at - factories.now() - early
     if taken:
         accept(uow_factory, as_eve, invitation)
     else:

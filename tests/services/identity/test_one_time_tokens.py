@@ -8,18 +8,18 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from services.identity import one_time_tokens
-from tests.services.conftest import MovedClock
-from tests.services.identity.conftest import Opener
+from tests.harness.clock import MovableClock
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
 
 
-def issued(uow: Opener, subject: str = "usr_1") -> str:
+def issued(uow: UnitOfWorkOpener, subject: str = "usr_1") -> str:
     with uow() as opened:
         return one_time_tokens.issue(opened, "reset_password", subject, HOUR, details={"why": "forgotten"})
 
 
-def test_token_is_valid_once(uow: Opener) -> None:
+def test_token_is_valid_once(uow: UnitOfWorkOpener) -> None:
     token = issued(uow)
     with uow() as opened:
         assert one_time_tokens.peek(opened, "reset_password", token)
@@ -31,24 +31,24 @@ def test_token_is_valid_once(uow: Opener) -> None:
         assert one_time_tokens.consume(opened, "reset_password", token) is None
 
 
-def test_token_is_valid_only_for_its_purpose(uow: Opener) -> None:
+def test_token_is_valid_only_for_its_purpose(uow: UnitOfWorkOpener) -> None:
     token = issued(uow)
     with uow() as opened:
         assert one_time_tokens.consume(opened, "verify_email", token) is None
         assert one_time_tokens.peek(opened, "reset_password", token)
 
 
-def test_token_expires_at_the_exact_instant(uow: Opener, clock: MovedClock) -> None:
+def test_token_expires_at_the_exact_instant(uow: UnitOfWorkOpener, clock: MovableClock) -> None:
     token = issued(uow)
-    clock.ahead = HOUR - timedelta(seconds=5)
+    clock.offset = HOUR - timedelta(seconds=5)
     with uow() as opened:
         assert one_time_tokens.peek(opened, "reset_password", token)
-    clock.ahead = HOUR
+    clock.offset = HOUR
     with uow() as opened:
         assert one_time_tokens.peek(opened, "reset_password", token) is None
 
 
-def test_token_is_consumed_once_under_concurrent_use(uow: Opener) -> None:
+def test_token_is_consumed_once_under_concurrent_use(uow: UnitOfWorkOpener) -> None:
     token = issued(uow)
 
     def use(_: int) -> bool:
@@ -59,7 +59,7 @@ def test_token_is_consumed_once_under_concurrent_use(uow: Opener) -> None:
         assert sorted(pool.map(use, range(6))) == [False] * 5 + [True]
 
 
-def test_tokens_of_a_subject_can_be_invalidated(uow: Opener) -> None:
+def test_tokens_of_a_subject_can_be_invalidated(uow: UnitOfWorkOpener) -> None:
     first, second, other = issued(uow), issued(uow), issued(uow, "usr_2")
     with uow() as opened:
         one_time_tokens.invalidate(opened, "reset_password", "usr_1")
@@ -68,13 +68,13 @@ def test_tokens_of_a_subject_can_be_invalidated(uow: Opener) -> None:
         assert [row is not None for row in found] == [False, False, True]
 
 
-def test_malformed_token_is_rejected(uow: Opener) -> None:
+def test_malformed_token_is_rejected(uow: UnitOfWorkOpener) -> None:
     with uow() as opened:
         for nonsense in ("", "x", "é", "\ud800", "\0", "x" * 10_000):
             assert one_time_tokens.consume(opened, "reset_password", nonsense) is None
 
 
-def test_token_is_stored_only_as_a_hash(uow: Opener, session: Session) -> None:
+def test_token_is_stored_only_as_a_hash(uow: UnitOfWorkOpener, session: Session) -> None:
     token = issued(uow)
     row = session.scalars(select(OneTimeToken)).one()
     assert len(token) == 43

@@ -20,13 +20,13 @@ from services.identity.signing_keys import (
 )
 from services.maintenance.tasks import rotate_keys
 from tests import factories
-from tests.services.conftest import MovedClock
-from tests.services.identity.conftest import Opener
+from tests.harness.clock import MovableClock
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
 
 
-def signing(uow: Opener) -> str:
+def signing(uow: UnitOfWorkOpener) -> str:
     with uow() as opened:
         return current_signer(opened).kid
 
@@ -36,7 +36,7 @@ def published(session: Session) -> list[str]:
     return list(session.scalars(select(SigningKey.kid).order_by(SigningKey.active_from)))
 
 
-def test_first_signing_key_is_created_once_on_demand(uow: Opener, session: Session) -> None:
+def test_first_signing_key_is_created_once_on_demand(uow: UnitOfWorkOpener, session: Session) -> None:
     with ThreadPoolExecutor(6) as pool:
         found = set(pool.map(lambda _: signing(uow), range(6)))
     assert published(session) == [*found]
@@ -44,71 +44,71 @@ def test_first_signing_key_is_created_once_on_demand(uow: Opener, session: Sessi
 
 
 def test_next_signing_key_is_published_a_day_before_use(
-    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
+    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE - HOUR
+    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE - HOUR
     rotate_keys(worker_units)
     assert published(session) == [first]
-    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
+    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     known, second = published(session)
     assert (known, signing(uow)) == (first, first)
-    clock.ahead += PUBLISH_BEFORE - HOUR
+    clock.offset += PUBLISH_BEFORE - HOUR
     assert signing(uow) == first
-    clock.ahead += 2 * HOUR
+    clock.offset += 2 * HOUR
     assert signing(uow) == second
 
 
 def test_retired_signing_key_is_published_until_its_last_token_expires(
-    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
+    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
+    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
-    clock.ahead += PUBLISH_BEFORE + timedelta(seconds=1)
-    rotate_keys(worker_units)
-    assert first in published(session)
-    clock.ahead += VERIFICATION_PERIOD - HOUR
+    clock.offset += PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     assert first in published(session)
-    clock.ahead += HOUR
+    clock.offset += VERIFICATION_PERIOD - HOUR
+    rotate_keys(worker_units)
+    assert first in published(session)
+    clock.offset += HOUR
     rotate_keys(worker_units)
     assert published(session) == [signing(uow)]
 
 
 def test_repeated_key_rotation_changes_nothing(
-    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
+    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
 ) -> None:
     signing(uow)
-    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
+    clock.offset = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     both = published(session)
     assert len(both) == 2
-    clock.ahead += 2 * HOUR
+    clock.offset += 2 * HOUR
     assert rotate_keys(worker_units)
     assert not rotate_keys(worker_units)
     assert published(session) == both
 
 
 def test_single_signing_key_follows_after_a_long_pause(
-    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
+    uow: UnitOfWorkOpener, worker_units: UnitOfWorkFactory, session: Session, clock: MovableClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = 10 * SIGNING_PERIOD
+    clock.offset = 10 * SIGNING_PERIOD
     rotate_keys(worker_units)
     assert signing(uow) == first
-    clock.ahead += PUBLISH_BEFORE + HOUR
+    clock.offset += PUBLISH_BEFORE + HOUR
     assert signing(uow) != first
 
 
-def test_signing_key_without_a_start_only_verifies(uow: Opener, session: Session) -> None:
+def test_signing_key_without_a_start_only_verifies(uow: UnitOfWorkOpener, session: Session) -> None:
     factories.signer(session)
     session.commit()
     assert signing(uow) != "tests"
 
 
-def test_access_token_is_verified_by_the_published_key(uow: Opener, session: Session) -> None:
+def test_access_token_is_verified_by_the_published_key(uow: UnitOfWorkOpener, session: Session) -> None:
     with uow() as opened:
         signer = current_signer(opened)
         token = issue_access_token(
@@ -122,7 +122,7 @@ def test_access_token_is_verified_by_the_published_key(uow: Opener, session: Ses
     assert claims["sub"] == "usr_1"
 
 
-def test_private_key_is_stored_encrypted(uow: Opener, session: Session) -> None:
+def test_private_key_is_stored_encrypted(uow: UnitOfWorkOpener, session: Session) -> None:
     with uow() as opened:
         private = current_signer(opened).private_key
     row = session.scalars(select(SigningKey)).one()
@@ -131,7 +131,7 @@ def test_private_key_is_stored_encrypted(uow: Opener, session: Session) -> None:
 
 
 def test_changed_secret_creates_a_new_key_and_keeps_the_old_published(
-    uow: Opener, uow_factory: UnitOfWorkFactory, session: Session
+    uow: UnitOfWorkOpener, uow_factory: UnitOfWorkFactory, session: Session
 ) -> None:
     first = signing(uow)
     uow_factory.dependencies = replace(uow_factory.dependencies, secret_key=b"another secret of tests")

@@ -15,7 +15,7 @@ from services.core.password_hashing import MAX_WAITING, PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, password_sign_in, registration
 from tests.harness.passwords import HASHER, hash_password
-from tests.services.identity.conftest import PASSWORD, Opener
+from tests.services.identity.conftest import PASSWORD, UnitOfWorkOpener
 
 Work = Callable[[UnitOfWork, str], object]
 UNKNOWN = "nobody@example.com"
@@ -51,7 +51,7 @@ def wrong(uow: UnitOfWork, email: str) -> object:
 
 @pytest.mark.parametrize("work", [signed_up, forgotten, wrong])
 def test_known_and_unknown_addresses_run_the_same_statements(
-    work: Work, uow: Opener, written: list[str], eve: User
+    work: Work, uow: UnitOfWorkOpener, written: list[str], eve: User
 ) -> None:
     results: list[object] = []
     for email in (eve.email, UNKNOWN):
@@ -64,14 +64,16 @@ def test_known_and_unknown_addresses_run_the_same_statements(
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten])
-def test_known_and_unknown_addresses_both_wake_the_mail_queue(work: Work, uow: Opener, eve: User) -> None:
+def test_known_and_unknown_addresses_both_wake_the_mail_queue(work: Work, uow: UnitOfWorkOpener, eve: User) -> None:
     for email in (eve.email, UNKNOWN):
         with uow() as opened:
             work(opened, email)
             assert opened.wakeups == {"mail"}
 
 
-def test_sign_in_of_an_unconfirmed_account_has_the_usual_error(uow: Opener, session: Session, eve: User) -> None:
+def test_sign_in_of_an_unconfirmed_account_has_the_usual_error(
+    uow: UnitOfWorkOpener, session: Session, eve: User
+) -> None:
     eve.email_verified_at = None
     session.commit()
     with uow() as opened, pytest.raises(ServiceError) as refused:
@@ -98,7 +100,7 @@ def test_password_hashes_are_salted_argon2id_with_64_mebibytes() -> None:
     assert hasher.is_outdated(one.replace("t=3", "t=2"))
 
 
-def test_password_hashing_holds_no_database_connection(uow: Opener, engine: Engine, eve: User) -> None:
+def test_password_hashing_holds_no_database_connection(uow: UnitOfWorkOpener, engine: Engine, eve: User) -> None:
     held = []
     with uow() as opened:
         with opened.outside_transaction():
@@ -108,7 +110,9 @@ def test_password_hashing_holds_no_database_connection(uow: Opener, engine: Engi
     assert held == [0, 1]
 
 
-def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(uow: Opener, session: Session, eve: User) -> None:
+def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(
+    uow: UnitOfWorkOpener, session: Session, eve: User
+) -> None:
     with ExitStack() as crowd, uow() as opened:
         for _ in range(MAX_WAITING):
             crowd.enter_context(HASHER.slot())
@@ -120,7 +124,7 @@ def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(uow: Opene
         assert password_sign_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
 
 
-def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: Opener, session: Session) -> None:
+def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: UnitOfWorkOpener, session: Session) -> None:
     with uow() as opened:
         details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
         token = one_time_tokens.issue(opened, "verify_email", UNKNOWN, registration.LINK_LIFETIME, details=details)

@@ -7,15 +7,15 @@ import pytest
 
 from rules.errors import ServiceError
 from services.identity import throttle
-from tests.services.conftest import MovedClock
-from tests.services.identity.conftest import Opener
+from tests.harness.clock import MovableClock
+from tests.services.identity.conftest import UnitOfWorkOpener
 
 ACCOUNT = throttle.LIMITS["sign_in"].account
 ADDRESS = throttle.LIMITS["sign_in"].address
 WITHIN = throttle.LIMITS["sign_in"].within
 
 
-def tried(uow: Opener, account: str | None = "eve@example.com", address: str = "203.0.113.7") -> int:
+def tried(uow: UnitOfWorkOpener, account: str | None = "eve@example.com", address: str = "203.0.113.7") -> int:
     """Try once: the seconds to wait, or 0."""
     try:
         with uow() as opened:
@@ -29,48 +29,48 @@ def test_sign_in_limits_are_10_and_30_in_15_minutes() -> None:
     assert throttle.LIMITS["sign_in"] == throttle.Limit(10, 30, timedelta(minutes=15))
 
 
-def test_account_has_ten_attempts_from_any_address(uow: Opener) -> None:
+def test_account_has_ten_attempts_from_any_address(uow: UnitOfWorkOpener) -> None:
     waits = [tried(uow, address=f"203.0.113.{number}") for number in range(ACCOUNT + 1)]
     assert waits[:-1] == [0] * ACCOUNT
     assert 0 < waits[-1] <= WITHIN.total_seconds()
     assert tried(uow, "ada@example.com", "203.0.113.3") == 0
 
 
-def test_address_has_thirty_attempts_for_any_account(uow: Opener) -> None:
+def test_address_has_thirty_attempts_for_any_account(uow: UnitOfWorkOpener) -> None:
     waits = [tried(uow, f"{number}@example.com") for number in range(ADDRESS + 1)]
     assert waits[:-1] == [0] * ADDRESS
     assert waits[-1] > 0
     assert tried(uow, "0@example.com", "203.0.113.8") == 0
 
 
-def test_throttle_window_slides_and_gives_the_wait(uow: Opener, clock: MovedClock) -> None:
+def test_throttle_window_slides_and_gives_the_wait(uow: UnitOfWorkOpener, clock: MovableClock) -> None:
     tried(uow)
-    clock.ahead = timedelta(minutes=10)
+    clock.offset = timedelta(minutes=10)
     for _ in range(ACCOUNT - 1):
         tried(uow)
     wait = tried(uow)
     assert 4 * 60 < wait <= 5 * 60
-    clock.ahead += timedelta(seconds=wait)
+    clock.offset += timedelta(seconds=wait)
     assert tried(uow) == 0
     assert tried(uow) > 0
 
 
-def test_rejected_attempt_is_not_counted(uow: Opener, clock: MovedClock) -> None:
+def test_rejected_attempt_is_not_counted(uow: UnitOfWorkOpener, clock: MovableClock) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
-    clock.ahead = WITHIN - timedelta(seconds=30)
+    clock.offset = WITHIN - timedelta(seconds=30)
     assert tried(uow) > 0
-    clock.ahead = WITHIN
+    clock.offset = WITHIN
     assert tried(uow) == 0
 
 
-def test_concurrent_attempts_do_not_exceed_the_limit(uow: Opener) -> None:
+def test_concurrent_attempts_do_not_exceed_the_limit(uow: UnitOfWorkOpener) -> None:
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda number: tried(uow, address=f"203.0.113.{number}"), range(ACCOUNT + 6)))
     assert waits.count(0) == ACCOUNT
 
 
-def test_successful_attempt_resets_account_and_one_attempt_of_address(uow: Opener) -> None:
+def test_successful_attempt_resets_account_and_one_attempt_of_address(uow: UnitOfWorkOpener) -> None:
     for _ in range(ACCOUNT - 1):
         tried(uow)
     with uow() as opened:
@@ -92,13 +92,13 @@ def test_successful_attempt_resets_account_and_one_attempt_of_address(uow: Opene
         ("fe80::1%eth0", "fe80::2", True),
     ],
 )
-def test_ipv6_prefix_counts_as_one_address(uow: Opener, one: str, other: str, same: bool) -> None:
+def test_ipv6_prefix_counts_as_one_address(uow: UnitOfWorkOpener, one: str, other: str, same: bool) -> None:
     for number in range(ADDRESS):
         tried(uow, f"{number}@example.com", one)
     assert (tried(uow, "eve@example.com", other) > 0) is same
 
 
-def test_throttled_kinds_have_separate_limits(uow: Opener) -> None:
+def test_throttled_kinds_have_separate_limits(uow: UnitOfWorkOpener) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
     with uow() as opened:

@@ -22,9 +22,10 @@ from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
 from services.maintenance.tasks import purge_expired
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.mail import mail_server, mailbox
-from tests.services.conftest import Listener, MovedClock
+from tests.harness.wakeups import RecordedWakeups
 from tools.mailbox import Handle
 
 ADA, EVE = "ada@example.com", "eve@example.com"
@@ -44,20 +45,22 @@ def around(box: Handle) -> Dependencies:
     return Dependencies(secret_key=b"a secret of the tests", mail=mail_server(box))
 
 
-def opened(database: str, role: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine_of(database, role), clock, listener, around)
+def opened(
+    database: str, role: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies
+) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine_of(database, role), clock, wakeups, around)
 
 
 @pytest.fixture
-def people(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
+def people(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies) -> UnitOfWorkFactory:
     """Units of the web origin."""
-    return opened(database, IDENTITY_ROLE, clock, listener, around)
+    return opened(database, IDENTITY_ROLE, clock, wakeups, around)
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, around: Dependencies) -> UnitOfWorkFactory:
     """Units of a worker."""
-    return opened(database, WORKER_ROLE, clock, listener, around)
+    return opened(database, WORKER_ROLE, clock, wakeups, around)
 
 
 def written(people: UnitOfWorkFactory, *recipients: str) -> None:
@@ -92,14 +95,14 @@ def elsewhere(jobs: UnitOfWorkFactory, **changes: Any) -> UnitOfWorkFactory:
 
 class TestPosting:
     def test_mail_is_queued_in_the_transaction_of_its_change(
-        self, people: UnitOfWorkFactory, listener: Listener, session: Session
+        self, people: UnitOfWorkFactory, wakeups: RecordedWakeups, session: Session
     ) -> None:
         with pytest.raises(ValueError, match="advertisement"):
             half_done(people)
         assert mails(session) == []
-        assert listener.heard == []
+        assert wakeups.sent == []
         written(people)
-        assert listener.heard == ["mail"]
+        assert wakeups.sent == ["mail"]
 
     def test_queued_mail_is_stored_encrypted(self, people: UnitOfWorkFactory, session: Session) -> None:
         written(people)
@@ -169,7 +172,7 @@ class TestSending:
         jobs: UnitOfWorkFactory,
         session: Session,
         box: Handle,
-        clock: MovedClock,
+        clock: MovableClock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         written(people)
@@ -179,12 +182,12 @@ class TestSending:
                 send_due(jobs)
         drained(jobs)
         assert box.mailbox.mails == []
-        clock.ahead += MAILS.lease
+        clock.offset += MAILS.lease
         drained(jobs)
         assert len(box.mailbox.mails) == 1
 
     def test_mail_sent_but_not_recorded_is_resent_with_its_message_id(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
     ) -> None:
         written(people)
         session.execute(
@@ -200,21 +203,21 @@ class TestSending:
         finally:
             session.execute(text("DROP FUNCTION lose() CASCADE"))
             session.commit()
-        clock.ahead += MAILS.lease
+        clock.offset += MAILS.lease
         drained(jobs)
         first, second = box.mailbox.to(ADA)
         assert first.headers["Message-ID"] == second.headers["Message-ID"]
         assert mails(session)[0].sent_at is not None
 
     def test_worker_that_lost_its_lease_records_nothing(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
     ) -> None:
         written(people)
         box.mailbox.replies["RCPT"].append("550 Unknown")
         original = MailServer.send
 
         def slow(server: MailServer, *letter: Any) -> None:
-            clock.ahead += MAILS.lease
+            clock.offset += MAILS.lease
             session.execute(
                 text("UPDATE mails SET lease_token = 'other', lease_until = lease_until + interval '1 hour'")
             )
@@ -233,13 +236,13 @@ def _die(*_: Any) -> bool:
 
 class TestFailures:
     def test_temporarily_refused_mail_is_retried_without_delaying_others(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
     ) -> None:
         written(people, ADA, EVE)
         box.mailbox.replies["RCPT"].append("450 Greylisted")
         drained(jobs)
         assert len(box.mailbox.mails) == 1
-        clock.ahead += timedelta(seconds=31)
+        clock.offset += timedelta(seconds=31)
         drained(jobs)
         assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
 
@@ -262,24 +265,24 @@ class TestFailures:
         assert "a-secret" not in caplog.text
 
     def test_all_mails_wait_when_the_server_is_unavailable(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
     ) -> None:
         written(people, ADA, EVE, "joe@example.com")
         box.mailbox.replies["CONNECT"] += ["421 Busy", "421 Busy"]
         drained(jobs)
         assert [row.attempts for row in mails(session)] == [1, 0, 0]
-        clock.ahead += timedelta(seconds=31)
+        clock.offset += timedelta(seconds=31)
         drained(jobs)
         assert sum(row.attempts for row in mails(session)) == 2
-        clock.ahead += timedelta(minutes=3)
+        clock.offset += timedelta(minutes=3)
         drained(jobs)
         assert len(box.mailbox.mails) == 3
 
     def test_expired_mail_is_abandoned(
-        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovableClock
     ) -> None:
         written(people)
-        clock.ahead += timedelta(hours=24)
+        clock.offset += timedelta(hours=24)
         drained(jobs)
         assert box.mailbox.mails == []
         assert (mails(session)[0].sealed, mails(session)[0].due_at) == (None, None)
@@ -382,11 +385,11 @@ class TestJob:
 
 
 def test_old_mails_are_purged(
-    people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
+    people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock
 ) -> None:
     written(people)
     purge_expired(jobs)
     assert len(mails(session)) == 1
-    clock.ahead += timedelta(days=31)
+    clock.offset += timedelta(days=31)
     purge_expired(jobs)
     assert mails(session) == []

@@ -17,21 +17,22 @@ from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFa
 from services.offboarding import purge
 from services.offboarding.purge import _purge_batch, purge_deleted, purged_tables
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.harness.tenant_fixtures import Estate, estate
-from tests.services.conftest import Listener, MovedClock
+from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
+from tests.harness.wakeups import RecordedWakeups
 
 Rows = dict[str, list[Any]]
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, Dependencies())
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
 
 
-def founded(session: Session, name: str) -> Estate:
+def founded(session: Session, name: str) -> TenantFixture:
     """Found an organisation with a row in every table, and its installation's traces."""
-    made = estate(session, name)
+    made = make_tenant_fixture(session, name)
     installation = session.query(Installation).filter_by(organization_id=made.organization.id).one()
     values = {"id": installation.id, "delivery": f"delivery of {name}"}
     session.execute(
@@ -92,19 +93,19 @@ def test_purge_covers_every_table_of_an_organization(session: Session, globex: O
 
 
 def test_purge_waits_for_thirty_days(
-    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock
 ) -> None:
     before = rows_of(session, acme)
-    clock.ahead += timedelta(days=30) - timedelta(minutes=1)
+    clock.offset += timedelta(days=30) - timedelta(minutes=1)
     assert not purge_deleted(jobs)
     assert rows_of(session, acme) == before
 
 
 def test_purge_erases_all_rows_of_only_that_organization(
-    jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization, clock: MovedClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization, clock: MovableClock
 ) -> None:
     others = rows_of(session, globex)
-    clock.ahead += timedelta(days=30, seconds=1)
+    clock.offset += timedelta(days=30, seconds=1)
     assert not purge_deleted(jobs)
     assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
     assert rows_of(session, globex) == others
@@ -113,9 +114,9 @@ def test_purge_erases_all_rows_of_only_that_organization(
 
 
 def test_purge_keeps_id_and_instants_without_the_name(
-    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock
 ) -> None:
-    clock.ahead += timedelta(days=31)
+    clock.offset += timedelta(days=31)
     purge_deleted(jobs)
     session.expire_all()
     left = session.get_one(Organization, acme.id)
@@ -125,22 +126,22 @@ def test_purge_keeps_id_and_instants_without_the_name(
 
 
 def test_purge_keeps_accounts_and_sessions_of_users(
-    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock
 ) -> None:
     people = session.query(User).count()
     signed_in = count(session, "SELECT count(*) FROM sessions WHERE kind <> 'support'")
-    clock.ahead += timedelta(days=31)
+    clock.offset += timedelta(days=31)
     purge_deleted(jobs)
     assert session.query(User).count() == people
     assert count(session, "SELECT count(*) FROM sessions WHERE kind <> 'support'") == signed_in
     assert count(session, "SELECT count(*) FROM sessions WHERE kind = 'support'") == 0
 
 
-def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock) -> None:
-    clock.ahead += timedelta(days=31)
+def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock) -> None:
+    clock.offset += timedelta(days=31)
     purge_deleted(jobs)
     first = session.scalar(text("SELECT purged_at FROM organizations"))
-    clock.ahead += timedelta(days=1)
+    clock.offset += timedelta(days=1)
     assert not purge_deleted(jobs)
     session.rollback()
     assert session.scalar(text("SELECT purged_at FROM organizations")) == first
@@ -154,9 +155,9 @@ class TestBatches:
 
     @pytest.mark.parametrize("pieces", range(1, 30, 4))
     def test_purge_resumes_when_killed(
-        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, pieces: int
+        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock, pieces: int
     ) -> None:
-        clock.ahead += timedelta(days=31)
+        clock.offset += timedelta(days=31)
         for _ in range(pieces):
             _purge_batch(jobs)
         while purge_deleted(jobs):
@@ -169,20 +170,20 @@ class TestBatches:
         jobs: UnitOfWorkFactory,
         session: Session,
         acme: Organization,
-        clock: MovedClock,
+        clock: MovableClock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(purge, "MAX_SECONDS", 0.0)
-        clock.ahead += timedelta(days=31)
+        clock.offset += timedelta(days=31)
         sweeps = 0
         while purge_deleted(jobs):
             sweeps += 1
         assert sweeps > 5
 
     def test_purge_may_run_on_two_sweepers_at_once(
-        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock
     ) -> None:
-        clock.ahead += timedelta(days=31)
+        clock.offset += timedelta(days=31)
         barrier = Barrier(2)
 
         def work() -> None:
@@ -199,9 +200,9 @@ class TestBatches:
 
 
 def test_rows_written_during_the_purge_are_erased_in_the_next_sweep(
-    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, caplog: pytest.LogCaptureFixture
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock.ahead += timedelta(days=31)
+    clock.offset += timedelta(days=31)
     session.execute(
         text(
             "CREATE FUNCTION write_meanwhile() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "

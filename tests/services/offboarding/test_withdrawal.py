@@ -4,9 +4,10 @@ import pytest
 
 from services.core.unit_of_work import Caller
 from services.enforcement.withdrawing import withdraw
-from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
+from tests.harness.github_harness import ADA, Builder, Harness
+from tests.jobs.conftest import build, fake_github, harness, private_key
 
-__all__ = ["build", "fake_github", "private_key", "town"]
+__all__ = ["build", "fake_github", "harness", "private_key"]
 
 RULESET = {
     "name": "Change freeze: main",
@@ -18,12 +19,12 @@ RULESET = {
 
 
 @pytest.fixture
-def written(town: Town, build: Builder) -> int:
+def written(harness: Harness, build: Builder) -> int:
     """The number of a ruleset of acme/web that we wrote, beside one that somebody else did."""
     build("web")
-    town.host.organization("acme").repository("web").ruleset(**RULESET)
-    [record] = [one for one in town.host.world.rulesets.values() if one.name == RULESET["name"]]
-    town.sql(
+    harness.fake_github.organization("acme").repository("web").ruleset(**RULESET)
+    [record] = [one for one in harness.fake_github.world.rulesets.values() if one.name == RULESET["name"]]
+    harness.sql(
         "INSERT INTO written_rulesets (level, ruleset_id, organization_id, installation_id, repository_id, "
         "check_name, written_at) SELECT 'repository', :id, organization_id, installation_id, id, "
         "'change-freeze/main', now() FROM repositories",
@@ -32,48 +33,50 @@ def written(town: Town, build: Builder) -> int:
     return record.id
 
 
-def leave(town: Town) -> list[str]:
-    return [f"{left.place}: {left.message}" for left in withdraw(town.jobs, town.github, caller(town))]
+def leave(harness: Harness) -> list[str]:
+    return [f"{left.place}: {left.message}" for left in withdraw(harness.jobs, harness.github, caller(harness))]
 
 
-def caller(town: Town) -> Caller:
-    return Caller(town.organization.id, ADA, "dashboard", "business")
+def caller(harness: Harness) -> Caller:
+    return Caller(harness.organization.id, ADA, "dashboard", "business")
 
 
-def test_withdrawal_removes_own_rulesets_and_keeps_others(town: Town, written: int) -> None:
-    others = set(town.host.world.rulesets) - {written}
+def test_withdrawal_removes_own_rulesets_and_keeps_others(harness: Harness, written: int) -> None:
+    others = set(harness.fake_github.world.rulesets) - {written}
     assert others
-    assert leave(town) == []
-    assert set(town.host.world.rulesets) == others
-    assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
-    assert town.sql("SELECT action FROM audit_entries WHERE action LIKE 'ruleset.%'") == [("ruleset.deleted",)]
+    assert leave(harness) == []
+    assert set(harness.fake_github.world.rulesets) == others
+    assert harness.sql("SELECT ruleset_id FROM written_rulesets") == []
+    assert harness.sql("SELECT action FROM audit_entries WHERE action LIKE 'ruleset.%'") == [("ruleset.deleted",)]
 
 
-def test_withdrawal_accepts_rulesets_already_removed(town: Town, written: int) -> None:
-    town.person("DELETE", f"/repos/acme/web/rulesets/{written}").raise_for_status()
-    assert leave(town) == []
-    assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
+def test_withdrawal_accepts_rulesets_already_removed(harness: Harness, written: int) -> None:
+    harness.person("DELETE", f"/repos/acme/web/rulesets/{written}").raise_for_status()
+    assert leave(harness) == []
+    assert harness.sql("SELECT ruleset_id FROM written_rulesets") == []
 
 
-def test_withdrawal_reports_and_retries_failed_removals(town: Town, written: int) -> None:
-    fault = town.host.faults.add("error", "DELETE /repos/acme/web/rulesets", status=403, message="Not allowed")
-    [message] = leave(town)
+def test_withdrawal_reports_and_retries_failed_removals(harness: Harness, written: int) -> None:
+    fault = harness.fake_github.faults.add(
+        "error", "DELETE /repos/acme/web/rulesets", status=403, message="Not allowed"
+    )
+    [message] = leave(harness)
     assert message.startswith("acme/web: ")
-    town.host.faults.clear(fault.id)
-    assert leave(town) == []
-    assert written not in town.host.world.rulesets
+    harness.fake_github.faults.clear(fault.id)
+    assert leave(harness) == []
+    assert written not in harness.fake_github.world.rulesets
 
 
-def test_withdrawal_does_not_treat_an_unreadable_repository_as_empty(town: Town, written: int) -> None:
-    town.host.faults.add("error", "GET /repos/acme/web/rulesets", status=404, message="Not Found")
-    assert len(leave(town)) == 1
-    assert town.sql("SELECT ruleset_id FROM written_rulesets") == [(written,)]
+def test_withdrawal_does_not_treat_an_unreadable_repository_as_empty(harness: Harness, written: int) -> None:
+    harness.fake_github.faults.add("error", "GET /repos/acme/web/rulesets", status=404, message="Not Found")
+    assert len(leave(harness)) == 1
+    assert harness.sql("SELECT ruleset_id FROM written_rulesets") == [(written,)]
 
 
-def test_withdrawal_keeps_rules_that_people_added_to_an_own_ruleset(town: Town, written: int) -> None:
-    ruleset = town.host.world.rulesets[written]
+def test_withdrawal_keeps_rules_that_people_added_to_an_own_ruleset(harness: Harness, written: int) -> None:
+    ruleset = harness.fake_github.world.rulesets[written]
     parameters = {"required_status_checks": [{"context": "change-freeze/main"}]}
     ruleset.rules = [{"type": "deletion"}, {"type": "required_status_checks", "parameters": parameters}]
-    assert leave(town) == []
-    assert town.host.world.rulesets[written].rules == [{"type": "deletion"}]
-    assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
+    assert leave(harness) == []
+    assert harness.fake_github.world.rulesets[written].rules == [{"type": "deletion"}]
+    assert harness.sql("SELECT ruleset_id FROM written_rulesets") == []

@@ -11,7 +11,7 @@ from models.organizations import Organization
 from services.core.unit_of_work import UnitOfWork
 from services.overview import alert_sources, alerts, summary
 from tests import factories
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 from tests.services.test_indexes import MANY
 
 MORE = """
@@ -40,7 +40,9 @@ def statements(uow: UnitOfWork) -> int:
     return len(sent)
 
 
-def test_overview_takes_constant_queries_for_many_rows(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_overview_takes_constant_queries_for_many_rows(
+    unit_of: UnitOfWorkOpener, acme: Organization, session: Session
+) -> None:
     with unit_of(acme) as uow:
         few = statements(uow)
     for number in range(12):

@@ -30,8 +30,8 @@ LONGEST = 20
 
 
 @dataclass
-class Scene:
-    """acme/web#7 into `main`, frozen; whoever acts here is a key of their own, with the scope for all of it."""
+class ExceptionFixture:
+    """acme/web#7 into `main`, frozen; every call is made with a key of its own that has all scopes."""
 
     session: Session
     uow_factory: UnitOfWorkFactory
@@ -85,15 +85,15 @@ class Scene:
 
 
 @pytest.fixture
-def scene(session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) -> Iterator[Scene]:
+def exceptions(session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) -> Iterator[ExceptionFixture]:
     repository = factories.repository(session, acme)
     branch = factories.branch(session, repository)
     pull = factories.pull_request(session, repository)
     freeze = factories.freeze(session, acme, [branch])
     session.commit()
-    scene = Scene(session, uow_factory, acme, repository, branch, pull, freeze)
-    yield scene
-    scene.close()
+    exceptions = ExceptionFixture(session, uow_factory, acme, repository, branch, pull, freeze)
+    yield exceptions
+    exceptions.close()
 
 
 def grant(uow: UnitOfWork, **wanted: Any) -> list[str]:

@@ -13,7 +13,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.views import ExceptionFilters, list_exceptions
 from services.repositories.branches import update as update_branch
 from tests.services.pull_request_exceptions.conftest import (
-    Scene,
+    ExceptionFixture,
     begin_freeze,
     decision,
     grant,
@@ -23,126 +23,133 @@ from tests.services.pull_request_exceptions.conftest import (
 )
 
 
-def shown(scene: Scene) -> list[dict[str, Any]]:
+def shown(exceptions: ExceptionFixture) -> list[dict[str, Any]]:
     """Return what the list shows, the oldest first."""
-    listed = scene.run(lambda uow: list_exceptions(uow, "tests", ExceptionFilters(), None, 100))
+    listed = exceptions.run(lambda uow: list_exceptions(uow, "tests", ExceptionFilters(), None, 100))
     return list(reversed(listed.data))
 
 
-def states(scene: Scene) -> dict[str, str]:
+def states(exceptions: ExceptionFixture) -> dict[str, str]:
     """Return the state of each freeze's exception."""
-    return {row["freeze_id"]: row["state"] for row in shown(scene)}
+    return {row["freeze_id"]: row["state"] for row in shown(exceptions)}
 
 
 class TestTwoWhoDecide:
     @pytest.mark.parametrize("granted", [True, False])
-    def test_second_denial_is_rejected_when_two_people_decide(self, scene: Scene, granted: bool) -> None:
-        asked = scene.run(request)
-        outcome = scene.during(decision(asked, granted=granted), decision(asked, granted=not granted))
+    def test_second_denial_is_rejected_when_two_people_decide(
+        self, exceptions: ExceptionFixture, granted: bool
+    ) -> None:
+        asked = exceptions.run(request)
+        outcome = exceptions.during(decision(asked, granted=granted), decision(asked, granted=not granted))
         assert outcome == (["granted" if granted else "denied"], "invalid_state")
-        assert states(scene) == {scene.freeze.id: outcome[0][0]}
+        assert states(exceptions) == {exceptions.freeze.id: outcome[0][0]}
 
-    def test_grant_and_denial_leave_one_decision(self, scene: Scene) -> None:
-        asked = scene.run(request)
-        assert scene.during(grant, decision(asked, granted=False)) == ([scene.freeze.id], "invalid_state")
+    def test_grant_and_denial_leave_one_decision(self, exceptions: ExceptionFixture) -> None:
+        asked = exceptions.run(request)
+        assert exceptions.during(grant, decision(asked, granted=False)) == ([exceptions.freeze.id], "invalid_state")
 
-    def test_denial_then_grant_leaves_both_in_that_order(self, scene: Scene) -> None:
-        asked = scene.run(request)
-        assert scene.during(decision(asked, granted=False), grant) == (["denied"], [scene.freeze.id])
-        assert [row["state"] for row in shown(scene)] == ["denied", "granted"]
+    def test_denial_then_grant_leaves_both_in_that_order(self, exceptions: ExceptionFixture) -> None:
+        asked = exceptions.run(request)
+        assert exceptions.during(decision(asked, granted=False), grant) == (["denied"], [exceptions.freeze.id])
+        assert [row["state"] for row in shown(exceptions)] == ["denied", "granted"]
 
-    def test_grant_and_revocation_run_one_after_the_other(self, scene: Scene) -> None:
-        asked = scene.run(request)
-        assert scene.during(decision(asked, granted=True), revocation(asked)) == (["granted"], 1)
-        again = scene.run(request)
-        assert scene.during(revocation(again), decision(again, granted=True)) == (1, "invalid_state")
-        assert [row["state"] for row in shown(scene)] == ["revoked", "revoked"]
+    def test_grant_and_revocation_run_one_after_the_other(self, exceptions: ExceptionFixture) -> None:
+        asked = exceptions.run(request)
+        assert exceptions.during(decision(asked, granted=True), revocation(asked)) == (["granted"], 1)
+        again = exceptions.run(request)
+        assert exceptions.during(revocation(again), decision(again, granted=True)) == (1, "invalid_state")
+        assert [row["state"] for row in shown(exceptions)] == ["revoked", "revoked"]
 
 
 class TestRequestsOfTwoGroups:
     """One for each freeze, as it began; a grant makes one group of them."""
 
     @pytest.fixture
-    def second(self, scene: Scene) -> str:
-        scene.run(request)
-        scene.run(begin_freeze)
-        asked: str = scene.run(request)
-        assert len({row["request_group_id"] for row in shown(scene)}) == 2
+    def second(self, exceptions: ExceptionFixture) -> str:
+        exceptions.run(request)
+        exceptions.run(begin_freeze)
+        asked: str = exceptions.run(request)
+        assert len({row["request_group_id"] for row in shown(exceptions)}) == 2
         return asked
 
     @pytest.mark.parametrize("granted", [True, False])
     def test_requests_of_two_groups_are_decided_once_by_a_concurrent_grant(
-        self, scene: Scene, second: str, granted: bool
+        self, exceptions: ExceptionFixture, second: str, granted: bool
     ) -> None:
-        covered, outcome = scene.during(grant, decision(second, granted=granted))
+        covered, outcome = exceptions.during(grant, decision(second, granted=granted))
         assert (len(covered), outcome) == (2, "invalid_state")
-        assert set(states(scene).values()) == {"granted"}
+        assert set(states(exceptions).values()) == {"granted"}
 
-    def test_requests_of_two_groups_are_revoked_together_after_a_grant(self, scene: Scene, second: str) -> None:
-        assert scene.during(grant, revocation(second))[1] == 2
-        assert set(states(scene).values()) == {"revoked"}
+    def test_requests_of_two_groups_are_revoked_together_after_a_grant(
+        self, exceptions: ExceptionFixture, second: str
+    ) -> None:
+        assert exceptions.during(grant, revocation(second))[1] == 2
+        assert set(states(exceptions).values()) == {"revoked"}
 
 
 class TestALift:
-    def test_grant_is_rejected_when_the_freeze_was_lifted_first(self, scene: Scene) -> None:
-        assert scene.during(lifting_of(scene.freeze.id), grant) == (scene.freeze.id, "not_frozen")
-        assert shown(scene) == []
+    def test_grant_is_rejected_when_the_freeze_was_lifted_first(self, exceptions: ExceptionFixture) -> None:
+        assert exceptions.during(lifting_of(exceptions.freeze.id), grant) == (exceptions.freeze.id, "not_frozen")
+        assert shown(exceptions) == []
 
-    def test_decision_is_rejected_when_the_freeze_was_lifted_first(self, scene: Scene) -> None:
-        asked = scene.run(request)
-        outcome = scene.during(lifting_of(scene.freeze.id), decision(asked, granted=True))
-        assert outcome == (scene.freeze.id, "invalid_state")
-        assert states(scene) == {scene.freeze.id: "expired"}
+    def test_decision_is_rejected_when_the_freeze_was_lifted_first(self, exceptions: ExceptionFixture) -> None:
+        asked = exceptions.run(request)
+        outcome = exceptions.during(lifting_of(exceptions.freeze.id), decision(asked, granted=True))
+        assert outcome == (exceptions.freeze.id, "invalid_state")
+        assert states(exceptions) == {exceptions.freeze.id: "expired"}
 
-    def test_lift_after_a_grant_ends_the_exception(self, scene: Scene) -> None:
-        assert scene.during(grant, lifting_of(scene.freeze.id)) == ([scene.freeze.id], scene.freeze.id)
-        assert states(scene) == {scene.freeze.id: "expired"}
+    def test_lift_after_a_grant_ends_the_exception(self, exceptions: ExceptionFixture) -> None:
+        assert exceptions.during(grant, lifting_of(exceptions.freeze.id)) == (
+            [exceptions.freeze.id],
+            exceptions.freeze.id,
+        )
+        assert states(exceptions) == {exceptions.freeze.id: "expired"}
 
 
 class TestAFreezeThatBegins:
-    def test_grant_covers_a_freeze_that_started_before(self, scene: Scene) -> None:
-        begun, covered = scene.during(begin_freeze, grant)
-        assert covered == [scene.freeze.id, begun]
+    def test_grant_covers_a_freeze_that_started_before(self, exceptions: ExceptionFixture) -> None:
+        begun, covered = exceptions.during(begin_freeze, grant)
+        assert covered == [exceptions.freeze.id, begun]
 
-    def test_grant_does_not_cover_a_freeze_that_starts_after(self, scene: Scene) -> None:
-        covered, begun = scene.during(grant, begin_freeze)
-        assert covered == [scene.freeze.id] != [begun]
-        assert [(row["effective"], row["ineffective_reason"]) for row in shown(scene)] == [(False, "other_freeze")]
+    def test_grant_does_not_cover_a_freeze_that_starts_after(self, exceptions: ExceptionFixture) -> None:
+        covered, begun = exceptions.during(grant, begin_freeze)
+        assert covered == [exceptions.freeze.id] != [begun]
+        assert [(row["effective"], row["ineffective_reason"]) for row in shown(exceptions)] == [(False, "other_freeze")]
 
-    def test_freeze_that_starts_and_is_lifted_does_not_stop_a_waiting_grant(self, scene: Scene) -> None:
-        with scene.uow_factory.open(scene.caller()) as uow:
+    def test_freeze_that_starts_and_is_lifted_does_not_stop_a_waiting_grant(self, exceptions: ExceptionFixture) -> None:
+        with exceptions.uow_factory.open(exceptions.caller()) as uow:
             begun = begin_freeze(uow)
-            granting = scene.begin(grant)
-            scene.until_it_waits(granting)
-        lifted = scene.begin(lifting_of(begun))
+            granting = exceptions.begin(grant)
+            exceptions.until_it_waits(granting)
+        lifted = exceptions.begin(lifting_of(begun))
         assert lifted.result(20) == begun
-        assert granting.result(20) in ([scene.freeze.id], [scene.freeze.id, begun])
-        assert states(scene)[scene.freeze.id] == "granted"
+        assert granting.result(20) in ([exceptions.freeze.id], [exceptions.freeze.id, begun])
+        assert states(exceptions)[exceptions.freeze.id] == "granted"
 
 
-def test_grant_is_rejected_when_the_branch_just_stopped_permitting_it(scene: Scene) -> None:
-    asked = scene.run(request)
+def test_grant_is_rejected_when_the_branch_just_stopped_permitting_it(exceptions: ExceptionFixture) -> None:
+    asked = exceptions.run(request)
 
     def close(uow: UnitOfWork) -> None:
-        update_branch(uow, scene.branch.id, {"exceptionsAllowed": False})
+        update_branch(uow, exceptions.branch.id, {"exceptionsAllowed": False})
 
-    assert scene.during(close, decision(asked, granted=True))[1] == "exceptions_not_permitted"
-    assert states(scene) == {scene.freeze.id: "pending"}
+    assert exceptions.during(close, decision(asked, granted=True))[1] == "exceptions_not_permitted"
+    assert states(exceptions) == {exceptions.freeze.id: "pending"}
 
 
 class TestGrantsInParallel:
-    def test_concurrent_grants_leave_one_exception(self, scene: Scene) -> None:
-        outcomes = [granting.result(20) for granting in [scene.begin(grant) for _ in range(8)]]
-        assert sorted(map(str, outcomes)) == sorted([str([scene.freeze.id]), *["already_exists"] * 7])
-        assert states(scene) == {scene.freeze.id: "granted"}
+    def test_concurrent_grants_leave_one_exception(self, exceptions: ExceptionFixture) -> None:
+        outcomes = [granting.result(20) for granting in [exceptions.begin(grant) for _ in range(8)]]
+        assert sorted(map(str, outcomes)) == sorted([str([exceptions.freeze.id]), *["already_exists"] * 7])
+        assert states(exceptions) == {exceptions.freeze.id: "granted"}
 
-    def test_concurrent_requests_leave_one_request(self, scene: Scene) -> None:
-        outcome = scene.during(request, request)
+    def test_concurrent_requests_leave_one_request(self, exceptions: ExceptionFixture) -> None:
+        outcome = exceptions.during(request, request)
         assert outcome[1] == "already_exists"
-        assert states(scene) == {scene.freeze.id: "pending"}
+        assert states(exceptions) == {exceptions.freeze.id: "pending"}
 
 
-def test_concurrent_changes_do_not_deadlock(scene: Scene) -> None:
+def test_concurrent_changes_do_not_deadlock(exceptions: ExceptionFixture) -> None:
     """Random steps of four at once: whatever comes, no two of them block each other, and the rows make sense."""
     chance = random.Random(7)
 
@@ -152,7 +159,7 @@ def test_concurrent_changes_do_not_deadlock(scene: Scene) -> None:
         )
         kind = chance.choice(["grant", "request", "freeze", "lift", "decide", "revoke"])
         if kind == "lift":
-            return lifting_of(chance.choice([scene.freeze.id, *begun]))(uow)
+            return lifting_of(chance.choice([exceptions.freeze.id, *begun]))(uow)
         if kind == "freeze":
             begun.append(begin_freeze(uow))
             return None
@@ -164,12 +171,12 @@ def test_concurrent_changes_do_not_deadlock(scene: Scene) -> None:
 
     begun: list[str] = []
     for round_of_four in range(15):
-        steps = [scene.begin(step) for _ in range(4)]
+        steps = [exceptions.begin(step) for _ in range(4)]
         for one in steps:
             failed = one.exception(20)
             assert failed is None or not isinstance(failed, OperationalError), (round_of_four, failed)
             assert failed is None, failed
-    rows = shown(scene)
+    rows = shown(exceptions)
     still_open = [(row["freeze_id"], row["pull_request"]["id"]) for row in rows if row["state"] in OPEN_STATES]
     assert len(still_open) == len(set(still_open))
     assert len(rows) > 3

@@ -22,7 +22,8 @@ from services.schedules.occurrence_views import occurrence_views
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.services.conftest import ADA, Listener, Opener
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.conftest import ADA, UnitOfWorkOpener
 from tests.services.schedules.windows import Planned
 
 EVERYTHING = {"type": "organization"}
@@ -42,7 +43,7 @@ def utc(text: str) -> datetime:
 
 
 @dataclass
-class Office:
+class ScheduleFixture:
     """Where schedules are made, at a time that tests set."""
 
     session: Session
@@ -51,7 +52,7 @@ class Office:
     jobs: UnitOfWorkFactory
     clock: MovableClock
 
-    def at(self, text: str) -> "Office":
+    def at(self, text: str) -> "ScheduleFixture":
         """Put the clock to an instant, UTC."""
         self.clock.at = utc(text)
         return self
@@ -117,28 +118,23 @@ class Office:
 
 
 @pytest.fixture
-def clock() -> MovableClock:
-    return MovableClock()
-
-
-@pytest.fixture
-def jobs(database: str, clock: MovableClock, listener: Listener) -> UnitOfWorkFactory:
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
     """Open units of every organisation, as the sweeper does."""
     dependencies = Dependencies(web_url="https://freeze.test")
-    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, dependencies)
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
 
 
 @pytest.fixture
 def planned(
-    session: Session, acme: Organization, jobs: UnitOfWorkFactory, unit_of: Opener, clock: MovableClock
+    session: Session, acme: Organization, jobs: UnitOfWorkFactory, unit_of: UnitOfWorkOpener, clock: MovableClock
 ) -> Planned:
     return Planned(session, acme, jobs, unit_of, clock)
 
 
 @pytest.fixture
-def office(
+def schedules(
     session: Session, acme: Organization, uow_factory: UnitOfWorkFactory, jobs: UnitOfWorkFactory, clock: MovableClock
-) -> Office:
+) -> ScheduleFixture:
     factories.watched(session, acme)
     session.commit()
-    return Office(session, acme, uow_factory, jobs, clock)
+    return ScheduleFixture(session, acme, uow_factory, jobs, clock)

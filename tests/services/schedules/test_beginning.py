@@ -17,7 +17,7 @@ from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining
 from tests import factories
-from tests.services.conftest import Listener
+from tests.harness.wakeups import RecordedWakeups
 from tests.services.schedules.windows import HOUR, Planned
 
 
@@ -28,7 +28,7 @@ class TestDueWindow:
         assert planned.seen()["state"] == "planned"
         assert planned.frozen(planned.web, planned.api) == [False, False]
 
-    def test_due_window_starts_a_freeze_until_its_end(self, planned: Planned, listener: Listener) -> None:
+    def test_due_window_starts_a_freeze_until_its_end(self, planned: Planned, wakeups: RecordedWakeups) -> None:
         planned.come()
         assert planned.begin() == 1
         [freeze] = planned.freezes()
@@ -38,7 +38,7 @@ class TestDueWindow:
         assert freeze.started_at == occurrence.starts_at
         assert freeze.created_by == {"type": "schedule", "id": schedule.id, "name": "Weekends"}
         assert planned.frozen(planned.web, planned.api) == [True, True]
-        assert "reconcile" in listener.heard
+        assert "reconcile" in wakeups.sent
 
     def test_begun_window_is_consistent_in_freeze_occurrence_and_audit(self, planned: Planned) -> None:
         planned.come()

@@ -15,7 +15,7 @@ from services.schedules.occurrence_start import cover_remaining, start_windows
 from services.schedules.verification import compare_windows, verify_windows
 from tests import factories
 from tests.harness.clock import MovableClock
-from tests.services.conftest import Listener
+from tests.harness.wakeups import RecordedWakeups
 
 PASSED = text("""
     WITH passed AS (
@@ -44,7 +44,7 @@ def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
         session.execute(text("ANALYZE"))
         session.commit()
     engine = make_engine(own_database, 2, role="change_freeze_worker")
-    yield UnitOfWorkFactory(engine, MovableClock(), Listener(), Dependencies())
+    yield UnitOfWorkFactory(engine, MovableClock(), RecordedWakeups(), Dependencies())
     engine.dispose()
     owner.dispose()
 

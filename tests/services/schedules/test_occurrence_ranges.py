@@ -14,7 +14,7 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules.occurrences import first_long, touching
 from tests import factories
-from tests.services.conftest import Listener
+from tests.harness.wakeups import RecordedWakeups
 
 MANY = text("""
     INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at)
@@ -44,7 +44,7 @@ def uow(own_database: str, engine: Engine) -> Iterator[UnitOfWork]:
     with superuser.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
     superuser.dispose()
-    with UnitOfWorkFactory(engine, DatabaseClock(), Listener()).open(Caller(acme.id, SYSTEM, "system")) as uow:
+    with UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups()).open(Caller(acme.id, SYSTEM, "system")) as uow:
         yield uow
 
 

@@ -12,7 +12,7 @@ from models.schedule_queries import next_planned
 from models.schedules import Occurrence
 from services.schedules.occurrence_views import occurrence_view, state_of
 from tests import factories
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
 NOW = factories.now()
@@ -67,7 +67,7 @@ class TestState:
 
 
 def test_next_planned_occurrence_is_the_first_that_is_not_settled(
-    session: Session, acme: Organization, unit_of: Opener
+    session: Session, acme: Organization, unit_of: UnitOfWorkOpener
 ) -> None:
     schedule = factories.schedule(session, acme)
     spans = {"over": (-2, -1), "open": (-1, 1), "skipped": (-1, 2), "next": (1, 2)}

@@ -16,7 +16,7 @@ from rules.errors import ServiceError
 from rules.time.wall_clock import Span
 from services.schedules.overlaps import MAX_LISTED, Overlaps, overlaps_of, require_no_overlap
 from tests import factories
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
 NOON = factories.now().replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=2)
@@ -29,10 +29,10 @@ def windows(*hours: tuple[float, float]) -> list[Range[datetime]]:
     return [Range(NOON + start * HOUR, NOON + end * HOUR) for start, end in hours]
 
 
-class Town:
+class OverlapFixture:
     """An organisation with two repositories, and schedules that are compared in it."""
 
-    def __init__(self, session: Session, organization: Organization, unit_of: Opener) -> None:
+    def __init__(self, session: Session, organization: Organization, unit_of: UnitOfWorkOpener) -> None:
         self.session, self.organization, self.unit_of = session, organization, unit_of
         self.web = factories.watched(session, organization, "acme/web")
         self.api = factories.watched(session, organization, "acme/api")
@@ -51,29 +51,29 @@ class Town:
 
 
 @pytest.fixture
-def town(session: Session, acme: Organization, unit_of: Opener) -> Town:
-    return Town(session, acme, unit_of)
+def schedules(session: Session, acme: Organization, unit_of: UnitOfWorkOpener) -> OverlapFixture:
+    return OverlapFixture(session, acme, unit_of)
 
 
 class TestOverlapsOf:
-    def test_overlaps_share_an_instant_and_are_ordered_by_time(self, town: Town) -> None:
-        town.add((10, 11), (20, 30), name="later")
-        town.add((3, 5), name="sooner")
-        town.add((2, 3), name="just before")
-        town.add((6, 10), name="between")
-        found = town.overlaps(town.add((3, 6), (22, 23), name="mine"))
+    def test_overlaps_share_an_instant_and_are_ordered_by_time(self, schedules: OverlapFixture) -> None:
+        schedules.add((10, 11), (20, 30), name="later")
+        schedules.add((3, 5), name="sooner")
+        schedules.add((2, 3), name="just before")
+        schedules.add((6, 10), name="between")
+        found = schedules.overlaps(schedules.add((3, 6), (22, 23), name="mine"))
         assert [(each.schedule_name, each.first_overlap_at) for each in found.named] == [
             ("sooner", NOON + 3 * HOUR),
             ("later", NOON + 22 * HOUR),
         ]
         assert found.count == 2
 
-    def test_overlaps_are_found_soon_and_weeks_ahead(self, town: Town) -> None:
-        town.add((721, 800), (900, 901), name="in a month")
-        town.add((450, 510), name="in three weeks")
-        town.add((395, 510), name="where one ends that begins soon")
-        town.add((-1, 0), (300, 301), name="in the midst of it")
-        found = town.overlaps(town.add((0, 1), (280, 400), (500, 501), (720, 722), name="mine"))
+    def test_overlaps_are_found_soon_and_weeks_ahead(self, schedules: OverlapFixture) -> None:
+        schedules.add((721, 800), (900, 901), name="in a month")
+        schedules.add((450, 510), name="in three weeks")
+        schedules.add((395, 510), name="where one ends that begins soon")
+        schedules.add((-1, 0), (300, 301), name="in the midst of it")
+        found = schedules.overlaps(schedules.add((0, 1), (280, 400), (500, 501), (720, 722), name="mine"))
         assert [(each.schedule_name, each.first_overlap_at) for each in found.named] == [
             ("in the midst of it", NOON + 300 * HOUR),
             ("where one ends that begins soon", NOON + 395 * HOUR),
@@ -81,26 +81,28 @@ class TestOverlapsOf:
             ("in a month", NOON + 721 * HOUR),
         ]
 
-    def test_overlaps_require_a_shared_watched_branch(self, town: Town) -> None:
-        mine = town.add((0, 1), scope=WEB)
-        town.add((0, 1), name="api", scope=API)
-        town.add((0, 1), name="everything")
-        town.add((0, 1), name="by its branch", scope={"type": "branch", "branchId": town.web.id})
-        town.add((0, 1), name="releases", scope={"type": "organization", "branches": ["release/*"]})
-        town.add((0, 1), name="gone", scope={"type": "repositories", "repositories": ["acme/gone"]})
-        assert sorted(town.names(mine)) == ["by its branch", "everything"]
+    def test_overlaps_require_a_shared_watched_branch(self, schedules: OverlapFixture) -> None:
+        mine = schedules.add((0, 1), scope=WEB)
+        schedules.add((0, 1), name="api", scope=API)
+        schedules.add((0, 1), name="everything")
+        schedules.add((0, 1), name="by its branch", scope={"type": "branch", "branchId": schedules.web.id})
+        schedules.add((0, 1), name="releases", scope={"type": "organization", "branches": ["release/*"]})
+        schedules.add((0, 1), name="gone", scope={"type": "repositories", "repositories": ["acme/gone"]})
+        assert sorted(schedules.names(mine)) == ["by its branch", "everything"]
 
-    def test_overlaps_ignore_unwatched_branches(self, town: Town) -> None:
-        mine = town.add((0, 1), scope=WEB)
-        town.add((0, 1), name="everything")
-        town.web.unwatched_at = factories.now()
-        town.session.commit()
-        assert town.names(mine) == []
+    def test_overlaps_ignore_unwatched_branches(self, schedules: OverlapFixture) -> None:
+        mine = schedules.add((0, 1), scope=WEB)
+        schedules.add((0, 1), name="everything")
+        schedules.web.unwatched_at = factories.now()
+        schedules.session.commit()
+        assert schedules.names(mine) == []
 
-    def test_overlaps_match_repositories_by_id_or_name(self, town: Town) -> None:
-        mine = town.add((0, 1), scope={"type": "repositories", "repositories": [town.web.repository_id, "acme/gone"]})
-        town.add((0, 1), name="alike", scope={"type": "repositories", "repositories": ["ACME/Web"]})
-        assert town.names(mine) == ["alike"]
+    def test_overlaps_match_repositories_by_id_or_name(self, schedules: OverlapFixture) -> None:
+        mine = schedules.add(
+            (0, 1), scope={"type": "repositories", "repositories": [schedules.web.repository_id, "acme/gone"]}
+        )
+        schedules.add((0, 1), name="alike", scope={"type": "repositories", "repositories": ["ACME/Web"]})
+        assert schedules.names(mine) == ["alike"]
 
     @pytest.mark.parametrize(
         "columns",
@@ -110,43 +112,43 @@ class TestOverlapsOf:
             pytest.param({"windows": None}, id="without windows"),
         ],
     )
-    def test_overlaps_ignore_inactive_schedules(self, town: Town, columns: dict[str, Any]) -> None:
-        town.add((0, 1), **columns)
-        assert town.overlaps(town.add((0, 1))).count == 0
+    def test_overlaps_ignore_inactive_schedules(self, schedules: OverlapFixture, columns: dict[str, Any]) -> None:
+        schedules.add((0, 1), **columns)
+        assert schedules.overlaps(schedules.add((0, 1))).count == 0
 
-    def test_overlaps_ignore_other_organizations(self, town: Town, session: Session) -> None:
+    def test_overlaps_ignore_other_organizations(self, schedules: OverlapFixture, session: Session) -> None:
         other = factories.organization(session, "Globex")
         factories.watched(session, other, "acme/web")
         factories.schedule(session, other, windows=windows((0, 1)))
         session.commit()
-        assert town.overlaps(town.add((0, 1))).count == 0
+        assert schedules.overlaps(schedules.add((0, 1))).count == 0
 
-    def test_overlaps_are_allowed_when_the_other_schedule_allows_them(self, town: Town) -> None:
-        town.add((0, 1), name="allowed", allow_overlap=True)
-        town.add((0.5, 1), name="refused")
-        found = town.overlaps(town.add((0, 1), allow_overlap=True))
+    def test_overlaps_are_allowed_when_the_other_schedule_allows_them(self, schedules: OverlapFixture) -> None:
+        schedules.add((0, 1), name="allowed", allow_overlap=True)
+        schedules.add((0.5, 1), name="refused")
+        found = schedules.overlaps(schedules.add((0, 1), allow_overlap=True))
         assert [(each.schedule_name, each.allowed) for each in found.named] == [("allowed", True), ("refused", False)]
 
-    def test_overlap_begins_now_at_the_earliest(self, town: Town) -> None:
-        town.add((-240, 240))
-        mine = town.add((-240, -100), (-99, 240))
-        with town.unit_of(town.organization) as uow:
+    def test_overlap_begins_now_at_the_earliest(self, schedules: OverlapFixture) -> None:
+        schedules.add((-240, 240))
+        mine = schedules.add((-240, -100), (-99, 240))
+        with schedules.unit_of(schedules.organization) as uow:
             (found,) = overlaps_of(uow, mine).named
             assert found.first_overlap_at == uow.now
 
-    def test_overlaps_ignore_past_windows(self, town: Town) -> None:
-        town.add((-240, -100))
-        assert town.overlaps(town.add((-240, -100))).count == 0
+    def test_overlaps_ignore_past_windows(self, schedules: OverlapFixture) -> None:
+        schedules.add((-240, -100))
+        assert schedules.overlaps(schedules.add((-240, -100))).count == 0
 
-    def test_overlaps_are_found_for_a_draft(self, town: Town) -> None:
-        town.add((0, 1), name="saved")
-        assert town.names(Schedule(scope=WEB, windows=windows((0.5, 2)))) == ["saved"]
-        assert town.names(Schedule(scope=WEB, windows=None)) == []
+    def test_overlaps_are_found_for_a_draft(self, schedules: OverlapFixture) -> None:
+        schedules.add((0, 1), name="saved")
+        assert schedules.names(Schedule(scope=WEB, windows=windows((0.5, 2)))) == ["saved"]
+        assert schedules.names(Schedule(scope=WEB, windows=None)) == []
 
-    def test_overlaps_are_all_counted_and_named_up_to_a_maximum(self, town: Town) -> None:
+    def test_overlaps_are_all_counted_and_named_up_to_a_maximum(self, schedules: OverlapFixture) -> None:
         for _ in range(MAX_LISTED + 1):
-            factories.schedule(town.session, town.organization, windows=windows((0, 1)))
-        found = town.overlaps(town.add((0, 1)))
+            factories.schedule(schedules.session, schedules.organization, windows=windows((0, 1)))
+        found = schedules.overlaps(schedules.add((0, 1)))
         assert (found.count, len(found.named)) == (MAX_LISTED + 1, MAX_LISTED)
 
 
@@ -165,24 +167,24 @@ def first_shared(one: Sequence[Span], other: Sequence[Span]) -> datetime | None:
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mine=SPANS, theirs=SPANS)
 def test_first_overlap_equals_the_first_shared_instant(
-    town: Town, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
+    schedules: OverlapFixture, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
 ) -> None:
     tried = first_shared(
         *([Span(NOON + at * HOUR, NOON + (at + hours) * HOUR) for at, hours in drawn] for drawn in (mine, theirs))
     )
-    saved = town.add(*((at, at + hours) for at, hours in theirs))
-    found = town.overlaps(Schedule(scope=WEB, windows=windows(*((at, at + hours) for at, hours in mine))))
-    town.session.delete(saved)
-    town.session.commit()
+    saved = schedules.add(*((at, at + hours) for at, hours in theirs))
+    found = schedules.overlaps(Schedule(scope=WEB, windows=windows(*((at, at + hours) for at, hours in mine))))
+    schedules.session.delete(saved)
+    schedules.session.commit()
     assert [overlap.first_overlap_at for overlap in found.named] == ([tried] if tried else [])
 
 
 class TestRefuseOverlaps:
-    def test_overlap_error_has_a_detail_per_schedule(self, town: Town) -> None:
-        first = town.add((5, 6), name="Release night")
-        second = town.add((3, 5), name="Audit")
-        with town.unit_of(town.organization) as uow, pytest.raises(ServiceError) as refused:
-            require_no_overlap(uow, town.add((0, 10)))
+    def test_overlap_error_has_a_detail_per_schedule(self, schedules: OverlapFixture) -> None:
+        first = schedules.add((5, 6), name="Release night")
+        second = schedules.add((3, 5), name="Audit")
+        with schedules.unit_of(schedules.organization) as uow, pytest.raises(ServiceError) as refused:
+            require_no_overlap(uow, schedules.add((0, 10)))
         assert refused.value.code == "schedule_overlap"
         assert "'Audit' and 1 more" in refused.value.message
         assert [(row.path, row.code, row.extra) for row in refused.value.details] == [
@@ -194,7 +196,7 @@ class TestRefuseOverlaps:
             for row, start in ((second, 3), (first, 5))
         ]
 
-    def test_schedule_without_overlap_is_accepted(self, town: Town) -> None:
-        town.add((0, 1))
-        with town.unit_of(town.organization) as uow:
-            require_no_overlap(uow, town.add((1, 2)))
+    def test_schedule_without_overlap_is_accepted(self, schedules: OverlapFixture) -> None:
+        schedules.add((0, 1))
+        with schedules.unit_of(schedules.organization) as uow:
+            require_no_overlap(uow, schedules.add((1, 2)))

@@ -6,7 +6,7 @@ from sqlalchemy.dialects.postgresql import Range
 
 from rules.time.zones import DATA_VERSION
 from services.schedules.plans import HORIZON, LOOKAHEAD, extend_plans
-from tests.services.schedules.conftest import Office, utc
+from tests.services.schedules.conftest import ScheduleFixture, utc
 
 FRIDAYS = {"frequency": "weekly", "by_day": ["FR"], "start_date": "2026-01-02"}
 WEEKEND = {"start_time": "17:00", "end_time": "08:00", "days": 3}
@@ -18,202 +18,202 @@ def once(day: str) -> dict[str, object]:
 
 
 class TestWindows:
-    def test_windows_are_planned_as_rows_for_90_days(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
-        rows = office.rows(made)
+    def test_windows_are_planned_as_rows_for_90_days(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
+        rows = schedules.rows(made)
         assert [row.starts_at for row in rows if row.starts_at > utc("2026-11-21 12:00")] == [
             utc("2026-11-27 17:00") + timedelta(weeks=week) for week in range(12)
         ]
         assert rows[-1].starts_at <= utc("2026-11-21 12:00") + HORIZON
-        schedule = office.schedule(made)
+        schedule = schedules.schedule(made)
         assert (schedule.planned_until, schedule.planned_with) == (utc("2026-11-21 12:00") + HORIZON, DATA_VERSION)
 
-    def test_windows_are_kept_as_ranges_for_400_days(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
-        windows = office.schedule(made).windows
+    def test_windows_are_kept_as_ranges_for_400_days(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
+        windows = schedules.schedule(made).windows
         assert windows is not None
         assert windows[0] == Range(utc("2026-11-20 17:00"), utc("2026-11-23 08:00"))
         assert windows[-1].lower is not None
         assert utc("2026-11-21 12:00") + LOOKAHEAD - windows[-1].lower < timedelta(weeks=1)
 
-    def test_open_window_is_planned_and_begins_at_once(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
-        assert office.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-20 17:00")
-        assert office.begin() == 1
-        assert office.windows(made, "active") == ["11-20 17:00 to 11-23 08:00"]
-        assert not office.rows(made)[0].late
-        assert office.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-27 17:00")
+    def test_open_window_is_planned_and_begins_at_once(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)
+        assert schedules.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-20 17:00")
+        assert schedules.begin() == 1
+        assert schedules.windows(made, "active") == ["11-20 17:00 to 11-23 08:00"]
+        assert not schedules.rows(made)[0].late
+        assert schedules.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-27 17:00")
 
-    def test_windows_keep_their_local_time_when_clocks_are_put_back(self, office: Office) -> None:
-        made = office.at("2026-10-23 12:00").create(timezone="America/New_York", window=NOON_TO_ONE)
-        windows = office.windows(made)
+    def test_windows_keep_their_local_time_when_clocks_are_put_back(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-10-23 12:00").create(timezone="America/New_York", window=NOON_TO_ONE)
+        windows = schedules.windows(made)
         assert windows[0] == "10-23 16:00 to 10-23 17:00"
         assert windows[8:10] == ["10-31 16:00 to 10-31 17:00", "11-01 17:00 to 11-01 18:00"]
 
-    def test_window_across_a_clock_change_follows_local_time(self, office: Office) -> None:
-        made = office.at("2027-03-27 12:00").create()
-        assert [(row.ends_at - row.starts_at) / timedelta(hours=1) for row in office.rows(made)[:3]] == [7, 8, 8]
-        made = office.at("2026-10-24 12:00").create(allow_overlap=True)
-        assert [(row.ends_at - row.starts_at) / timedelta(hours=1) for row in office.rows(made)[:2]] == [9, 8]
+    def test_window_across_a_clock_change_follows_local_time(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2027-03-27 12:00").create()
+        assert [(row.ends_at - row.starts_at) / timedelta(hours=1) for row in schedules.rows(made)[:3]] == [7, 8, 8]
+        made = schedules.at("2026-10-24 12:00").create(allow_overlap=True)
+        assert [(row.ends_at - row.starts_at) / timedelta(hours=1) for row in schedules.rows(made)[:2]] == [9, 8]
 
-    def test_window_with_a_skipped_start_begins_at_the_clock_change(self, office: Office) -> None:
+    def test_window_with_a_skipped_start_begins_at_the_clock_change(self, schedules: ScheduleFixture) -> None:
         window = {"start_time": "01:30", "end_time": "04:00"}
-        made = office.at("2027-03-27 12:00").create(recurrence=once("2027-03-28"), window=window)
-        assert office.windows(made) == ["03-28 01:00 to 03-28 03:00"]
+        made = schedules.at("2027-03-27 12:00").create(recurrence=once("2027-03-28"), window=window)
+        assert schedules.windows(made) == ["03-28 01:00 to 03-28 03:00"]
 
-    def test_window_within_skipped_local_time_is_skipped_with_a_reason(self, office: Office) -> None:
+    def test_window_within_skipped_local_time_is_skipped_with_a_reason(self, schedules: ScheduleFixture) -> None:
         window = {"start_time": "01:10", "end_time": "01:50"}
-        made = office.at("2027-03-26 12:00").create(window=window)
-        assert office.windows(made, "skipped") == ["03-28 01:00 to 03-28 01:00"]
-        assert [row.skip_reason for row in office.rows(made)[:3]] == [None, "no_such_time", None]
-        assert office.windows(made)[:2] == ["03-27 01:10 to 03-27 01:50", "03-29 00:10 to 03-29 00:50"]
+        made = schedules.at("2027-03-26 12:00").create(window=window)
+        assert schedules.windows(made, "skipped") == ["03-28 01:00 to 03-28 01:00"]
+        assert [row.skip_reason for row in schedules.rows(made)[:3]] == [None, "no_such_time", None]
+        assert schedules.windows(made)[:2] == ["03-27 01:10 to 03-27 01:50", "03-29 00:10 to 03-29 00:50"]
 
-    def test_window_on_a_day_skipped_by_its_zone_is_skipped(self, office: Office) -> None:
+    def test_window_on_a_day_skipped_by_its_zone_is_skipped(self, schedules: ScheduleFixture) -> None:
         """Samoa went to the other side of the date line: its 30 December 2011 never was."""
         dates = {"frequency": "dates", "start_date": "2011-12-01", "dates": ["2011-12-30", "2011-12-31"]}
-        made = office.at("2011-12-20 12:00").create(timezone="Pacific/Apia", recurrence=dates, window=NOON_TO_ONE)
-        assert [row.skip_reason for row in office.rows(made)] == ["no_such_time", None]
-        assert office.windows(made) == ["12-30 22:00 to 12-30 23:00"]
+        made = schedules.at("2011-12-20 12:00").create(timezone="Pacific/Apia", recurrence=dates, window=NOON_TO_ONE)
+        assert [row.skip_reason for row in schedules.rows(made)] == ["no_such_time", None]
+        assert schedules.windows(made) == ["12-30 22:00 to 12-30 23:00"]
 
-    def test_windows_of_listed_dates_begin_on_or_after_the_start(self, office: Office) -> None:
+    def test_windows_of_listed_dates_begin_on_or_after_the_start(self, schedules: ScheduleFixture) -> None:
         dates = {"frequency": "dates", "start_date": "2026-12-01", "dates": ["2026-12-28", "2026-12-25", "2026-11-25"]}
-        made = office.at("2026-11-21 12:00").create(
+        made = schedules.at("2026-11-21 12:00").create(
             recurrence=dates, window={"start_time": "00:00", "end_time": "00:00", "days": 1}
         )
-        assert office.windows(made) == ["12-25 00:00 to 12-26 00:00", "12-28 00:00 to 12-29 00:00"]
+        assert schedules.windows(made) == ["12-25 00:00 to 12-26 00:00", "12-28 00:00 to 12-29 00:00"]
 
-    def test_finished_schedule_has_no_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-11-01"))
-        assert office.rows(made) == []
-        assert office.show(made)["next_occurrence"] is None
+    def test_finished_schedule_has_no_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-11-01"))
+        assert schedules.rows(made) == []
+        assert schedules.show(made)["next_occurrence"] is None
 
-    def test_disabled_schedule_has_no_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(enabled=False)
-        assert office.rows(made) == []
-        assert office.schedule(made).windows is None
-        assert office.show(made)["next_occurrence"] is None
+    def test_disabled_schedule_has_no_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(enabled=False)
+        assert schedules.rows(made) == []
+        assert schedules.schedule(made).windows is None
+        assert schedules.show(made)["next_occurrence"] is None
 
 
 class TestEdit:
-    def test_edit_replaces_future_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-12-24"))
-        office.update(made, recurrence=once("2026-12-31"))
-        assert office.windows(made) == ["12-31 22:00 to 01-01 06:00"]
+    def test_edit_replaces_future_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-12-24"))
+        schedules.update(made, recurrence=once("2026-12-31"))
+        assert schedules.windows(made) == ["12-31 22:00 to 01-01 06:00"]
 
-    def test_edit_keeps_rows_of_unchanged_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        before = {row.starts_at: row.id for row in office.rows(made)}
-        office.update(made, recurrence={"frequency": "daily", "interval": 2, "start_date": "2026-01-01"})
-        after = {row.starts_at: row.id for row in office.rows(made)}
+    def test_edit_keeps_rows_of_unchanged_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        before = {row.starts_at: row.id for row in schedules.rows(made)}
+        schedules.update(made, recurrence={"frequency": "daily", "interval": 2, "start_date": "2026-01-01"})
+        after = {row.starts_at: row.id for row in schedules.rows(made)}
         assert after.items() < before.items()
         assert len(after) == len(before) / 2
 
-    def test_edit_moves_the_end_of_a_planned_window(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-11-21"))
-        [before] = office.rows(made)
-        office.update(made, window={"start_time": "22:00", "end_time": "07:00", "days": 1})
-        [after] = office.rows(made)
+    def test_edit_moves_the_end_of_a_planned_window(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-11-21"))
+        [before] = schedules.rows(made)
+        schedules.update(made, window={"start_time": "22:00", "end_time": "07:00", "days": 1})
+        [after] = schedules.rows(made)
         assert (after.id, after.ends_at) == (before.id, utc("2026-11-22 07:00"))
 
-    def test_edit_keeps_the_active_window(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        assert office.at("2026-11-21 22:00").begin() == 1
-        office.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
-        assert office.windows(made, "active") == ["11-21 22:00 to 11-22 06:00"]
-        assert office.windows(made)[0] == "11-22 21:00 to 11-23 05:00"
-        assert office.begin() == 0
+    def test_edit_keeps_the_active_window(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        assert schedules.at("2026-11-21 22:00").begin() == 1
+        schedules.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
+        assert schedules.windows(made, "active") == ["11-21 22:00 to 11-22 06:00"]
+        assert schedules.windows(made)[0] == "11-22 21:00 to 11-23 05:00"
+        assert schedules.begin() == 0
 
-    def test_edit_begins_no_second_window_on_a_day_with_a_lifted_freeze(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.at("2026-11-21 22:00").begin()
-        office.lift(made)
-        office.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
-        assert office.begin() == 0
-        assert office.windows(made, "past") == ["11-21 22:00 to 11-22 06:00"]
+    def test_edit_begins_no_second_window_on_a_day_with_a_lifted_freeze(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.at("2026-11-21 22:00").begin()
+        schedules.lift(made)
+        schedules.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
+        assert schedules.begin() == 0
+        assert schedules.windows(made, "past") == ["11-21 22:00 to 11-22 06:00"]
 
-    def test_edit_plans_a_later_window_on_the_day_of_the_active_window(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
-        office.begin()
-        office.update(made, window={"start_time": "18:00", "end_time": "19:00"})
-        assert office.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
-        assert office.windows(made)[0] == "11-21 18:00 to 11-21 19:00"
+    def test_edit_plans_a_later_window_on_the_day_of_the_active_window(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        schedules.begin()
+        schedules.update(made, window={"start_time": "18:00", "end_time": "19:00"})
+        assert schedules.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
+        assert schedules.windows(made)[0] == "11-21 18:00 to 11-21 19:00"
 
-    def test_edit_keeps_past_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
-        office.begin()
-        office.at("2026-11-21 18:00").update(made, window={"start_time": "12:00", "end_time": "20:00"})
-        assert office.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
-        assert office.windows(made)[0] == "11-22 12:00 to 11-22 20:00"
-        assert office.begin() == 0
+    def test_edit_keeps_past_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        schedules.begin()
+        schedules.at("2026-11-21 18:00").update(made, window={"start_time": "12:00", "end_time": "20:00"})
+        assert schedules.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
+        assert schedules.windows(made)[0] == "11-22 12:00 to 11-22 20:00"
+        assert schedules.begin() == 0
 
-    def test_window_opened_by_an_edit_begins_at_once(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-12-24"))
-        office.update(made, recurrence=once("2026-11-21"), window={"start_time": "09:00", "end_time": "18:00"})
-        assert office.begin() == 1
-        assert office.windows(made, "active") == ["11-21 09:00 to 11-21 18:00"]
-        assert not office.rows(made)[0].late
+    def test_window_opened_by_an_edit_begins_at_once(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-12-24"))
+        schedules.update(made, recurrence=once("2026-11-21"), window={"start_time": "09:00", "end_time": "18:00"})
+        assert schedules.begin() == 1
+        assert schedules.windows(made, "active") == ["11-21 09:00 to 11-21 18:00"]
+        assert not schedules.rows(made)[0].late
 
-    def test_due_window_removed_by_an_edit_does_not_begin(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-11-21"))
-        office.at("2026-11-21 22:00").update(made, recurrence=once("2026-11-22"))
-        assert office.begin() == 0
-        assert office.windows(made) == ["11-22 22:00 to 11-23 06:00"]
+    def test_due_window_removed_by_an_edit_does_not_begin(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-11-21"))
+        schedules.at("2026-11-21 22:00").update(made, recurrence=once("2026-11-22"))
+        assert schedules.begin() == 0
+        assert schedules.windows(made) == ["11-22 22:00 to 11-23 06:00"]
 
-    def test_edit_of_the_zone_moves_windows(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create(recurrence=once("2026-11-22"))
-        office.update(made, timezone="Asia/Kolkata")
-        assert office.windows(made) == ["11-22 16:30 to 11-23 00:30"]
+    def test_edit_of_the_zone_moves_windows(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create(recurrence=once("2026-11-22"))
+        schedules.update(made, timezone="Asia/Kolkata")
+        assert schedules.windows(made) == ["11-22 16:30 to 11-23 00:30"]
 
-    def test_edit_of_the_name_plans_nothing(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.at("2026-11-21 13:00").update(made, name="Late nights")
-        assert office.schedule(made).planned_until == utc("2026-11-21 12:00") + HORIZON
+    def test_edit_of_the_name_plans_nothing(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.at("2026-11-21 13:00").update(made, name="Late nights")
+        assert schedules.schedule(made).planned_until == utc("2026-11-21 12:00") + HORIZON
 
-    def test_disabling_removes_planned_windows_and_keeps_the_active(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.at("2026-11-21 22:00").begin()
-        office.update(made, enabled=False)
-        assert office.windows(made) == []
-        assert office.windows(made, "active") == ["11-21 22:00 to 11-22 06:00"]
-        office.at("2026-11-22 12:00").update(made, enabled=True)
-        assert office.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
+    def test_disabling_removes_planned_windows_and_keeps_the_active(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.at("2026-11-21 22:00").begin()
+        schedules.update(made, enabled=False)
+        assert schedules.windows(made) == []
+        assert schedules.windows(made, "active") == ["11-21 22:00 to 11-22 06:00"]
+        schedules.at("2026-11-22 12:00").update(made, enabled=True)
+        assert schedules.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
 
 
 class TestSkip:
-    def test_skip_leaves_out_the_next_window(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.skip_next(made)
-        assert office.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00"]
-        assert office.at("2026-11-21 22:00").begin() == 0
-        assert office.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-22 22:00")
+    def test_skip_leaves_out_the_next_window(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.skip_next(made)
+        assert schedules.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00"]
+        assert schedules.at("2026-11-21 22:00").begin() == 0
+        assert schedules.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-22 22:00")
 
-    def test_skip_survives_an_edit_while_the_start_is_the_same(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        skipped = office.skip_next(made)
-        office.update(made, window={"start_time": "22:00", "end_time": "07:00", "days": 1})
-        assert office.windows(made, "skipped") == ["11-21 22:00 to 11-22 07:00"]
-        assert office.rows(made)[0].id == skipped
-        office.update(made, window={"start_time": "21:00", "end_time": "07:00", "days": 1})
-        assert office.windows(made, "skipped") == []
-        assert office.windows(made)[0] == "11-21 21:00 to 11-22 07:00"
+    def test_skip_survives_an_edit_while_the_start_is_the_same(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        skipped = schedules.skip_next(made)
+        schedules.update(made, window={"start_time": "22:00", "end_time": "07:00", "days": 1})
+        assert schedules.windows(made, "skipped") == ["11-21 22:00 to 11-22 07:00"]
+        assert schedules.rows(made)[0].id == skipped
+        schedules.update(made, window={"start_time": "21:00", "end_time": "07:00", "days": 1})
+        assert schedules.windows(made, "skipped") == []
+        assert schedules.windows(made)[0] == "11-21 21:00 to 11-22 07:00"
 
-    def test_skip_survives_disabling_and_enabling(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.skip_next(made)
-        office.update(made, enabled=False)
-        office.update(made, enabled=True)
-        assert office.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00"]
-        assert office.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
+    def test_skip_survives_disabling_and_enabling(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.skip_next(made)
+        schedules.update(made, enabled=False)
+        schedules.update(made, enabled=True)
+        assert schedules.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00"]
+        assert schedules.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
 
-    def test_skip_of_an_open_window_holds_for_another_start_on_that_day(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.skip_next(made)
-        office.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
-        assert office.begin() == 0
+    def test_skip_of_an_open_window_holds_for_another_start_on_that_day(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.skip_next(made)
+        schedules.at("2026-11-21 23:00").update(made, window={"start_time": "21:00", "end_time": "05:00", "days": 1})
+        assert schedules.begin() == 0
 
-    def test_skip_stays_when_the_plan_is_extended(self, office: Office) -> None:
-        made = office.at("2026-11-21 12:00").create()
-        office.skip_next(made)
-        office.skip_next(made)
-        assert extend_plans(office.at("2026-11-22 12:00").jobs) == 1
-        assert office.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00", "11-22 22:00 to 11-23 06:00"]
+    def test_skip_stays_when_the_plan_is_extended(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at("2026-11-21 12:00").create()
+        schedules.skip_next(made)
+        schedules.skip_next(made)
+        assert extend_plans(schedules.at("2026-11-22 12:00").jobs) == 1
+        assert schedules.windows(made, "skipped") == ["11-21 22:00 to 11-22 06:00", "11-22 22:00 to 11-23 06:00"]

@@ -19,7 +19,7 @@ from rules.time.recurrence import days
 from rules.time.wall_clock import place
 from services.schedules.plans import extend_plans
 from services.schedules.terms import recurrence_of, window_of
-from tests.services.schedules.conftest import Office
+from tests.services.schedules.conftest import ScheduleFixture
 
 FIRST, LAST = date(2026, 10, 10), date(2027, 6, 1)
 """Days around what happens; on 25 October the clocks of London are put back, a week later those of New York."""
@@ -52,31 +52,31 @@ STEPS = st.one_of(
 class Watched:
     """A schedule that things are done to, and what has been seen of it."""
 
-    def __init__(self, office: Office) -> None:
-        self.office = office.at("2026-10-20 12:00")
-        self.id = office.create(name=next(NAMES), recurrence=RECURRENCES[0], window=WINDOWS[1], allow_overlap=True)
+    def __init__(self, schedules: ScheduleFixture) -> None:
+        self.schedules = schedules.at("2026-10-20 12:00")
+        self.id = schedules.create(name=next(NAMES), recurrence=RECURRENCES[0], window=WINDOWS[1], allow_overlap=True)
         self.history: dict[str, tuple[datetime, datetime]] = {}
 
     @property
     def now(self) -> datetime:
-        assert self.office.clock.at is not None
-        return self.office.clock.at
+        assert self.schedules.clock.at is not None
+        return self.schedules.clock.at
 
     def take(self, name: str, value: Any) -> None:
-        office = self.office
+        schedules = self.schedules
         if name == "wait":
-            office.clock.at = self.now + timedelta(hours=value)
+            schedules.clock.at = self.now + timedelta(hours=value)
         elif name == "skip":
-            if office.show(self.id)["next_occurrence"] is not None:
-                office.skip_next(self.id)
+            if schedules.show(self.id)["next_occurrence"] is not None:
+                schedules.skip_next(self.id)
         elif name == "begin":
-            office.begin()
+            schedules.begin()
         elif name == "lift":
-            office.lift(self.id)
+            schedules.lift(self.id)
         elif name == "extend":
-            extend_plans(office.jobs)
+            extend_plans(schedules.jobs)
         else:
-            office.update(self.id, **{name: value})
+            schedules.update(self.id, **{name: value})
 
     def expected(self, schedule: Schedule, until: datetime) -> dict[datetime, datetime]:
         """Return the real windows that the terms ask for after now, by their start."""
@@ -86,8 +86,8 @@ class Watched:
         return {span.start: span.end for span in spans if span is not None and self.now < span.start <= until}
 
     def check(self) -> None:
-        schedule = self.office.schedule(self.id)
-        rows = self.office.rows(self.id)  # last: `schedule` expires what was read before, row by row
+        schedule = self.schedules.schedule(self.id)
+        rows = self.schedules.rows(self.id)  # last: `schedule` expires what was read before, row by row
         self._history_stays(rows)
         planned = [row for row in rows if row.begun_at is None and row.skip_reason is None and row.ends_at > self.now]
         if not schedule.enabled:
@@ -110,30 +110,32 @@ class Watched:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=4, max_size=12))
-def test_plan_agrees_with_the_schedule_and_keeps_history(office: Office, steps: list[tuple[str, Any]]) -> None:
-    watched = Watched(office)
+def test_plan_agrees_with_the_schedule_and_keeps_history(
+    schedules: ScheduleFixture, steps: list[tuple[str, Any]]
+) -> None:
+    watched = Watched(schedules)
     for name, value in steps:
         watched.take(name, value)
         watched.check()
 
 
 class TestConcurrentStart:
-    def test_due_window_either_begins_or_is_removed_by_a_concurrent_change(self, office: Office) -> None:
+    def test_due_window_either_begins_or_is_removed_by_a_concurrent_change(self, schedules: ScheduleFixture) -> None:
         changes: list[Callable[[str], object]] = [
-            office.delete,
-            office.skip_next,
-            lambda made: office.update(made, enabled=False),
-            lambda made: office.update(made, window={"start_time": "23:00", "end_time": "23:30"}),
+            schedules.delete,
+            schedules.skip_next,
+            lambda made: schedules.update(made, enabled=False),
+            lambda made: schedules.update(made, window={"start_time": "23:00", "end_time": "23:30"}),
         ]
         for change in changes:
             for _ in range(4):
-                made = office.at("2026-11-21 12:00").create(allow_overlap=True)
-                office.at("2026-11-21 22:00")
+                made = schedules.at("2026-11-21 12:00").create(allow_overlap=True)
+                schedules.at("2026-11-21 22:00")
                 with ThreadPoolExecutor(2) as both:
-                    for done in (both.submit(office.begin), both.submit(change, made)):
+                    for done in (both.submit(schedules.begin), both.submit(change, made)):
                         done.result()
-                begun = [row for row in office.rows(made) if row.begun_at is not None]
-                open_now = office.windows(made, "active")
+                begun = [row for row in schedules.rows(made) if row.begun_at is not None]
+                open_now = schedules.windows(made, "active")
                 assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])
                 assert len(begun) == len(open_now)
-                assert "11-21 22:00 to 11-22 06:00" not in office.windows(made)
+                assert "11-21 22:00 to 11-22 06:00" not in schedules.windows(made)

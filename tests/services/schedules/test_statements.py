@@ -11,7 +11,7 @@ from services.schedules.month_calendar import calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.previews import preview_saved
 from services.schedules.views import list_schedules
-from tests.services.schedules.conftest import Office
+from tests.services.schedules.conftest import ScheduleFixture
 
 Read = Callable[[UnitOfWork, str], object]
 
@@ -27,17 +27,17 @@ READS: dict[str, Read] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-def test_second_request_compiles_no_statement(office: Office, read: Read) -> None:
-    schedule_id = office.at("2026-11-21 12:00").create()
+def test_second_request_compiles_no_statement(schedules: ScheduleFixture, read: Read) -> None:
+    schedule_id = schedules.at("2026-11-21 12:00").create()
     written: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         if context.compiled is not None and context.cache_hit.name != "CACHE_HIT":
             written.append(statement)
 
-    with office.uow_factory.open(office.caller) as uow:
+    with schedules.uow_factory.open(schedules.caller) as uow:
         read(uow, schedule_id)
-        event.listen(office.uow_factory.engine, "after_cursor_execute", note)
+        event.listen(schedules.uow_factory.engine, "after_cursor_execute", note)
         read(uow, schedule_id)
-        event.remove(office.uow_factory.engine, "after_cursor_execute", note)
+        event.remove(schedules.uow_factory.engine, "after_cursor_execute", note)
     assert written == []

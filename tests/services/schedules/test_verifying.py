@@ -10,7 +10,7 @@ from models.repositories import WatchedBranch
 from services.maintenance.tasks import end_freezes
 from services.schedules.verification import PROBE_TIMEOUT, compare_windows, verify_windows
 from tests import factories
-from tests.services.conftest import Listener
+from tests.harness.wakeups import RecordedWakeups
 from tests.services.schedules.windows import HOUR, Planned
 
 MINUTE = timedelta(minutes=1)
@@ -49,13 +49,15 @@ def requested(planned: Planned) -> Planned:
 
 
 class TestProbes:
-    def test_probes_are_requested_once_ten_minutes_before_a_window(self, planned: Planned, listener: Listener) -> None:
+    def test_probes_are_requested_once_ten_minutes_before_a_window(
+        self, planned: Planned, wakeups: RecordedWakeups
+    ) -> None:
         planned.come(-11 * MINUTE)
         assert verify_windows(planned.jobs) == 0
         planned.come(-10 * MINUTE)
         assert [verify_windows(planned.jobs) for _ in range(2)] == [1, 0]
         assert probes(planned) == {planned.web.id, planned.api.id}
-        assert "verify" in listener.heard
+        assert "verify" in wakeups.sent
 
     def test_probes_are_requested_only_for_branches_of_the_scope(self, planned: Planned) -> None:
         planned.change(scope={"type": "repositories", "repositories": ["acme/web", "acme/gone"]})

@@ -18,7 +18,7 @@ from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
 from tests.harness.clock import MovableClock
-from tests.services.conftest import Opener
+from tests.services.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
 
@@ -27,7 +27,12 @@ class Planned:
     """A schedule of acme whose next window begins in an hour and takes one, and those who look at it."""
 
     def __init__(
-        self, session: Session, acme: Organization, jobs: UnitOfWorkFactory, unit_of: Opener, clock: MovableClock
+        self,
+        session: Session,
+        acme: Organization,
+        jobs: UnitOfWorkFactory,
+        unit_of: UnitOfWorkOpener,
+        clock: MovableClock,
     ) -> None:
         self.session, self.acme, self.jobs, self.unit_of, self.clock = session, acme, jobs, unit_of, clock
         self.web = factories.watched(session, acme, "acme/web")

@@ -33,6 +33,7 @@ from tests.harness.passwords import hash_password
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
+from tests.harness.wakeups import RecordedWakeups
 from tests.web.people.forms import Person
 
 SECRET_KEY = "what seals the mails of these tests"
@@ -41,11 +42,6 @@ PASSWORD = "green paper boats on the canal"
 Mailed = Callable[[str], str]
 Visit = Callable[..., Person]
 Later = Callable[..., None]
-
-
-class _NoWakeups:
-    def send(self, names: set[str]) -> None:
-        """Wake nobody: the tests look into the outbox themselves."""
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +56,7 @@ def site_of_session(
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = product_config(address_of(shared_database), redis_url, web_url=url, secret_key=SECRET_KEY)
-    parts = product_parts(clock=clock_of_pages, wakeups=_NoWakeups())
+    parts = product_parts(clock=clock_of_pages, wakeups=RecordedWakeups())
     with serving(create_app(config, parts), listener) as served:
         yield served
 

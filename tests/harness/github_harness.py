@@ -1,0 +1,114 @@
+"""An organisation with repositories at the simulated GitHub, and a reconciler between the two."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from sqlalchemy import CursorResult, text
+from sqlalchemy.orm import Session
+
+from integrations.github import GitHub
+from models.organizations import Organization
+from models.repositories import WatchedBranch
+from rules.access.permissions import Actor
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.freezes import end
+from services.freezes.start import NewFreeze, start
+from services.reconcile.reconciler import Reconciler
+from services.webhooks.deliveries import process
+from tools.fake_github import FakeGitHub
+from tools.fake_github.control.dump import dump_checks
+from tools.fake_github.model.records import PullRequest
+
+ADA = Actor("user", "usr_ada", "Ada")
+
+
+REASON = "Release 4.2 is being rolled out"
+
+
+@dataclass(slots=True)
+class Harness:
+    """Everything that a test of the reconciler touches."""
+
+    fake_github: FakeGitHub
+    base_url: str
+    session: Session
+    organization: Organization
+    uow_factory: UnitOfWorkFactory
+    jobs: UnitOfWorkFactory
+    github: GitHub
+    reconciler: Reconciler
+    branches: dict[str, WatchedBranch] = field(default_factory=dict)
+
+    def freeze(self, scope: dict[str, Any] | None = None, **wanted: Any) -> str:
+        """Start a freeze, of the whole organisation by default; GitHub does not show it yet."""
+        with self._unit() as uow:
+            wanted = {"impact_acknowledged": True, **wanted}
+            asked = NewFreeze(scope or {"type": "organization"}, REASON, **wanted)
+            return start(uow, asked, max_targets=10_000).id
+
+    def lift(self, freeze_id: str) -> None:
+        """Lift a freeze."""
+        with self._unit() as uow:
+            end.lift(uow, freeze_id, None)
+
+    def _unit(self) -> Any:
+        return self.uow_factory.open(Caller(self.organization.id, ADA, "dashboard", "business"))
+
+    def run_until_idle(self) -> int:
+        """Run passes until nothing is due; returns how many."""
+        passes = 0
+        while self.reconciler.run_pass():
+            passes += 1
+            assert passes < 100, "the reconciler does not come to rest"
+        return passes
+
+    def process_webhooks(self) -> None:
+        """Process every webhook that has arrived."""
+        while process(self.jobs, self.github):
+            pass
+
+    def make_due(self, *changes: str) -> None:
+        """Make every branch due now, with further changes of its row."""
+        due = "due_at = date_trunc('milliseconds', clock_timestamp())"  # the precision of a unit's `now`
+        self.sql(f"UPDATE watched_branches SET {', '.join((due, *changes))}")
+
+    def full_resync(self) -> None:
+        """Make every branch due, to be read back as well: what the full resync does."""
+        self.make_due("read_back = true")
+
+    def sql(self, statement: str, **values: Any) -> list[Any]:
+        """Run a statement as the owner."""
+        with self.session.begin_nested():
+            result = self.session.execute(text(statement), values)
+            rows = list(result.all()) if isinstance(result, CursorResult) and result.returns_rows else []
+        self.session.commit()
+        return rows
+
+    def merge(self, repository: str, number: int) -> requests.Response:
+        """Try to merge a pull request as its maintainer would."""
+        return requests.put(
+            f"{self.base_url}/repos/{repository}/pulls/{number}/merge",
+            headers={"Authorization": f"Bearer {self.fake_github.person_token}"},
+            json={},
+            timeout=10,
+        )
+
+    def person(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+        """Do something at the code host as a person."""
+        headers = {"Authorization": f"Bearer {self.fake_github.person_token}"}
+        return requests.request(method, self.base_url + path, headers=headers, json=body, timeout=10)
+
+    def conclusions(self) -> dict[str, str | None]:
+        """Return what the code host shows on every open head: `acme/web#1` → conclusion, None for no check."""
+        heads = dump_checks(self.fake_github, {})["heads"]
+        return {f"{head['repository']}#{head['number']}": _shown(head) for head in heads if head.get("number")}
+
+
+def _shown(head: dict[str, Any]) -> str | None:
+    runs = head["checks"]
+    return next(iter(runs.values()))["conclusion"] if runs else None
+
+
+Builder = Callable[..., list[PullRequest]]

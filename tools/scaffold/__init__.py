@@ -30,8 +30,8 @@ from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 """
 _TEST_IMPORTS = """\
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant
-from tests.handlers.guards import takes_credentials
 """
 
 

@@ -18,10 +18,10 @@ help: ## List the targets
 run: $(VENV) ## Start the sandbox and show a freeze (PORT, FAKE_GITHUB_PORT, SANDBOX_DIR, DEMO=0)
 	@$(BIN)/python -m tools.sandbox
 
-test: $(VENV) ## Run the tests of behaviour, 5 minutes at most (ARGS="-k freeze" narrows them)
+test: $(VENV) ## Run the tests of behaviour (ARGS="-k freeze" narrows them)
 	@$(PYTEST) -m "not check" $(ARGS)
 
-check: lint test rest ## Run everything that must pass before a merge, 15 minutes at most
+check: lint test rest ## Run everything that must pass before a merge
 
 rest: $(VENV) $(NODE) ## Run the tests of `make check` that `make test` leaves out: fuzzing, faults, sandbox, clients, Chromium
 	@$(PYTEST) -m check

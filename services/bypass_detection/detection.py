@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from sqlalchemy import or_, select, text, update
+from sqlalchemy import select, text, update
 
 from integrations.github import BranchHeads, GitHub, GitHubError
 from models.installations import Installation
@@ -20,9 +20,10 @@ from models.repositories import BranchTip, Repository, WatchedBranch
 from services.bypass_detection.evidence import ClassifiedPush, IncompleteError, PushedBranch, classify_pushes
 from services.bypass_detection.reports import report
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import NOW, REQUEST, Lease, WorkQueue
+from services.core.work_queue import REQUEST, Lease, WorkQueue
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
+from services.github_access.pauses import is_callable
 from services.github_access.rate_limiter import background_client
 
 logger = logging.getLogger(__name__)
@@ -95,8 +96,7 @@ TIPS = WorkQueue(
     .join(Installation, Installation.id == Repository.installation_id)
     .where(
         Repository.removed_at.is_(None),
-        Installation.state == "active",
-        or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW),
+        is_callable(),
     )
     .order_by(BranchTip.due_at, BranchTip.branch_id),
     lease=timedelta(minutes=5),  # longer than the calls for one branch

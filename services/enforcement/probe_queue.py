@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, select
 
 from models.enforcement import BranchEnforcement
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import UnitOfWork
-from services.core.work_queue import NOW, Lease, WorkQueue
+from services.core.work_queue import Lease, WorkQueue
+from services.github_access.pauses import is_callable
 
 MAX_BRANCHES = 200
 """Branches that one lease holds."""
@@ -38,8 +39,7 @@ PROBES = WorkQueue(
     .join(Installation, Installation.id == Repository.installation_id)
     .where(
         Repository.removed_at.is_(None),
-        Installation.state == "active",
-        or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW),
+        is_callable(),
     )
     .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id),
     lease=timedelta(seconds=60),  # longer than one call to GitHub may take (20 s)

@@ -2,15 +2,27 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, and_, or_, text
 
+from models.installations import Installation
 from services.core.unit_of_work import UnitOfWork
+from services.core.work_queue import NOW
 
 SAME_LIMIT_INTERVAL = timedelta(minutes=5)
 """A limit that is met again so soon after a pause counts as the same one."""
 
 
 _PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
+
+
+def is_not_paused() -> ColumnElement[bool]:
+    """Return the condition of installations that are not paused, for the candidates of a work queue."""
+    return or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW)
+
+
+def is_callable() -> ColumnElement[bool]:
+    """Return the condition of installations that are active and not paused, for the candidates of a work queue."""
+    return and_(Installation.state == "active", is_not_paused())
 
 
 def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime) -> None:

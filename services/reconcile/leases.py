@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sqlalchemy import ColumnElement, and_, bindparam, case, false, func, or_, select, text, update
+from sqlalchemy import bindparam, case, false, func, or_, select, text, update
 
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
+from services.github_access.pauses import is_callable
 
 LEASE_DURATION = timedelta(seconds=40)
 """Longer than one call to GitHub may take (20 s); renewed before each one."""
@@ -47,12 +48,6 @@ class LeasedBatch:
     """The App's permissions in the installation, as last read: a token that was issued earlier may have fewer."""
 
 
-def _is_callable() -> ColumnElement[bool]:
-    return and_(
-        Installation.state == "active", or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW)
-    )
-
-
 # A lease whose token is still there when the branch is acquired has ended: its worker may still be about to write.
 # The worker that takes the branch over reads back, and the branch is read back once more when every call of the former
 # worker must have ended, whether this lease ends in success, in failure or by deferral: `reread_at` stays until a
@@ -77,7 +72,7 @@ BRANCHES = WorkQueue(
     )
     .join(Repository, Repository.id == WatchedBranch.repository_id)
     .join(Installation, Installation.id == Repository.installation_id)
-    .where(_is_callable())
+    .where(is_callable())
     .order_by(
         WatchedBranch.wanted_generation == WatchedBranch.written_generation,
         func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank),
@@ -99,7 +94,7 @@ _available = (
 )
 _NEXT_INSTALLATION = (
     select(Installation.id, Installation.permissions)
-    .where(_is_callable(), _available.where(Repository.installation_id == Installation.id).exists())
+    .where(is_callable(), _available.where(Repository.installation_id == Installation.id).exists())
     .order_by(Installation.served_at.nulls_first(), Installation.id)
     .limit(1)
     .with_for_update(skip_locked=True)
@@ -115,7 +110,7 @@ _BEST_RANK_LEFT = (
 )
 _OTHER_INSTALLATIONS_DUE = select(
     _available.join(Installation, Installation.id == Repository.installation_id)
-    .where(Installation.id != bindparam("installation"), _is_callable())
+    .where(Installation.id != bindparam("installation"), is_callable())
     .exists()
 )
 

@@ -21,11 +21,12 @@ from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement.orphans import report_orphans
 from services.freezes.targets import extend_open_freezes
 from services.github_access.backoff import backoff
 from services.github_access.failures import ThrottledError, pause_when_limited
+from services.github_access.pauses import is_not_paused
 from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
@@ -40,7 +41,7 @@ SYNCS = WorkQueue(
     RepositorySync,
     select(RepositorySync.installation_id, RepositorySync.organization_id, RepositorySync.attempts)
     .join(Installation, Installation.id == RepositorySync.installation_id)
-    .where(or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW))
+    .where(is_not_paused())
     .order_by(RepositorySync.requested_at, RepositorySync.installation_id),
     lease=timedelta(minutes=5),  # as long as GitHub may take to list the repositories of an installation
 )

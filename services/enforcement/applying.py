@@ -26,6 +26,7 @@ from services.enforcement.facts import Facts, read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.surveying import Survey
 from services.enforcement_status.probe_requests import schedule_probes
+from services.github_access.backoff import backoff
 from services.github_access.failures import RATE_LIMITS
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import background_client, learn_from_refused_write
@@ -206,12 +207,12 @@ def _retry(run: SetupRun, error: GitHubError) -> None:
     """Have the setup retried later, or give up: after too many attempts, or where nothing more can be written."""
     with run.uow_factory.open(run.caller) as uow:
         attempts = uow.session.get_one(EnforcementSetup, run.setup_id).attempts
-        limited = error.kind in RATE_LIMITS
-        if error.transient and (limited or attempts < MAX_ATTEMPTS):
-            delay = max(timedelta(seconds=error.retry_after or 0), SETUPS.retry.delay(attempts))
+        waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.APP_REFUSED
+        if waits or (error.transient and attempts < MAX_ATTEMPTS):
+            delay = max(backoff(error, attempts), SETUPS.retry.delay(attempts))
             if error.kind is ErrorKind.SECONDARY_RATE_LIMIT and run.installation_id is not None:
                 pause_installation(uow, run.installation_id, uow.now + delay)
-            run.lease.fail(uow, error.code, error.message, uow.now + delay, counted=not limited)
+            run.lease.fail(uow, error.code, error.message, uow.now + delay, counted=not waits)
             return
     _end(run, [], error.message, error.code)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 
-from integrations.github import GitHub, GitHubError, InstallationClient
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.installations import Installation
@@ -71,7 +71,8 @@ def withdraw(
         try:
             _remove(uow_factory, github, caller, each)
         except GitHubError as error:
-            left.append(each.left(error.message, transient=error.transient))
+            transient = error.transient or error.kind is ErrorKind.APP_REFUSED
+            left.append(each.left(error.message, transient=transient))
             limited = error.message if error.kind in RATE_LIMITS else None
     return left
 

@@ -8,6 +8,9 @@ from services.core.work_queue import RetryPolicy
 
 RETRY = RetryPolicy()
 OPERATOR_RETRY_INTERVAL = timedelta(minutes=30)
+APP_RETRY_INTERVAL = timedelta(seconds=45)
+"""After GitHub refused the App's own credentials: no webhook reports that they work again, and until they do there is
+nothing else to do for any installation."""
 NEEDS_OPERATOR = frozenset(
     {ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND}
 )
@@ -21,6 +24,8 @@ def backoff(error: GitHubError, attempts: int) -> timedelta:
     """
     if error.retry_after is not None:
         return timedelta(seconds=error.retry_after + random.uniform(0, 1))  # noqa: S311 - spreads load, hides nothing
+    if error.kind is ErrorKind.APP_REFUSED:
+        return APP_RETRY_INTERVAL * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
     if error.kind in NEEDS_OPERATOR:
         return OPERATOR_RETRY_INTERVAL
     return RETRY.delay(attempts)

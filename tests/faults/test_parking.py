@@ -62,6 +62,12 @@ def deny_checks(harness: Harness) -> None:
     harness.fake_github.faults.add("revoked", "graphql", count=1)
 
 
+def refuse_the_app(harness: Harness) -> int:
+    """Have GitHub refuse the App's key, and a token that it has issued; return the fault to clear."""
+    harness.fake_github.faults.add("revoked", "graphql", count=1)
+    return harness.fake_github.faults.add("error", "/access_tokens", status=401, message="Bad credentials").id
+
+
 def shown(harness: Harness, freeze_id: str) -> dict[str, Any]:
     """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
     with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
@@ -232,6 +238,33 @@ class TestPermission:
         webhook_queue.take()
         cast(MovableClock, harness.jobs.clock).offset += timedelta(minutes=31)
         work(harness)
+        assert harness.merge("acme/web", 1).status_code == 405
+
+
+class TestAppKey:
+    def test_refused_app_key_is_not_tried_in_a_hot_loop(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
+        refuse_the_app(harness)
+        webhook_queue.take()
+        freeze = harness.freeze()
+        harness.fake_github.calls.reset()
+        harness.run_until_idle()
+        assert harness.fake_github.calls.total <= 3
+        assert shown(harness, freeze)["targets"]["failed"] == 2
+        assert harness.run_until_idle() == 0
+
+    def test_corrected_app_key_is_used_within_a_minute(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
+        refusal = refuse_the_app(harness)
+        webhook_queue.take()
+        freeze = harness.freeze()
+        for _ in range(5):  # however long it was refused
+            work(harness)
+            cast(MovableClock, harness.jobs.clock).offset += timedelta(minutes=1)
+        assert shown(harness, freeze)["targets"]["applied"] == 0
+        work(harness)
+        harness.fake_github.faults.clear(refusal)
+        cast(MovableClock, harness.jobs.clock).offset += timedelta(seconds=50)
+        harness.run_until_idle()
+        assert shown(harness, freeze)["targets"]["applied"] == 2
         assert harness.merge("acme/web", 1).status_code == 405
 
 

@@ -166,6 +166,20 @@ class TestRefusals:
         assert paused > timedelta(seconds=50)
         assert due > timedelta(seconds=50)
 
+    def test_setup_waits_for_a_corrected_app_key(self, harness: Harness) -> None:
+        add(harness, "web")
+        ask(harness)
+        harness.run_until_idle()
+        harness.fake_github.faults.add("revoked", "/repos/acme/web", count=1)
+        refusal = harness.fake_github.faults.add("error", "/access_tokens", status=401)
+        assert apply_due(harness.jobs, harness.github)
+        [(due, attempts)] = harness.sql("SELECT due_at - clock_timestamp(), attempts FROM enforcement_setups")
+        assert due <= timedelta(seconds=45)
+        assert (state(harness)[0], attempts) == ("queued", 0)
+        harness.fake_github.faults.clear(refusal.id)
+        work(harness)
+        assert state(harness)[0] == "done"
+
     def test_refused_ruleset_is_reported_and_the_rest_is_written(self, harness: Harness) -> None:
         add(harness, "web", "api")
         scope = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}

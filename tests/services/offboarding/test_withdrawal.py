@@ -67,6 +67,15 @@ def test_withdrawal_reports_and_retries_failed_removals(harness: Harness, writte
     assert written not in harness.fake_github.world.rulesets
 
 
+def test_withdrawal_is_retried_while_github_refuses_the_app_key(harness: Harness, written: int) -> None:
+    fault = harness.fake_github.faults.add("error", "/access_tokens", status=401, message="Bad credentials")
+    [remaining] = withdraw(harness.jobs, harness.github, caller(harness))
+    assert remaining.transient
+    harness.fake_github.faults.clear(fault.id)
+    assert leave(harness) == []
+    assert written not in harness.fake_github.world.rulesets
+
+
 def test_withdrawal_does_not_treat_an_unreadable_repository_as_empty(harness: Harness, written: int) -> None:
     harness.fake_github.faults.add("error", "GET /repos/acme/web/rulesets", status=404, message="Not Found")
     assert len(leave(harness)) == 1

@@ -27,7 +27,7 @@ from tests import factories
 Json = dict[str, Any]
 CHECK = "change-freeze/main"
 SUCCESS = {CHECK: "success"}
-CHORES = ("full_pass", "tidy")
+PERIODIC_TASKS = ("full_resync", "purge_expired")
 _VERDICT = judge([MergeCandidate("main", None, ())])
 UNFROZEN = summary_hash(title(_VERDICT), summary(_VERDICT))
 
@@ -58,8 +58,8 @@ def seed(database_url: str, fake_github: str, accounts: Iterable[Account]) -> di
     with Session(engine) as session:
         for account in accounts:
             keys[account.login] = _account(session, fake_github, account)
-        chores = [{"name": name, "done_at": factories.now()} for name in CHORES]
-        session.execute(insert(PeriodicTask), chores)
+        tasks = [{"name": name, "done_at": factories.now()} for name in PERIODIC_TASKS]
+        session.execute(insert(PeriodicTask), tasks)
         session.commit()
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))  # what autovacuum does within a minute

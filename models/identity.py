@@ -71,10 +71,7 @@ class OneTimeToken(Base):
 
 
 class Mail(Leased, Base):
-    """A letter of the outbox: written with the change that it tells of, sent by a job.
-
-    `sealed` holds what its template is filled with, encrypted, since links are secrets; it is erased once sent.
-    """
+    """A mail in the outbox: written in the transaction of the change that it announces, sent by a job."""
 
     __tablename__ = "mails"
     __table_args__ = (Index("ix_mails_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
@@ -83,7 +80,8 @@ class Mail(Leased, Base):
     organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
     recipient: Mapped[str]
     template: Mapped[str]
-    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
+    encrypted_values: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """The values of the template's fields as JSON, encrypted because links are secrets; erased once it is sent."""
     created_at: Mapped[datetime]
     sent_at: Mapped[datetime | None]
 

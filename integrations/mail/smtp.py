@@ -19,7 +19,7 @@ from socket import SHUT_RDWR
 from threading import Timer
 from urllib.parse import unquote, urlsplit
 
-from integrations.mail.templates import Letter
+from integrations.mail.templates import RenderedMail
 
 SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 """Default port by scheme."""
@@ -62,7 +62,7 @@ class MailServer:
     def __init__(self, url: str, sender: str, *, trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES or not parts.hostname:
-            raise ValueError(f"not the address of a mail server: {parts.scheme}://…")
+            raise ValueError(f"not the URL of a mail server: {parts.scheme}://…")
         self._scheme = parts.scheme
         self._host, self._port = parts.hostname, parts.port or SCHEMES[parts.scheme]
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -70,39 +70,39 @@ class MailServer:
         self._domain = parseaddr(sender)[1].rpartition("@")[2]
         self._trust = trust
 
-    def send(self, letter: Letter, envelope: Envelope) -> None:
+    def send(self, mail: RenderedMail, envelope: Envelope) -> None:
         """Send a mail. Raise RefusedError, DelayedError or ServerError."""
-        message = self._message(letter, envelope)
+        message = self._message(mail, envelope)
         with self._connected() as server:
             try:
                 server.send_message(message)
             except smtplib.SMTPSenderRefused as error:
-                raise ServerError(f"the server does not take letters from us: {error.smtp_code}") from None
+                raise ServerError(f"the server rejects the sender address: {error.smtp_code}") from None
             except smtplib.SMTPRecipientsRefused as error:
                 raise _refused(next(iter(error.recipients.values()))[0], "recipient") from None
             except smtplib.SMTPDataError as error:
-                raise _refused(error.smtp_code, "letter") from None
+                raise _refused(error.smtp_code, "content") from None
             except smtplib.SMTPNotSupportedError:
-                raise RefusedError("the server does not take such an address (SMTPUTF8)") from None
+                raise RefusedError("the server does not support internationalized addresses (SMTPUTF8)") from None
 
     def check(self) -> None:
         """Raise ServerError unless the server accepts connections with our credentials."""
         with self._connected() as server:
             server.noop()
 
-    def _message(self, letter: Letter, envelope: Envelope) -> EmailMessage:
+    def _message(self, mail: RenderedMail, envelope: Envelope) -> EmailMessage:
         message = EmailMessage(policy=SMTP)
         if not _ADDRESS.fullmatch(envelope.recipient):
-            raise RefusedError("the recipient's address cannot be written")
+            raise RefusedError("the recipient's address is malformed")
         name, _, domain = envelope.recipient.rpartition("@")
         message["To"] = Address(username=name, domain=domain)
         message["From"] = self._sender
-        message["Subject"] = letter.subject
+        message["Subject"] = mail.subject
         message["Date"] = format_datetime(envelope.written_at)
         message["Message-ID"] = f"<{envelope.id}@{self._domain}>"
-        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no machine shall answer
-        message.set_content(letter.text)
-        message.add_alternative(letter.html, subtype="html")
+        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
+        message.set_content(mail.text)
+        message.add_alternative(mail.html, subtype="html")
         return message
 
     @contextmanager
@@ -122,9 +122,9 @@ class MailServer:
                 ending.cancel()
                 server.close()
         except smtplib.SMTPResponseException as error:
-            raise ServerError(f"the server refused: {type(error).__name__} {error.smtp_code}") from None
+            raise ServerError(f"the server rejected the session: {type(error).__name__} {error.smtp_code}") from None
         except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: the socket was cut under TLS
-            raise ServerError(f"the server does not answer as it should: {type(error).__name__}") from None
+            raise ServerError(f"the connection to the server failed: {type(error).__name__}") from None
 
     def _connect(self) -> smtplib.SMTP:
         name = self._domain or None
@@ -147,10 +147,10 @@ def _default_trust() -> ssl.SSLContext:
 
 def _refused(status: int, what: str) -> MailError:
     if status == _UNAVAILABLE:
-        return ServerError(f"the server ends the connection: {status}")
+        return ServerError(f"the server closed the connection: {status}")
     if status < 500:
-        return DelayedError(f"the server does not take this {what} now: {status}")
-    return RefusedError(f"the server refuses this {what}: {status}")
+        return DelayedError(f"the server temporarily rejected the {what}: {status}")
+    return RefusedError(f"the server rejected the {what}: {status}")
 
 
 def _cut(server: smtplib.SMTP) -> None:

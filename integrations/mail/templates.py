@@ -49,7 +49,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class RenderedMail:
     """A rendered mail."""
 
     subject: str
@@ -125,13 +125,13 @@ TEMPLATES: dict[str, Template] = {
 }
 
 
-def render(template: str, values: Mapping[str, Any]) -> Letter:
+def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
     """Return the rendered mail. Raise KeyError if the template or a value is missing."""
     chosen = TEMPLATES[template]
     plain = {name: _one_line(value) for name, value in values.items() if not isinstance(value, list)}
     lists = {name: [_one_line(each) for each in value] for name, value in values.items() if isinstance(value, list)}
     escaped = {name: html.escape(value) for name, value in plain.items()}
-    return Letter(
+    return RenderedMail(
         chosen.subject.format(**plain),
         "\n\n".join(_as_text(each, plain, lists) for each in chosen.paragraphs) + "\n",
         "".join(

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 MAILS = WorkQueue(
     "mail",
     Mail,
-    select(Mail.id, Mail.recipient, Mail.template, Mail.sealed, Mail.created_at, Mail.attempts).order_by(
+    select(Mail.id, Mail.recipient, Mail.template, Mail.encrypted_values, Mail.created_at, Mail.attempts).order_by(
         Mail.due_at, Mail.id
     ),
     lease=timedelta(minutes=2),  # more than the delivery of one mail can take
@@ -58,8 +58,8 @@ def send_due(uow_factory: UnitOfWorkFactory) -> bool:
 def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> bool:
     mail = lease.row
     try:
-        letter = render(mail.template, _values(mail, uow_factory.dependencies.secret_key))
-        server.send(letter, Envelope(mail.recipient, mail.id, mail.created_at))
+        rendered = render(mail.template, _values(mail, uow_factory.dependencies.secret_key))
+        server.send(rendered, Envelope(mail.recipient, mail.id, mail.created_at))
     except (DecryptionError, KeyError):
         _give_up(uow_factory, lease, "undecryptable", "it was encrypted under another SECRET_KEY")
     except RefusedError as error:
@@ -78,9 +78,11 @@ def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> b
 
 def _values(mail: Row[Any], secret: bytes) -> Mapping[str, Any]:
     """Return the values of the template's fields; raise DecryptionError if they cannot be read."""
-    if mail.sealed is None:
+    if mail.encrypted_values is None:
         raise DecryptionError
-    values: dict[str, Any] = orjson.loads(decrypt(secret, USE, associated_data(mail.id, mail.recipient), mail.sealed))
+    values: dict[str, Any] = orjson.loads(
+        decrypt(secret, USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
+    )
     return values
 
 
@@ -92,7 +94,7 @@ def _give_up(uow_factory: UnitOfWorkFactory, lease: Lease, code: str, message: s
 
 
 def _erase(uow: UnitOfWork, mail_id: str, **changes: Any) -> None:
-    uow.session.execute(update(Mail).where(Mail.id == mail_id).values(sealed=None, **changes))
+    uow.session.execute(update(Mail).where(Mail.id == mail_id).values(encrypted_values=None, **changes))
 
 
 def _retry(uow_factory: UnitOfWorkFactory, lease: Lease, message: str, *, delay_all: bool) -> None:

@@ -36,7 +36,7 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
             organization_id=uow.caller.organization_id,
             recipient=recipient,
             template=template,
-            sealed=encrypt(uow.dependencies.secret_key, USE, associated_data(mail_id, recipient), fields),
+            encrypted_values=encrypt(uow.dependencies.secret_key, USE, associated_data(mail_id, recipient), fields),
             created_at=uow.now,
             due_at=uow.now,
             attempts=0,

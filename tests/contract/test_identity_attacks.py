@@ -50,8 +50,8 @@ class TestForgedTokens:
     def ours(self, accounts: AccountFixture) -> KeyPair:
         """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
         kid = jwt.get_unverified_header(accounts.jwt)["kid"]
-        sealed = accounts.session.get_one(SigningKey, kid).encrypted_private_key
-        return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
+        encrypted = accounts.session.get_one(SigningKey, kid).encrypted_private_key
+        return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, encrypted or b"").decode())
 
     def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"typ": TOKEN_TYPE, **head})

@@ -86,9 +86,9 @@ def signer(session: Session) -> Signer:
     """
     private, public = key_pair()
     if session.get(SigningKey, "tests") is None:
-        sealed = encrypt(SECRET_KEY.encode(), USE, "tests", private.encode())
+        encrypted = encrypt(SECRET_KEY.encode(), USE, "tests", private.encode())
         key = SigningKey(
-            kid="tests", algorithm="ES256", public_key=public, encrypted_private_key=sealed, created_at=now()
+            kid="tests", algorithm="ES256", public_key=public, encrypted_private_key=encrypted, created_at=now()
         )
         added(session, key)
     return Signer("tests", "ES256", private, ISSUER, AUDIENCE)

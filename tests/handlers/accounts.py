@@ -94,7 +94,7 @@ def client(base_url: str) -> Iterator[Client]:
         yield Client(http)
 
 
-def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
+def mails_to(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
     """Return template and fields of the mails to an address, the oldest first."""
     session.expire_all()
     rows = session.scalars(select(Mail).where(Mail.recipient == address).order_by(Mail.id))
@@ -102,7 +102,12 @@ def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
         (
             row.template,
             orjson.loads(
-                decrypt(factories.SECRET_KEY.encode(), USE, associated_data(row.id, row.recipient), row.sealed or b"")
+                decrypt(
+                    factories.SECRET_KEY.encode(),
+                    USE,
+                    associated_data(row.id, row.recipient),
+                    row.encrypted_values or b"",
+                )
             ),
         )
         for row in rows
@@ -111,7 +116,7 @@ def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
 
 def link(session: Session, address: str) -> str:
     """Return the token of the link that was mailed last."""
-    _, fields = letters(session, address)[-1]
+    _, fields = mails_to(session, address)[-1]
     found = re.search(r"token=([\w-]+)$", fields["url"])
     assert found is not None
     return found[1]

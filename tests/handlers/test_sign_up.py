@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import User
-from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, letters, link
+from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, link, mails_to
 from tests.handlers.callers import Tenant, at_once, closed, refusal
 
 Later = Callable[..., None]
@@ -19,7 +19,7 @@ class TestSignUp:
     def test_sign_up_mails_a_link_that_creates_the_account(self, somebody: Client, session: Session) -> None:
         answer = somebody.auth("sign-up", **EVE)
         assert (answer.status_code, answer.json()) == (202, {"email": "eve@example.com"})
-        [(template, fields)] = letters(session, "eve@example.com")
+        [(template, fields)] = mails_to(session, "eve@example.com")
         assert template == "verify_email"
         assert fields["url"].startswith(f"{HERE}/verify?token=")
         assert accounts(session) == 0
@@ -33,7 +33,7 @@ class TestSignUp:
         unknown = somebody.auth("sign-up", **EVE)
         assert (known.status_code, known.json()) == (unknown.status_code, {"email": user.email})
         assert known.headers.keys() == unknown.headers.keys()
-        [(template, fields)] = letters(session, user.email)
+        [(template, fields)] = mails_to(session, user.email)
         assert template == "known_address"
         assert fields == {"sign_in_url": f"{HERE}/sign-in", "forgot_url": f"{HERE}/forgot"}
         assert somebody.sign_in(user.email).status_code == 200
@@ -41,7 +41,7 @@ class TestSignUp:
     def test_sign_up_ignores_the_case_of_the_address(self, somebody: Client, session: Session) -> None:
         user = account(session)
         somebody.auth("sign-up", **{**EVE, "email": user.email.upper()})
-        assert [template for template, _ in letters(session, user.email)] == ["known_address"]
+        assert [template for template, _ in mails_to(session, user.email)] == ["known_address"]
 
     def test_followed_link_decides_among_several_sign_ups_of_an_address(
         self, somebody: Client, session: Session
@@ -61,7 +61,7 @@ class TestSignUp:
     ) -> None:
         error = refusal(somebody.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
         assert [(row["path"], row["code"]) for row in error["details"]] == [("/password", "weak_password")]
-        assert letters(session, "eve@example.com") == []
+        assert mails_to(session, "eve@example.com") == []
 
     @pytest.mark.parametrize(
         "email",
@@ -104,10 +104,10 @@ class TestForgotPassword:
         unknown = somebody.auth("forgot-password", email="nobody@example.com")
         assert (known.status_code, unknown.status_code) == (202, 202)
         assert known.headers.keys() == unknown.headers.keys()
-        [(template, fields)] = letters(session, user.email)
+        [(template, fields)] = mails_to(session, user.email)
         assert template == "reset_password"
         assert fields["url"].startswith(f"{HERE}/reset?token=")
-        assert letters(session, "nobody@example.com") == []
+        assert mails_to(session, "nobody@example.com") == []
         assert session.scalar(select(func.count()).select_from(OneTimeToken)) == 1
 
 

@@ -98,7 +98,10 @@ def mailed(session: Session, recipient: str) -> list[dict[str, Any]]:
     """Return what fills the mails to an address, the oldest first."""
     session.expire_all()
     rows = session.scalars(select(Mail).where(Mail.recipient == recipient).order_by(Mail.created_at, Mail.id))
-    opened = [decrypt(SECRET_KEY.encode(), USE, associated_data(row.id, recipient), row.sealed or b"") for row in rows]
+    opened = [
+        decrypt(SECRET_KEY.encode(), USE, associated_data(row.id, recipient), row.encrypted_values or b"")
+        for row in rows
+    ]
     return [orjson.loads(plain) for plain in opened]
 
 

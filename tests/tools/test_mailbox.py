@@ -1,4 +1,4 @@
-"""The mailbox of the sandbox: it takes letters and shows them, to people and to programs."""
+"""The mailbox of the sandbox: it accepts mails and shows them to people and programs."""
 
 import smtplib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from tests.harness.mail import mailbox
 from tools.mailbox import Handle
 
-LETTER = (
+MAIL = (
     "To: ada@example.com\r\nSubject: <Hello>\r\n\r\nOpen https://web.test/verify?token=1&x=2 now\r\n..\r\n<script>\r\n"
 )
 
@@ -18,8 +18,8 @@ LETTER = (
 def box() -> Iterator[Handle]:
     with mailbox() as handle:
         with smtplib.SMTP("127.0.0.1", handle.smtp_port) as sender:
-            sender.sendmail("freezes@example.com", ["ada@example.com"], LETTER)
-            sender.sendmail("freezes@example.com", ["eve@example.com"], LETTER.replace("<Hello>", "Again"))
+            sender.sendmail("freezes@example.com", ["ada@example.com"], MAIL)
+            sender.sendmail("freezes@example.com", ["eve@example.com"], MAIL.replace("<Hello>", "Again"))
         yield handle
 
 
@@ -32,8 +32,8 @@ def test_mailbox_lists_mails_as_json_newest_first(box: Handle) -> None:
 
 
 def test_mailbox_filters_by_recipient(box: Handle) -> None:
-    [letter] = httpx.get(box.url + "/mails.json", params={"to": "ada@example.com"}).json()
-    assert letter["subject"] == "<Hello>"
+    [mail] = httpx.get(box.url + "/mails.json", params={"to": "ada@example.com"}).json()
+    assert mail["subject"] == "<Hello>"
 
 
 def test_mailbox_page_has_links(box: Handle) -> None:

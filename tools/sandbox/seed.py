@@ -148,9 +148,9 @@ class Seed:
         else:
             private, public = new_key_pair()
             kid = new_id("kid")
-            sealed = encrypt(self._secret_key, USE, kid, private.encode())
+            encrypted = encrypt(self._secret_key, USE, kid, private.encode())
             key = SigningKey(
-                kid=kid, algorithm="ES256", public_key=public, encrypted_private_key=sealed, created_at=now()
+                kid=kid, algorithm="ES256", public_key=public, encrypted_private_key=encrypted, created_at=now()
             )
             self.session.add(key)
             self.session.flush()

@@ -45,8 +45,10 @@ def token_of(url: str) -> str:
 def mailed(session: Session) -> dict[str, Any]:
     """Return what the only mail is filled with."""
     mail = session.scalars(select(Mail)).one()
-    assert mail.sealed is not None
-    opened = decrypt(factories.SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.sealed)
+    assert mail.encrypted_values is not None
+    opened = decrypt(
+        factories.SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.encrypted_values
+    )
     told: dict[str, Any] = orjson.loads(opened)
     return told
 

@@ -1,4 +1,4 @@
-"""Handing letters to a mail server: what it gets, under which protection, and what its answers mean."""
+"""Delivery by SMTP: what the server receives, encryption, and how its replies are classified."""
 
 import socket
 import ssl
@@ -11,11 +11,11 @@ import pytest
 
 from integrations.mail import smtp
 from integrations.mail.smtp import DelayedError, Envelope, MailError, MailServer, RefusedError, ServerError
-from integrations.mail.templates import Letter
+from integrations.mail.templates import RenderedMail
 from tests.harness.mail import SENDER, Certified, certified, mail_server, mailbox
 from tools.mailbox import Handle
 
-LETTER = Letter("Grüße", "Read this:\nhttps://example.com/?token=1&a=b\n\n.\nEnd\n", "<p>Read <b>this</b></p>")
+MAIL = RenderedMail("Grüße", "Read this:\nhttps://example.com/?token=1&a=b\n\n.\nEnd\n", "<p>Read <b>this</b></p>")
 ENVELOPE = Envelope("ada@example.com", "mal_1", datetime(2026, 11, 21, 17, 0, tzinfo=UTC))
 
 
@@ -32,20 +32,20 @@ def tls(tmp_path: Path) -> Certified:
 
 def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:
     with pytest.raises(MailError) as caught:
-        server.send(LETTER, envelope)
+        server.send(MAIL, envelope)
     return caught.value
 
 
 class TestMail:
     def test_mail_arrives_as_written(self, box: Handle) -> None:
-        mail_server(box).send(LETTER, ENVELOPE)
-        [letter] = box.mailbox.mails
-        assert (letter.subject, letter.text, letter.html.strip()) == (LETTER.subject, LETTER.text, LETTER.html)
-        assert letter.links == ["https://example.com/?token=1&a=b"]
-        assert (letter.sender, letter.recipients) == ("freezes@example.com", ("ada@example.com",))
+        mail_server(box).send(MAIL, ENVELOPE)
+        [mail] = box.mailbox.mails
+        assert (mail.subject, mail.text, mail.html.strip()) == (MAIL.subject, MAIL.text, MAIL.html)
+        assert mail.links == ["https://example.com/?token=1&a=b"]
+        assert (mail.sender, mail.recipients) == ("freezes@example.com", ("ada@example.com",))
 
     def test_mail_has_sender_date_and_auto_submitted_headers(self, box: Handle) -> None:
-        mail_server(box).send(LETTER, ENVELOPE)
+        mail_server(box).send(MAIL, ENVELOPE)
         headers = box.mailbox.mails[0].headers
         assert headers["From"] == SENDER
         assert headers["To"] == "ada@example.com"
@@ -55,11 +55,11 @@ class TestMail:
 
     def test_mail_sent_twice_has_the_same_message_id(self, box: Handle) -> None:
         for _ in range(2):
-            mail_server(box).send(LETTER, ENVELOPE)
-        assert len({letter.headers["Message-ID"] for letter in box.mailbox.mails}) == 1
+            mail_server(box).send(MAIL, ENVELOPE)
+        assert len({mail.headers["Message-ID"] for mail in box.mailbox.mails}) == 1
 
     def test_mail_reaches_an_address_outside_ascii(self, box: Handle) -> None:
-        mail_server(box).send(LETTER, Envelope("zoë@example.com", "mal_1", ENVELOPE.written_at))
+        mail_server(box).send(MAIL, Envelope("zoë@example.com", "mal_1", ENVELOPE.written_at))
         assert box.mailbox.mails[0].recipients == ("zoë@example.com",)
 
     @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ class TestTls:
         with mailbox(tls) as box:
             box.mailbox.password = ("ada", "secret")
             url = box.smtp_url.replace("://", "://ada:secret@")
-            MailServer(url, SENDER, trust=tls.client).send(LETTER, ENVELOPE)
+            MailServer(url, SENDER, trust=tls.client).send(MAIL, ENVELOPE)
             assert box.mailbox.commands.index("TLS") < box.mailbox.commands.index("AUTH")
             assert len(box.mailbox.mails) == 1
 
@@ -86,7 +86,7 @@ class TestTls:
 
     def test_smtps_begins_with_tls(self, tls: Certified) -> None:
         with mailbox(tls, tls_first=True) as box:
-            mail_server(box, tls).send(LETTER, ENVELOPE)
+            mail_server(box, tls).send(MAIL, ENVELOPE)
             assert box.mailbox.commands[0] == "TLS"
             assert len(box.mailbox.mails) == 1
 
@@ -106,7 +106,7 @@ class TestReplies:
             ("CONNECT", "421 Too busy", ServerError),
             ("CONNECT", "", ServerError),
             ("EHLO", "", ServerError),
-            ("MAIL", "550 We do not take letters from you", ServerError),
+            ("MAIL", "550 Sender rejected", ServerError),
             ("MAIL", "451 Not now", ServerError),
             ("RCPT", "550 5.1.1 No such person", RefusedError),
             ("RCPT", "450 4.2.0 Greylisted", DelayedError),
@@ -174,5 +174,5 @@ class TestTimeouts:
 
 @pytest.mark.parametrize("url", ["http://mail.test", "smtp://", "mail.test:25"])
 def test_invalid_address_of_a_mail_server_is_rejected(url: str) -> None:
-    with pytest.raises(ValueError, match="not the address of a mail server"):
+    with pytest.raises(ValueError, match="not the URL of a mail server"):
         MailServer(url, SENDER)

@@ -1,13 +1,13 @@
-"""What letters say, and what can never get into them."""
+"""Rendered mails: their text, and what values cannot add to them."""
 
 import pytest
 
-from integrations.mail.templates import TEMPLATES, Letter, render
+from integrations.mail.templates import TEMPLATES, RenderedMail, render
 
 BAD = "<b>Free</b>\r\nBcc: eve@example.com\u202e & more"
 
 
-def letter(template: str, value: str = "x") -> Letter:
+def rendered(template: str, value: str = "x") -> RenderedMail:
     items = {"left"}
     return render(template, {name: [value] if name in items else value for name in TEMPLATES[template].fields})
 
@@ -17,7 +17,7 @@ every = pytest.mark.parametrize("template", TEMPLATES)
 
 @every
 def test_mail_has_a_subject_and_the_same_words_in_text_and_html(template: str) -> None:
-    made = letter(template, "https://example.com/?token=secret")
+    made = rendered(template, "https://example.com/?token=secret")
     assert made.subject
     assert made.html.startswith('<!doctype html>\n<html lang="en">')
     words = " ".join(paragraph for paragraph in TEMPLATES[template].paragraphs if isinstance(paragraph, str))
@@ -26,7 +26,7 @@ def test_mail_has_a_subject_and_the_same_words_in_text_and_html(template: str) -
 
 @every
 def test_template_value_stays_on_its_line_and_is_escaped(template: str) -> None:
-    made = letter(template, BAD)
+    made = rendered(template, BAD)
     assert "\r" not in made.subject + made.text
     assert "\n" not in made.subject
     assert "\nBcc:" not in made.text
@@ -37,7 +37,7 @@ def test_template_value_stays_on_its_line_and_is_escaped(template: str) -> None:
 
 @every
 def test_long_template_value_is_cut(template: str) -> None:
-    assert len(letter(template, "x" * 100_000).text) < 5000
+    assert len(rendered(template, "x" * 100_000).text) < 5000
 
 
 def test_braces_in_a_template_value_stay_as_they_are() -> None:
@@ -51,8 +51,8 @@ def test_mail_that_a_stranger_can_trigger_quotes_no_input(template: str) -> None
 
 
 def test_links_have_their_own_lines() -> None:
-    assert "\nhttps://example.com/?a=1&b=2\n" in letter("verify_email", "https://example.com/?a=1&b=2").text
-    assert 'href="https://example.com/?a=1&amp;b=2"' in letter("verify_email", "https://example.com/?a=1&b=2").html
+    assert "\nhttps://example.com/?a=1&b=2\n" in rendered("verify_email", "https://example.com/?a=1&b=2").text
+    assert 'href="https://example.com/?a=1&amp;b=2"' in rendered("verify_email", "https://example.com/?a=1&b=2").html
 
 
 @pytest.mark.parametrize("missing", sorted(TEMPLATES["invitation"].fields))

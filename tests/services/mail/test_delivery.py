@@ -78,7 +78,8 @@ def half_done(people: UnitOfWorkFactory) -> None:
 def mails(session: Session) -> Rows:
     session.rollback()
     query = (
-        "SELECT recipient, due_at, lease_until, sealed, sent_at, last_error_message, attempts FROM mails ORDER BY id"
+        "SELECT recipient, due_at, lease_until, encrypted_values, sent_at, last_error_message, attempts "
+        "FROM mails ORDER BY id"
     )
     return list(session.execute(text(query)).all())
 
@@ -107,7 +108,7 @@ class TestPosting:
     def test_queued_mail_is_stored_encrypted(self, people: UnitOfWorkFactory, session: Session) -> None:
         written(people)
         [row] = session.execute(text("SELECT m::text FROM mails m")).all()
-        assert b"a-secret-of-the-mail" not in bytes(mails(session)[0].sealed)
+        assert b"a-secret-of-the-mail" not in bytes(mails(session)[0].encrypted_values)
         assert "a-secret" not in row[0]
         assert ADA in row[0]
 
@@ -133,8 +134,8 @@ class TestPosting:
             values = {"organization": "Acme", "inviter": "Ada", "role": "member", "url": URL}
             enqueue_mail(uow, EVE, "invitation", **values, expires_at=uow.now.replace(2026, 12, 1, 9, 5))
         drained(jobs)
-        [letter] = box.mailbox.to(EVE)
-        assert "ends on 1 December 2026, 09:05 UTC." in letter.text
+        [mail] = box.mailbox.to(EVE)
+        assert "ends on 1 December 2026, 09:05 UTC." in mail.text
 
 
 class TestSending:
@@ -143,10 +144,10 @@ class TestSending:
     ) -> None:
         written(people)
         drained(jobs)
-        [letter] = box.mailbox.to(ADA)
-        assert letter.links == [URL]
+        [mail] = box.mailbox.to(ADA)
+        assert mail.links == [URL]
         [row] = mails(session)
-        assert (row.due_at, row.lease_until, row.sealed, row.last_error_message) == (None, None, None, None)
+        assert (row.due_at, row.lease_until, row.encrypted_values, row.last_error_message) == (None, None, None, None)
         assert row.sent_at is not None
 
     def test_concurrent_workers_send_each_mail_once(
@@ -164,7 +165,7 @@ class TestSending:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(box.mailbox.mails) == len({letter.recipients for letter in box.mailbox.mails}) == 8
+        assert len(box.mailbox.mails) == len({mail.recipients for mail in box.mailbox.mails}) == 8
 
     def test_mail_of_a_dead_worker_is_sent_when_its_lease_expires(
         self,
@@ -216,18 +217,18 @@ class TestSending:
         box.mailbox.replies["RCPT"].append("550 Unknown")
         original = MailServer.send
 
-        def slow(server: MailServer, *letter: Any) -> None:
+        def slow(server: MailServer, *mail: Any) -> None:
             clock.offset += MAILS.lease
             session.execute(
                 text("UPDATE mails SET lease_token = 'other', lease_until = lease_until + interval '1 hour'")
             )
             session.commit()
-            original(server, *letter)
+            original(server, *mail)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(MailServer, "send", slow)
             send_due(jobs)
-        assert mails(session)[0].sealed is not None
+        assert mails(session)[0].encrypted_values is not None
 
 
 def _die(*_: Any) -> bool:
@@ -258,8 +259,8 @@ class TestFailures:
         box.mailbox.replies["RCPT"].append(f"550 {ADA} is unknown, {URL}")
         drained(jobs)
         [row] = mails(session)
-        assert (row.due_at, row.sealed, row.sent_at) == (None, None, None)
-        assert row.last_error_message == "the server refuses this recipient: 550"
+        assert (row.due_at, row.encrypted_values, row.sent_at) == (None, None, None)
+        assert row.last_error_message == "the server rejected the recipient: 550"
         assert "is given up" in caplog.text
         assert ADA not in caplog.text
         assert "a-secret" not in caplog.text
@@ -285,7 +286,7 @@ class TestFailures:
         clock.offset += timedelta(hours=24)
         drained(jobs)
         assert box.mailbox.mails == []
-        assert (mails(session)[0].sealed, mails(session)[0].due_at) == (None, None)
+        assert (mails(session)[0].encrypted_values, mails(session)[0].due_at) == (None, None)
 
     def test_mail_encrypted_with_another_secret_is_abandoned(
         self,
@@ -298,7 +299,7 @@ class TestFailures:
         written(people)
         drained(elsewhere(jobs, secret_key=b"another secret"))
         assert box.mailbox.mails == []
-        assert mails(session)[0].sealed is None
+        assert mails(session)[0].encrypted_values is None
         assert "another SECRET_KEY" in caplog.text
 
     def test_mail_waits_without_a_mail_server(
@@ -325,17 +326,17 @@ class TestFailures:
 
 class TestSealing:
     def test_ciphertext_is_bound_to_secret_use_and_row(self) -> None:
-        sealed = encrypt(b"secret", "mails", "mal_1", b"hello")
-        assert decrypt(b"secret", "mails", "mal_1", sealed) == b"hello"
-        changed = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        encrypted = encrypt(b"secret", "mails", "mal_1", b"hello")
+        assert decrypt(b"secret", "mails", "mal_1", encrypted) == b"hello"
+        changed = encrypted[:-1] + bytes([encrypted[-1] ^ 1])
         for arguments in (
-            (b"other", "mails", "mal_1", sealed),
-            (b"secret", "other", "mal_1", sealed),
-            (b"secret", "mails", "mal_2", sealed),
+            (b"other", "mails", "mal_1", encrypted),
+            (b"secret", "other", "mal_1", encrypted),
+            (b"secret", "mails", "mal_2", encrypted),
             (b"secret", "mails", "mal_1", changed),
             (b"secret", "mails", "mal_1", b""),
             (b"secret", "mails", "mal_1", b"\x01short"),
-            (b"secret", "mails", "mal_1", b"\x02" + sealed[1:]),
+            (b"secret", "mails", "mal_1", b"\x02" + encrypted[1:]),
         ):
             with pytest.raises(DecryptionError):
                 decrypt(*arguments)

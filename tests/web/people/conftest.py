@@ -129,8 +129,10 @@ def mailed(session: Session) -> Mailed:
         query = select(Mail).where(Mail.recipient == address).order_by(Mail.created_at.desc(), Mail.id.desc())
         mail = session.scalars(query.execution_options(populate_existing=True)).first()
         assert mail is not None, f"there is no mail to {address}"
-        assert mail.sealed is not None
-        values = orjson.loads(decrypt(SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.sealed))
+        assert mail.encrypted_values is not None
+        values = orjson.loads(
+            decrypt(SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
+        )
         return re.sub(r"^https?://[^/]+", "", str(values["url"]))
 
     return link

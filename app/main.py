@@ -31,7 +31,7 @@ from app.wiring import dependencies_of
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
-from schemas.contract import Contract, ContractError, Realm, load_contract
+from schemas.contract import Contract, ContractError, DatabaseRole, load_contract
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.clock import Clock, DatabaseClock
@@ -71,7 +71,7 @@ class Resources:
     downloads: DatabaseDownloads
     key_uses: KeyUses
     redis: "redis.asyncio.Redis"
-    workers: Mapping[Realm, Workers]
+    workers: Mapping[DatabaseRole, Workers]
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:

@@ -19,9 +19,9 @@ from rules.access.permissions import NOBODY
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.confirming import Authorizations
+from services.enforcement.confirmation import Authorizations
 from services.identity import one_time_tokens
-from services.organizations import invitations
+from services.organizations import received_invitations
 from web.application import create_pages
 from web.context import PageContext
 from web.enforcement import enforcement_pages
@@ -93,7 +93,7 @@ def _reset_password(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
 
 def _invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
     try:
-        found = invitations.preview(uow, token)
+        found = received_invitations.preview(uow, token)
     except ServiceError:
         return None
     return {

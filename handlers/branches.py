@@ -4,7 +4,7 @@ from typing import Any
 
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.repositories import branches, remote_branches, watching
+from services.repositories import branches, remote_branches, watches
 
 
 def list_repository_branches(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -20,7 +20,7 @@ def list_remote_branches(uow: UnitOfWork, repo_id: str, limit: int, cursor: str 
 
 def watch_branch(uow: UnitOfWork, repo_id: str, body: dict[str, Any]) -> object:
     """Watch a branch."""
-    return branches.view(uow, watching.watch_branch(uow, repo_id, body["name"]))
+    return branches.view(uow, watches.watch_branch(uow, repo_id, body["name"]))
 
 
 def list_branches(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -40,4 +40,4 @@ def update_branch(uow: UnitOfWork, branch_id: str, body: dict[str, Any]) -> obje
 
 def unwatch_branch(uow: UnitOfWork, branch_id: str) -> None:
     """Stop watching a branch."""
-    watching.unwatch(uow, branch_id)
+    watches.unwatch(uow, branch_id)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement import planning, requests, snippets, views
+from services.enforcement import requests, setup_plans, snippets, views
 
 
 def get_enforcement(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> object:
@@ -28,7 +28,7 @@ def verify_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def setup_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Plan the rulesets of a scope, or schedule writing them."""
-    return planning.set_up(uow, body["scope"], body["mode"])
+    return setup_plans.set_up(uow, body["scope"], body["mode"])
 
 
 def seed_check(uow: UnitOfWork, body: dict[str, Any]) -> object:

@@ -6,7 +6,7 @@ from rules.access.invitations import InvitationState
 from schemas.replies import SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.organizations import invitations, inviting, members
+from services.organizations import members, received_invitations, sent_invitations
 
 
 def list_members(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
@@ -26,34 +26,34 @@ def remove_member(uow: UnitOfWork, user_id: str) -> None:
 
 def list_invitations(uow: UnitOfWork, state: InvitationState | None, limit: int, cursor: str | None) -> Page:
     """List the organisation's invitations, newest first."""
-    return inviting.list_invitations(uow, state, cursor, limit)
+    return sent_invitations.list_invitations(uow, state, cursor, limit)
 
 
 def create_invitation(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Invite an e-mail address."""
-    return inviting.invite(uow, body["email"], body["role"])
+    return sent_invitations.invite(uow, body["email"], body["role"])
 
 
 def revoke_invitation(uow: UnitOfWork, invitation_id: str) -> None:
     """Revoke a pending invitation."""
-    inviting.revoke(uow, invitation_id)
+    sent_invitations.revoke(uow, invitation_id)
 
 
 def get_invitation_link(uow: UnitOfWork, invitation_id: str) -> SecretReply:
     """Create a link for a pending invitation."""
-    return SecretReply(inviting.create_link(uow, invitation_id))
+    return SecretReply(sent_invitations.create_link(uow, invitation_id))
 
 
 def list_pending_invitations(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List the pending invitations to the current user's address."""
-    return invitations.list_pending(uow, cursor, limit)
+    return received_invitations.list_pending(uow, cursor, limit)
 
 
 def preview_invitation(uow: UnitOfWork, token: str) -> object:
     """Return the invitation of a mailed token."""
-    return invitations.preview(uow, token)
+    return received_invitations.preview(uow, token)
 
 
 def accept_invitation(uow: UnitOfWork, invitation_id: str) -> object:
     """Accept an invitation."""
-    return invitations.accept(uow, invitation_id)
+    return received_invitations.accept(uow, invitation_id)

@@ -5,7 +5,7 @@ from typing import Any
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests import pull_requests
-from services.repositories import enabling, repositories
+from services.repositories import enablement, repositories
 from services.repository_sync import sync
 
 
@@ -21,12 +21,12 @@ def sync_repositories(uow: UnitOfWork) -> object:
 
 def enable_repositories(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Enable the repositories of a list."""
-    return {"data": enabling.enable(uow, body["repositories"])}
+    return {"data": enablement.enable(uow, body["repositories"])}
 
 
 def disable_repositories(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Disable the repositories of a list."""
-    return {"data": enabling.disable(uow, body["repositories"])}
+    return {"data": enablement.disable(uow, body["repositories"])}
 
 
 def preview_glob(uow: UnitOfWork, body: dict[str, Any]) -> object:
@@ -41,7 +41,7 @@ def get_repository(uow: UnitOfWork, repo_id: str) -> object:
 
 def update_repository(uow: UnitOfWork, repo_id: str, body: dict[str, Any]) -> object:
     """Change a repository's settings."""
-    return enabling.update(uow, repo_id, body["settings"])
+    return enablement.update(uow, repo_id, body["settings"])
 
 
 def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -14,9 +14,9 @@ from jobs.background_thread import run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
 from services.bypass_detection.detection import TIPS, detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.applying import SETUPS, apply_due
 from services.enforcement.probe_queue import PROBES
-from services.enforcement.probing import probe_due
+from services.enforcement.probes import probe_due
+from services.enforcement.setup_runs import SETUPS, apply_due
 from services.mail.delivery import has_mail, send_due
 from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
 from services.reconcile.leases import BRANCHES
@@ -59,7 +59,7 @@ JOBS = {
         Job("setup", _with_github(apply_due), SETUPS.has_work),
         Job("sync", _with_github(sync_due), SYNCS.has_work),
         Job("verify", _with_github(probe_due), PROBES.has_work),
-        Job("landings", _with_github(detect_bypasses), TIPS.has_work),
+        Job("bypasses", _with_github(detect_bypasses), TIPS.has_work),
         Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),
         Job("withdraw", _with_github(withdraw_due), WITHDRAWALS.has_work, in_background=True),
     )

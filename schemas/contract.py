@@ -15,7 +15,7 @@ CONTRACT_PATH = Path(__file__).resolve().parent.parent / "openapi.yaml"
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 DEFAULT_BODY_LIMIT = 1 << 20
 
-Realm = Literal["organization", "identity"]
+DatabaseRole = Literal["organization", "identity"]
 
 Node = Mapping[str, Any]
 """A schema, or another object of the document, with its references unresolved."""
@@ -74,7 +74,7 @@ class Operation:
     entitlement: str | None
     organization_required: bool
     installation_required: bool
-    realm: Realm
+    database_role: DatabaseRole
     """The rows that its unit of work sees: those of one organisation, or those about people in all organisations."""
     body_limit: int
     mcp_tool: str | None
@@ -241,7 +241,7 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         entitlement=raw.get("x-entitlement"),
         organization_required=raw.get("x-organization", "required") == "required",
         installation_required=raw.get("x-installation", "none") == "required",
-        realm=raw.get("x-realm", "organization"),
+        database_role=raw.get("x-database-role", "organization"),
         body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
         mcp_tool=raw.get("x-mcp-tool"),
         audit=tuple(raw.get("x-audit", ())),

@@ -21,7 +21,7 @@ from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
 from rules.access.permissions import CODE_HOST, NOBODY
 from rules.errors import ServiceError
-from schemas.contract import Contract, ContractError, Operation, Realm
+from schemas.contract import Contract, ContractError, DatabaseRole, Operation
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
@@ -39,9 +39,9 @@ class Edge:
     maintenance: Maintenance
     credentials: Credentials
     rate_limits: RateLimits
-    workers: Mapping[Realm, Workers]
-    uow_factories: Mapping[Realm, UnitOfWorkFactory]
-    """By the realm of an operation, which decides what rows its unit of work sees, and which threads it runs in."""
+    workers: Mapping[DatabaseRole, Workers]
+    uow_factories: Mapping[DatabaseRole, UnitOfWorkFactory]
+    """By the database role of an operation, which decides what rows its unit of work sees and which threads it uses."""
     reader: Reader
     downloads: Downloads
     validators: Validators
@@ -77,7 +77,7 @@ class CompiledOperation:
         """Serve one request: set `scope["request_context"].reply`, or raise."""
         request: RequestContext = scope["request_context"]
         request.operation_id = self.operation.id
-        if self.operation.security or self.operation.realm == "identity":
+        if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
         identity = await self._identify(request) if self._credentialled else None
         if identity is not None:
@@ -89,7 +89,7 @@ class CompiledOperation:
             reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
         else:
             key = read_idempotency_key(request, sent) if self._writes and identity else None
-            workers = self._edge.workers[self.operation.realm]
+            workers = self._edge.workers[self.operation.database_role]
             reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
         request.reply = make_conditional(reply, request) if self.operation.conditional else reply
 
@@ -149,8 +149,8 @@ class CompiledOperation:
         key: IdempotencyRequest | None,
     ) -> Reply:
         support = identity is not None and identity.principal.support
-        uow_factory = self._edge.uow_factories[self.operation.realm]
-        with uow_factory.open(_caller(request, identity, self.operation.realm), read_only=support) as uow:
+        uow_factory = self._edge.uow_factories[self.operation.database_role]
+        with uow_factory.open(_caller(request, identity, self.operation.database_role), read_only=support) as uow:
             if self.operation.installation_required:
                 require_installation(uow)
             if key is None:
@@ -170,12 +170,12 @@ class CompiledOperation:
         return self._responses.reply(self._handler(uow, **arguments))
 
 
-def _caller(request: RequestContext, identity: Identity | None, realm: Realm) -> Caller:
+def _caller(request: RequestContext, identity: Identity | None, database_role: DatabaseRole) -> Caller:
     client = request.scope.get("client")
     anonymous = Caller(
         None,
-        NOBODY if realm == "identity" else CODE_HOST,
-        "dashboard" if realm == "identity" else "code_host",
+        NOBODY if database_role == "identity" else CODE_HOST,
+        "dashboard" if database_role == "identity" else "code_host",
         request_id=request.request_id,
         address=client[0] if client else "",
         client=(request.header(b"user-agent") or b"").decode("latin-1")[:MAX_USER_AGENT_LENGTH],

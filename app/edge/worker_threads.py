@@ -1,8 +1,8 @@
-"""Worker threads for handlers that use the database, one pool per realm.
+"""Worker threads for handlers that use the database, one pool per database role.
 
-The tenant realm has as many threads as database connections, so no thread waits for a connection. The identity realm
-has more threads than connections, because a thread that hashes a password holds none. A request that gets no thread
-within two seconds is rejected with `database_unavailable` instead of queueing without limit.
+The pool of `organization` has as many threads as there are database connections, so no thread waits for a connection.
+The pool of `identity` has more threads than connections, because a thread that hashes a password holds none. A request
+that gets no thread within two seconds is rejected with `database_unavailable` instead of queueing without limit.
 """
 
 import asyncio

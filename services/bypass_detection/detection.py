@@ -73,11 +73,11 @@ def record_branch_tips(uow: UnitOfWork, seen: Iterable[tuple[str, BranchHeads]])
         return
     values = {"ids": list(tips), "shas": list(tips.values()), "now": uow.now, "read_age": MAX_READ_AGE}
     if any(uow.session.scalars(_NOTE, values).all()):
-        uow.wake("landings")
+        uow.wake("bypasses")
 
 
 TIPS = WorkQueue(
-    "landings",
+    "bypasses",
     BranchTip,
     select(
         BranchTip.branch_id,

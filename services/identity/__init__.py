@@ -1,6 +1,6 @@
 """Accounts and credentials: sign-up, sign-in, sessions, access tokens, API keys, devices.
 
-Everything runs in units of work of the realm `identity`, whose database role sees all accounts, sessions and
+Everything runs in units of work of the database role `identity`, which sees all accounts, sessions and
 memberships, but no freezes. Four invariants hold:
 
 - **Account existence is not revealed.** Sign-up and password reset respond alike for every address, and so does a

@@ -81,7 +81,7 @@ def install_url(uow: UnitOfWork) -> dict[str, Any]:
 def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
     """Return the organisation that a user's own state was given for, and their role there; raise `not_found`.
 
-    Runs in units of the realm `identity`: the user may act in another organisation meanwhile.
+    Runs in units of work of the database role `identity`: the user may act in another organisation meanwhile.
     """
     token = one_time_tokens.peek(uow, "installation", state)
     row = None

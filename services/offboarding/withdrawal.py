@@ -15,7 +15,7 @@ from models.organizations import Organization, Withdrawal
 from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
-from services.enforcement.withdrawing import Remaining, withdraw
+from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
 

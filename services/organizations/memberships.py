@@ -1,7 +1,7 @@
 """A person's organisations: who am I, list mine, and create the first one.
 
-Units of work of this module use the realm `identity`. A support session sees only the organisation that it was opened
-for, without a role, and nothing else of the person it acts as.
+Units of work of this module use the database role `identity`. A support session sees only the organisation that it was
+opened for, without a role, and nothing else of the person it acts as.
 """
 
 import secrets

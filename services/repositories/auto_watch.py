@@ -1,7 +1,7 @@
 """Automatically watched branches: those that `autoWatch` globs match, and default branches.
 
 A rule at GitHub reaches further than what is watched: it also applies to branches that appear after a glob was removed,
-a repository was disabled, or the quota was reached. Those are not watched, but released (`watching.release_unwatched`).
+a repository was disabled, or the quota was reached. Those are not watched, but released (`watches.release_unwatched`).
 """
 
 import logging
@@ -17,13 +17,7 @@ from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.rate_limiter import background_client
-from services.repositories.watching import (
-    audit_watched,
-    lock_watching,
-    release_unwatched,
-    start_judging,
-    watch,
-)
+from services.repositories.watches import audit_watched, lock_watching, release_unwatched, start_judging, watch
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Watched branches as clients see them: list, show, change settings. Watching itself is in `watching.py`."""
+"""Watched branches as clients see them: list, show, change settings. Watching itself is in `watches.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Repositories as clients see them: list, show, preview globs. Enabling is in `enabling.py`."""
+"""Repositories as clients see them: list, show, preview globs. Enabling is in `enablement.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_default_branches, watch_matching
-from services.repositories.watching import lock_coverage_exclusively, lock_watching
+from services.repositories.watches import lock_coverage_exclusively, lock_watching
 
 logger = logging.getLogger(__name__)
 

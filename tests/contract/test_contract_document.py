@@ -120,7 +120,7 @@ def test_post_reads_only_in_a_preview(contract: Contract) -> None:
 
 def test_viewer_may_call_every_read_and_personal_operation(contract: Contract) -> None:
     for_people = [one for one in contract.operations.values() if one.accepts("Session")]
-    own = [one for one in for_people if one.effect == "read" or one.realm == "identity"]
+    own = [one for one in for_people if one.effect == "read" or one.database_role == "identity"]
     assert {one.id for one in own if one.least_role != "viewer"} == set()
 
 

@@ -7,7 +7,7 @@ import pytest
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.freezes import end, views
-from services.repositories import branches, enabling, watching
+from services.repositories import branches, enablement, watches
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import installations, repositories
@@ -51,7 +51,7 @@ def change_the_default_branch(harness: Harness) -> str:
 
 def change_the_globs(harness: Harness) -> str:
     with unit_of(harness) as uow:
-        enabling.update(uow, "acme/web", {"autoWatch": []})
+        enablement.update(uow, "acme/web", {"autoWatch": []})
     return "acme/web"
 
 
@@ -145,18 +145,18 @@ class TestEscape:
         before = targets(harness, freeze)
         for names in (["acme/web"], ["acme/api", "acme/web"]):
             with pytest.raises(ServiceError) as raised, unit_of(harness) as uow:
-                enabling.disable(uow, names)
+                enablement.disable(uow, names)
             assert raised.value.code == "already_frozen"
         assert harness.sql("SELECT DISTINCT enabled FROM repositories") == [(True,)]
         assert targets(harness, freeze) == before
         with unit_of(harness) as uow:
-            enabling.disable(uow, ["acme/api"])
+            enablement.disable(uow, ["acme/api"])
 
     def test_frozen_branch_cannot_be_unwatched(self, harness: Harness, build: Builder) -> None:
         build("web")
         freeze = harness.freeze()
         with pytest.raises(ServiceError) as raised, unit_of(harness) as uow:
-            watching.unwatch(uow, harness.branches["acme/web"].id)
+            watches.unwatch(uow, harness.branches["acme/web"].id)
         assert raised.value.code == "already_frozen"
         assert harness.sql("SELECT unwatched_at FROM watched_branches") == [(None,)]
         assert len(targets(harness, freeze)) == 1
@@ -166,10 +166,10 @@ class TestUnwatching:
     """Each way leaves what the rule at the code host requires: a check that says `success`."""
 
     def unwatch(self, uow: UnitOfWork, harness: Harness) -> None:
-        watching.unwatch(uow, harness.branches["acme/web"].id)
+        watches.unwatch(uow, harness.branches["acme/web"].id)
 
     def disable(self, uow: UnitOfWork, _harness: Harness) -> None:
-        enabling.disable(uow, ["acme/web"])
+        enablement.disable(uow, ["acme/web"])
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
     def test_unwatched_branch_lets_its_pull_requests_merge_after_a_freeze(
@@ -210,9 +210,9 @@ class TestUnwatching:
         harness.freeze()
         with unit_of(harness) as uow:
             if way == "unwatch":
-                watching.watch_branch(uow, "acme/web", "main")
+                watches.watch_branch(uow, "acme/web", "main")
             else:
-                enabling.enable(uow, ["acme/web"])
+                enablement.enable(uow, ["acme/web"])
         work(harness)
         assert set(harness.conclusions().values()) == {"failure"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from rules.access.entitlements import plan_named
 from services.core.unit_of_work import Caller
-from services.repositories import enabling, watching
+from services.repositories import enablement, watches
 from tests import factories
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
@@ -196,7 +196,7 @@ class TestDefaultBranch:
     ) -> None:
         cut(harness, "acme/web", "trunk")
         with unit_of(harness) as uow:
-            branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
+            branch_id = watches.watch_branch(uow, "acme/web", "trunk").id
         choose_trunk(harness)
         find_out(webhook_queue, heard=heard)
         assert harness.sql("SELECT id FROM watched_branches WHERE name = 'trunk'") == [(branch_id,)]
@@ -205,9 +205,9 @@ class TestDefaultBranch:
     def test_unwatched_default_branch_stays_unwatched(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
         cut(harness, "acme/web", "trunk")
         with unit_of(harness) as uow:
-            branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
+            branch_id = watches.watch_branch(uow, "acme/web", "trunk").id
         with unit_of(harness) as uow:
-            watching.unwatch(uow, branch_id)
+            watches.unwatch(uow, branch_id)
         choose_trunk(harness)
         find_out(webhook_queue, heard=False)
         assert watched(harness) == {"api:main", "web:main"}
@@ -216,13 +216,13 @@ class TestDefaultBranch:
         self, harness: Harness, webhook_queue: WebhookQueue
     ) -> None:
         with unit_of(harness) as uow:
-            enabling.disable(uow, ["acme/web"])
+            enablement.disable(uow, ["acme/web"])
         cut(harness, "acme/web", "trunk")
         choose_trunk(harness)
         find_out(webhook_queue, heard=False)
         assert watched(harness) == {"api:main", "web:main"}
         with unit_of(harness) as uow:
-            enabling.enable(uow, ["acme/web"])
+            enablement.enable(uow, ["acme/web"])
         assert watched(harness) == {"api:main", "web:main", "web:trunk"}
 
     @heard_or_not
@@ -322,7 +322,7 @@ class TestBranch:
         cut(harness, "acme/web", "release/1")
         harness.fake_github.organization("acme").repository("web").requires("change-freeze/release/1", "release/1")
         with unit_of(harness) as uow:
-            watching.watch_branch(uow, "acme/web", "release/1")
+            watches.watch_branch(uow, "acme/web", "release/1")
         former = propose(harness, "acme/web", "release/1")
         webhook_queue.run()
         freeze = harness.freeze()

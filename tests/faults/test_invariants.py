@@ -31,7 +31,7 @@ from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.check_writes import write_checks
 from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
-from services.repositories import watching
+from services.repositories import watches
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
@@ -105,9 +105,9 @@ class Machine(HarnessMachine):
             frozen = branch_id in covering_freezes(uow.session, [branch_id], uow.now)
         with self.harness.uow_factory.open(Caller(self.harness.organization.id, ADA, "dashboard", "business")) as uow:
             if not watched:
-                watching.watch_branch(uow, repository_id, name)
+                watches.watch_branch(uow, repository_id, name)
             elif not frozen:
-                watching.unwatch(uow, branch_id)
+                watches.unwatch(uow, branch_id)
 
     @rule(minutes=st.sampled_from([1, 20, 70]))
     def pass_time(self, minutes: int) -> None:

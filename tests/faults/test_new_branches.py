@@ -7,7 +7,7 @@ import requests
 
 from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
-from services.repositories import enabling
+from services.repositories import enablement
 from tests.factories import audit_actions
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
@@ -24,7 +24,7 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
         ruleset = desired_ruleset(CHECK, harness.fake_github.app_id)
         harness.fake_github.organization("acme").repository(name).ruleset(**ruleset).branch("release/8")
         with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
-            enabling.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
+            enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
     return WebhookQueue(harness)
 

@@ -8,7 +8,7 @@ import pytest
 from rules.access.entitlements import plan_named
 from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
-from services.repositories import enabling, watching
+from services.repositories import enablement, watches
 from tests.faults.test_healing import find_out, heard_or_not
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
@@ -33,7 +33,7 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
         builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
         builder.pull_request(base="release/8")
         with unit_of(harness) as uow:
-            enabling.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
+            enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
     return WebhookQueue(harness)
 
@@ -50,22 +50,22 @@ def branch_id(harness: Harness, name: str, repository: str = "web") -> str:
 
 def unwatch_every_release(harness: Harness) -> None:
     with unit_of(harness) as uow:
-        watching.unwatch(uow, branch_id(harness, "release/8"))
+        watches.unwatch(uow, branch_id(harness, "release/8"))
 
 
 def disable(harness: Harness) -> None:
     with unit_of(harness) as uow:
-        enabling.disable(uow, ["acme/web"])
+        enablement.disable(uow, ["acme/web"])
 
 
 def empty_the_globs(harness: Harness) -> None:
     with unit_of(harness) as uow:
-        enabling.update(uow, "acme/web", {"autoWatch": []})
+        enablement.update(uow, "acme/web", {"autoWatch": []})
 
 
 def change_the_globs(harness: Harness) -> None:
     with unit_of(harness) as uow:
-        enabling.update(uow, "acme/web", {"autoWatch": ["hotfix/*"]})
+        enablement.update(uow, "acme/web", {"autoWatch": ["hotfix/*"]})
 
 
 def empty_the_globs_and_disable(harness: Harness) -> None:
@@ -81,19 +81,19 @@ def fill_the_plan(harness: Harness) -> None:
     harness.sql("UPDATE organizations SET plan = 'free'")
     for number in range(limit - watched):
         with unit_of(harness, "free") as uow:
-            watching.watch_branch(uow, "acme/api", f"old-{number}")
+            watches.watch_branch(uow, "acme/api", f"old-{number}")
 
 
 def exclude_some(harness: Harness) -> None:
     """Take branches out of a glob whose rule was written without that exclusion."""
     with unit_of(harness) as uow:
-        enabling.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*"]})
+        enablement.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*"]})
 
 
 def exclude_some_and_change_another_glob(harness: Harness) -> None:
     exclude_some(harness)
     with unit_of(harness) as uow:
-        enabling.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*", "hotfix/*"]})
+        enablement.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*", "hotfix/*"]})
 
 
 CEASING = [
@@ -177,7 +177,7 @@ class TestAfterUnwatching:
         find_out(webhook_queue, heard=True)
         freeze = harness.freeze()
         with unit_of(harness) as uow:
-            enabling.update(uow, "acme/web", {"autoWatch": [PATTERN]})
+            enablement.update(uow, "acme/web", {"autoWatch": [PATTERN]})
         work(harness)
         assert "web:release/10" in targets(harness, freeze)
         assert harness.merge("acme/web", number).status_code == 405

@@ -147,7 +147,7 @@ def of_requests(organization: Organization, repository: Repository) -> list[Base
 
 
 def of_enforcement(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
-    """Return rows of what jobs write down about rules, landings, and what needs attention."""
+    """Return rows of what jobs store: rules, pushes to frozen branches, and alerts."""
     now, words = factories.now(), "x"
     return [
         RepositorySync(installation_id=installation.id, organization_id=organization.id, requested_at=factories.now()),

@@ -17,9 +17,9 @@ from rules.errors import ServiceError
 from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, RateLimits
 from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.enforcement.applying import apply_due
-from services.enforcement.probing import probe_due
-from services.enforcement.withdrawing import withdraw
+from services.enforcement.probes import probe_due
+from services.enforcement.ruleset_removal import withdraw
+from services.enforcement.setup_runs import apply_due
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
@@ -99,7 +99,7 @@ def probing(harness: Harness, build: Builder) -> Work:
     return Work(partial(probe_due, harness.jobs, harness.github), lambda: count(harness, looked) == 2)
 
 
-def looking_into_landings(harness: Harness, build: Builder) -> Work:
+def detecting_bypasses(harness: Harness, build: Builder) -> Work:
     clocks = Clocks(harness)
     [pull] = build("web", pulls=1)
     for ruleset in harness.fake_github.world.rulesets.values():
@@ -153,7 +153,7 @@ def repositories(harness: Harness, how_many: int) -> None:
 
 
 BUSY = pytest.mark.parametrize(
-    "busy", [passing, probing, looking_into_landings, comparing_repositories, setting_up, withdrawing]
+    "busy", [passing, probing, detecting_bypasses, comparing_repositories, setting_up, withdrawing]
 )
 
 
@@ -264,7 +264,7 @@ def test_probes_run_although_a_setup_has_used_up_its_share(harness: Harness) -> 
 
 
 def test_waiting_for_budget_counts_no_attempt_of_bypass_detection(harness: Harness, build: Builder) -> None:
-    work = looking_into_landings(harness, build)
+    work = detecting_bypasses(harness, build)
     slow(harness, 10)
     work.turn()
     assert harness.sql("SELECT attempts, due_at IS NULL FROM branch_tips") == [(0, False)]
@@ -274,7 +274,7 @@ def test_no_service_calls_github_past_the_rate_limiter() -> None:
     """A pass reserves its calls itself, and a confirmation has looked before it began."""
     sources = Path(services.__file__).parent.rglob("*.py")
     ways = {source.name for source in sources if re.search(r"\bgithub(\(uow\))?\.client\(", source.read_text())}
-    assert ways == {"rate_limiter.py", "reconciler.py", "client.py", "confirming.py"}
+    assert ways == {"rate_limiter.py", "reconciler.py", "client.py", "confirmation.py"}
 
 
 def branches(harness: Harness) -> object:

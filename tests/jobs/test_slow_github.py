@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from models.repositories import Repository
 from services.core.clock import whole_milliseconds
 from services.core.unit_of_work import Caller
-from services.enforcement.probing import probe_due
+from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.harness.github_harness import ADA, Builder, Harness

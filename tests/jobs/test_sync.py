@@ -18,8 +18,8 @@ from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.backoff import RETRY
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_named_branches
-from services.repositories.enabling import enable
-from services.repositories.watching import unwatch
+from services.repositories.enablement import enable
+from services.repositories.watches import unwatch
 from services.repository_sync import sync as repository_sync
 from tests import factories
 from tests.harness.github_harness import Harness

@@ -1,7 +1,7 @@
 """Ceasing to watch leaves no check that blocks for ever; beginning to watch judges what is open already."""
 
-from services.repositories.enabling import disable, enable
-from services.repositories.watching import unwatch, watch_branch
+from services.repositories.enablement import disable, enable
+from services.repositories.watches import unwatch, watch_branch
 from tests.harness.github_harness import Builder, Harness
 
 

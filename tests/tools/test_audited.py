@@ -32,7 +32,7 @@ def test_every_write_within_an_organization_is_audited() -> None:
 @pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
 def test_success_without_an_audit_entry_is_a_fault(operation: Operation) -> None:
     found = fault(operation, [])
-    may = operation.id in MAY_CHANGE_NOTHING or operation.realm == "identity"
+    may = operation.id in MAY_CHANGE_NOTHING or operation.database_role == "identity"
     assert (found is None) is may
 
 

@@ -14,8 +14,8 @@ from integrations.github import GitHub
 from rules.errors import ServiceError
 from schemas.contract import load_contract
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
-from services.enforcement.confirming import Authorizations
-from services.enforcement.planning import set_up
+from services.enforcement.confirmation import Authorizations
+from services.enforcement.setup_plans import set_up
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.conftest import build, fake_github, harness, private_key
 from tests.jobs.setup.requests import ORGANIZATION, add, permit

@@ -9,7 +9,7 @@ import pytest
 
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
-from services.enforcement.planning import set_up
+from services.enforcement.setup_plans import set_up
 from tests import factories
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.setup.requests import audit, names, permit, state

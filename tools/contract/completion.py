@@ -19,7 +19,7 @@ _ORDER = (
     "security",
     "x-effect",
     "x-audit",
-    "x-realm",
+    "x-database-role",
     "x-organization",
     "x-least-role",
     "x-entitlement",

@@ -14,7 +14,7 @@ OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-least-role": ("viewer", "member", "admin", "owner"),
     "x-entitlement": ("pr_exceptions", "audit_export"),
     "x-organization": ("required", "optional"),
-    "x-realm": ("organization", "identity"),
+    "x-database-role": ("organization", "identity"),
     "x-installation": ("required", "none"),
 }
 OPERATION_KEYS = frozenset({*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-body-limit"})

@@ -16,7 +16,7 @@ from tools.fake_github.graph import endpoint
 from tools.fake_github.graph.costs import measure
 from tools.fake_github.graph.documents import prepare
 from tools.fake_github.identity import Caller
-from tools.fake_github.installing import PAGE, install_page
+from tools.fake_github.install_page import PAGE, install_page
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.rest import (
     activity_routes,

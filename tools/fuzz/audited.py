@@ -48,7 +48,12 @@ def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
     """
     if extra := sorted({entry.action for entry in entries} - set(operation.audit)):
         return f"{operation.id} recorded {', '.join(extra)}, which its x-audit does not name"
-    if not entries and operation.audit and operation.realm == "organization" and not _may_change_nothing(operation):
+    if (
+        not entries
+        and operation.audit
+        and operation.database_role == "organization"
+        and not _may_change_nothing(operation)
+    ):
         return f"{operation.id} succeeded and recorded nothing; its x-audit names {', '.join(operation.audit)}"
     times = Counter((entry.action, entry.organization_id, entry.target_id) for entry in entries)
     if repeated := [action for (action, _, _), count in times.items() if count > 1]:

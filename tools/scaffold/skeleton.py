@@ -11,7 +11,7 @@ from tools.scaffold.errors import ScaffoldError
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 _PATH = re.compile(r"(/([a-z0-9.-]+|\{[a-z][A-Za-z0-9]*\}))+")
-_COPIED = ("x-realm", "x-organization", "x-least-role")
+_COPIED = ("x-database-role", "x-organization", "x-least-role")
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 

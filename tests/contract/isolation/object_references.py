@@ -15,7 +15,7 @@ CONTRACT = load_contract()
 CREDENTIALLED = [
     one
     for one in CONTRACT.operations.values()
-    if (one.accepts("ApiKey") or one.accepts("Session")) and one.realm == "organization"
+    if (one.accepts("ApiKey") or one.accepts("Session")) and one.database_role == "organization"
 ]
 """Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")

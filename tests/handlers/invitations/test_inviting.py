@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
 from models.requests import IdempotencyKey
 from rules.ids import new_id
-from services.organizations.inviting import MAX_PER_ADDRESS, MAX_PER_DAY
+from services.organizations.sent_invitations import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, at_once, refusal

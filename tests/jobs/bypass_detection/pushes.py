@@ -78,7 +78,7 @@ def repository(harness: Harness) -> Repository:
 
 
 def told(harness: Harness) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return what the audit tells of landings: action, who, details."""
+    """Return the audit entries of bypasses: action, actor, details."""
     query = "SELECT action, actor ->> 'name', details, actor ->> 'type', source, target FROM audit_entries"
     rows = harness.sql(f"{query} WHERE details ? 'commit' ORDER BY at, id")
     assert all((row[3], row[4], row[5]["name"]) == ("code_host", "code_host", "acme/web:main") for row in rows)

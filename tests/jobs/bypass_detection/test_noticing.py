@@ -91,7 +91,7 @@ class TestWhenTheCodeHostIsInTheWay:
         for _ in range(12):
             examine(harness)
             clocks.pass_by(minutes=6)
-        assert "landings" not in jobs_with_work(harness.jobs)
+        assert "bypasses" not in jobs_with_work(harness.jobs)
         assert harness.sql("SELECT due_at FROM branch_tips") == [(None,)]
         assert told(harness) == []
 
@@ -103,7 +103,7 @@ class TestWhenTheCodeHostIsInTheWay:
         examine(harness)
         assert (told(harness), looks(harness)) == ([], 1)
         clocks.pass_by(minutes=1)
-        assert "landings" in jobs_with_work(harness.jobs)
+        assert "bypasses" in jobs_with_work(harness.jobs)
         examine(harness)
         assert len(told(harness)) == 1
 
@@ -132,16 +132,16 @@ class TestWhenTheCodeHostIsInTheWay:
         harness.fake_github.faults.add("error", "/activity", count=5, status=429)
         examine(harness)
         assert looks(harness) == 1
-        assert "landings" not in jobs_with_work(harness.jobs)
+        assert "bypasses" not in jobs_with_work(harness.jobs)
 
     def test_lease_of_a_dead_worker_expires(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(harness, clocks)
         push(harness)
         full_resync(harness)
         harness.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
-        assert "landings" not in jobs_with_work(harness.jobs)
+        assert "bypasses" not in jobs_with_work(harness.jobs)
         clocks.pass_by(minutes=6)
-        assert "landings" in jobs_with_work(harness.jobs)
+        assert "bypasses" in jobs_with_work(harness.jobs)
         examine(harness)
         assert len(told(harness)) == 1
 
@@ -160,6 +160,6 @@ def test_tips_of_many_branches_are_recorded_by_one_statement(harness: Harness, b
         record_branch_tips(uow, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])
         record_branch_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
     assert len(statements) == 1
-    assert uow.wakeups == {"landings"}
+    assert uow.wakeups == {"bypasses"}
     due = harness.sql("SELECT count(*) FROM branch_tips WHERE due_at IS NOT NULL AND sha = repeat('f', 40)")
     assert due == [(30,)]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.enforcement.probing import probe_due
+from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_all_probes
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness

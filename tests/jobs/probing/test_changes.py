@@ -8,8 +8,8 @@ import pytest
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_queue import PROBES
 from services.maintenance.tasks import full_resync
-from services.repositories.enabling import disable
-from services.repositories.watching import unwatch, watch_branch
+from services.repositories.enablement import disable
+from services.repositories.watches import unwatch, watch_branch
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.probing.requests import (

@@ -10,7 +10,7 @@ from rules.rulesets.enforcement import Enforcement
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_queue import PROBES, acquire_probes
 from services.enforcement.probe_records import ProbeResult, save_results
-from services.enforcement.probing import probe_due
+from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.harness.github_harness import ADA, Builder, Harness

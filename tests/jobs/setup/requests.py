@@ -3,8 +3,8 @@
 from typing import Any
 
 from services.core.unit_of_work import Caller
-from services.enforcement.applying import apply_due
-from services.enforcement.planning import set_up
+from services.enforcement.setup_plans import set_up
+from services.enforcement.setup_runs import apply_due
 from tests import factories
 from tests.harness.github_harness import ADA, Harness
 from tools.fake_github import FakeGitHub

@@ -9,7 +9,7 @@ import pytest
 
 from integrations.github.sockets import CALL_DEADLINE
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.applying import apply_due
+from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import (
     MAIN,

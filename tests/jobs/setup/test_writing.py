@@ -3,7 +3,7 @@
 import pytest
 
 from rules.errors import ServiceError
-from services.enforcement.applying import apply_due
+from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import (
     MAIN,

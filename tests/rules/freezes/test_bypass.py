@@ -1,4 +1,4 @@
-"""Landings: whom a commit on a frozen branch accuses, and whom it does not."""
+"""Bypass detection: which commits on a frozen branch are reported, and with whom."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

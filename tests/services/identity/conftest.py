@@ -1,4 +1,4 @@
-"""Units of the realm for people, as the API opens them, with a clock that tests move."""
+"""Units of work of the database role `identity`, as the API opens them, with a clock that tests move."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

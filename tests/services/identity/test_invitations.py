@@ -1,4 +1,4 @@
-"""Accepting an invitation, in the realm of people: with the mailed token, and at the edge of its time."""
+"""Accepting an invitation: with the mailed token, and just before and after it expires."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from rules.errors import ServiceError
 from rules.ids import new_id
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity import one_time_tokens
-from services.organizations import invitations
+from services.organizations import received_invitations
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.services.identity.conftest import UnitOfWorkOpener
@@ -60,7 +60,7 @@ def issue(uow: UnitOfWorkOpener, invitation: Invitation) -> str:
 
 def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitation, token: str | None = None) -> None:
     with uow_factory.open(caller) as uow:
-        invitations.accept(uow, invitation.id, token)
+        received_invitations.accept(uow, invitation.id, token)
 
 
 def is_valid(uow: UnitOfWork, token: str) -> bool:

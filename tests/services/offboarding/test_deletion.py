@@ -17,9 +17,9 @@ from jobs.registry import jobs_with_work
 from jobs.sweep import Sweeper
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
-from services.enforcement import withdrawing
-from services.enforcement.applying import SETUPS
-from services.enforcement.confirming import MAX_WRITING_SECONDS
+from services.enforcement import ruleset_removal
+from services.enforcement.confirmation import MAX_WRITING_SECONDS
+from services.enforcement.setup_runs import SETUPS
 from services.offboarding.deletion import WITHDRAWAL_DELAY, delete, end_leftovers
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
@@ -231,7 +231,7 @@ class TestRulesets:
     ) -> None:
         gone(harness)
         with monkeypatch.context() as patched:
-            patched.setattr(withdrawing, "_carry_out", _die)
+            patched.setattr(ruleset_removal, "_carry_out", _die)
             with pytest.raises(SystemExit):
                 withdraw_due(harness.jobs, harness.github)
         assert not waits(harness)
@@ -244,7 +244,7 @@ class TestRulesets:
     ) -> None:
         gone(harness)
         with monkeypatch.context() as patched:
-            patched.setattr(withdrawing, "save_ruleset", _die)
+            patched.setattr(ruleset_removal, "save_ruleset", _die)
             with pytest.raises(SystemExit):
                 withdraw_due(harness.jobs, harness.github)
         assert written not in harness.fake_github.world.rulesets
@@ -258,14 +258,14 @@ class TestRulesets:
     ) -> None:
         gone(harness)
         harness.fake_github.faults.add("error", DELETING, status=403, message="Not allowed")
-        original = withdrawing._carry_out
+        original = ruleset_removal._carry_out
 
         def slow(*arguments: Any) -> Any:
             harness.sql("UPDATE withdrawals SET lease_token = 'other', lease_until = now() + interval '1 hour'")
             return original(*arguments)
 
         with monkeypatch.context() as patched:
-            patched.setattr(withdrawing, "_carry_out", slow)
+            patched.setattr(ruleset_removal, "_carry_out", slow)
             withdraw_due(harness.jobs, harness.github)
         assert mails(harness) == []
 

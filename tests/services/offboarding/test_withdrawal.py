@@ -3,7 +3,7 @@
 import pytest
 
 from services.core.unit_of_work import Caller
-from services.enforcement.withdrawing import withdraw
+from services.enforcement.ruleset_removal import withdraw
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.conftest import build, fake_github, harness, private_key
 

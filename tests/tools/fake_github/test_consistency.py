@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tools.fake_github import FakeGitHub, persistence
-from tools.fake_github.model import branches, checks, merging, pulls, queue
+from tools.fake_github.model import branches, checks, merges, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import Refusal
@@ -120,7 +120,7 @@ class LifeOfARepository(RuleBasedStateMachine):
             self.approve(pull)
         forbidden = merge_violations(self.world, self.actor, self.repository, pull.base_ref, pull.head_sha, None)
         try:
-            merging.merge(self.world, self.actor, self.repository, pull)
+            merges.merge(self.world, self.actor, self.repository, pull)
         except Refusal:
             return
         assert not forbidden

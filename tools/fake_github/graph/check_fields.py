@@ -4,7 +4,7 @@ from typing import Any
 
 from tools.fake_github.graph.pull_fields import select_pulls
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
-from tools.fake_github.graph.resolving import Context, resolver
+from tools.fake_github.graph.resolvers import Context, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, RefOf, connect
 from tools.fake_github.model.checks import suite_state
 from tools.fake_github.model.classic import find_protection

@@ -10,7 +10,7 @@ from tools.fake_github.core import Core
 from tools.fake_github.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
 from tools.fake_github.graph.costs import MAX_NODES, measure
 from tools.fake_github.graph.documents import SCHEMA, InvalidDocumentError, prepare
-from tools.fake_github.graph.resolving import Context, GraphError, resolve_attribute, resolve_type
+from tools.fake_github.graph.resolvers import Context, GraphError, resolve_attribute, resolve_type
 from tools.fake_github.identity import Caller
 from tools.fake_github.model.refusals import Refusal
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tools.fake_github.graph.queries import Args, find_node, repository_of
-from tools.fake_github.graph.resolving import Context, GraphError, resolver
+from tools.fake_github.graph.resolvers import Context, GraphError, resolver
 from tools.fake_github.model import checks, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import AutoMerge, CheckRun, CheckSuite, PullRequest, Repository

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
-from tools.fake_github.graph.resolving import Context, resolver
+from tools.fake_github.graph.resolvers import Context, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, QueueOf, RefOf, connect
-from tools.fake_github.model.merging import merge_state
+from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.queue import queue_rule
 from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
 from tools.fake_github.model.world import Actor

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.fake_github.graph.resolving import Context, GraphError, resolver
+from tools.fake_github.graph.resolvers import Context, GraphError, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, QueueOf, RefOf, connect
 from tools.fake_github.model.identifiers import commit_node_id, ref_node_id
 from tools.fake_github.model.queue import queue_rule

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tools.fake_github.graph.queries import Args
-from tools.fake_github.graph.resolving import TYPE_OF, Context, GraphError, resolver
+from tools.fake_github.graph.resolvers import TYPE_OF, Context, GraphError, resolver
 from tools.fake_github.graph.values import Connection, RefOf, connect
 from tools.fake_github.model.classic import find_protection
 from tools.fake_github.model.records import Account, App, BranchProtection, Repository, Ruleset

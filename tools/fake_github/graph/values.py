@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tools.fake_github.graph.resolving import TYPE_OF, GraphError, resolver
+from tools.fake_github.graph.resolvers import TYPE_OF, GraphError, resolver
 from tools.fake_github.model.records import (
     Account,
     App,

@@ -5,7 +5,7 @@ pass the required checks. With ALLGREEN every entry's group must pass; with HEAD
 before it along. A failing group leaves the queue and those behind it are rebuilt.
 """
 
-from tools.fake_github.model import branches, merging, pulls
+from tools.fake_github.model import branches, merges, pulls
 from tools.fake_github.model.classic import find_protection
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.protection import SATISFYING, merge_violations, required_checks
@@ -136,7 +136,7 @@ def _merge_first(world: World, repository: Repository, base: str, count: int) ->
         actor, pull = Actor(world.accounts[entry.enqueuer_id]), repository.pulls[entry.number]
         world.nodes.pop(entry.node_id, None)
         pulls.announce(world, actor, repository, pull, "dequeued", reason="MERGE")
-        merging.complete_merge(world, actor, repository, pull, sha=entry.head_sha)
+        merges.complete_merge(world, actor, repository, pull, sha=entry.head_sha)
         _drop_group(world, actor, repository, entry, "merged")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tools.fake_github.model import queue
-from tools.fake_github.model.merging import merge_what_waits
+from tools.fake_github.model.merges import merge_what_waits
 from tools.fake_github.model.world import Actor, Event, World
 
 LEAVING = {"synchronize", "closed", "converted_to_draft"}

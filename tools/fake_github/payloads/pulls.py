@@ -1,7 +1,7 @@
 """Pull requests."""
 
 from tools.fake_github.model.identifiers import node_id
-from tools.fake_github.model.merging import merge_state
+from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository
 from tools.fake_github.model.world import Actor
 from tools.fake_github.payloads.accounts import GHOST, account_json

@@ -1,7 +1,7 @@
 """Pull requests and merging."""
 
 from tools.fake_github.answers import Answer, paged
-from tools.fake_github.model import merging, pulls
+from tools.fake_github.model import merges, pulls
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import invalid_request, validation_failed
 from tools.fake_github.payloads.pulls import pull_json, review_json, simple_pull_json
@@ -93,7 +93,7 @@ def is_merged(call: Call) -> Answer:
 def merge_pull(call: Call) -> Answer:
     """Merge a pull request, if nothing forbids it."""
     body = call.body
-    sha = merging.merge(call.world, call.actor, call.repository, _pull(call), body.get("sha"), body.get("commit_title"))
+    sha = merges.merge(call.world, call.actor, call.repository, _pull(call), body.get("sha"), body.get("commit_title"))
     return Answer(200, {"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
 
 

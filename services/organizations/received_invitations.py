@@ -2,7 +2,8 @@
 
 An invitation is bound to an address: only the account that has confirmed the address can see and accept it. The token
 in the mail shows the invitation but grants nothing. For everybody else the invitation does not exist; neither does one
-that is accepted, revoked, expired, or of a deleted organisation. Units of work of this module use the realm `identity`.
+that is accepted, revoked, expired, or of a deleted organisation. Units of work of this module use the database
+role `identity`.
 """
 
 from typing import Any, NoReturn

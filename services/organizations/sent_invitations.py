@@ -17,9 +17,9 @@ from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.mail import outbox
-from services.organizations.invitations import view
 from services.organizations.members import require_owner
 from services.organizations.organizations import lock_current
+from services.organizations.received_invitations import view
 
 MAX_PER_DAY = 500
 """Invitations of one organisation per day: they are unsolicited mails with text that the organisation chooses."""

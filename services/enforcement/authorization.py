@@ -25,7 +25,7 @@ from rules.rulesets.plans import Change
 from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement.setups import new_setup, request_verdicts
-from services.enforcement.surveying import Survey
+from services.enforcement.survey import Survey
 from services.github_access import client
 
 CODE = "admin_authorization_required"

@@ -1,13 +1,13 @@
-"""Planning: which rulesets a scope needs on GitHub, and which changes lead there."""
+"""Plans of a setup: which rulesets a scope needs at GitHub, and which changes lead there."""
 
 from typing import Any
 
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement import authorizing
+from services.enforcement import authorization
 from services.enforcement.facts import read_facts
 from services.enforcement.setups import new_setup, request_verdicts, save_ruleset
-from services.enforcement.surveying import Survey
+from services.enforcement.survey import Survey
 from services.github_access import client as github_client
 
 
@@ -23,7 +23,7 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     state = "planned"
     if mode == "apply":
         if not all(survey.permits(change) for change in due):
-            raise authorizing.authorization_required(uow, survey, scope, due)
+            raise authorization.authorization_required(uow, survey, scope, due)
         state = _apply(uow, survey, scope, changes)
     return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
 

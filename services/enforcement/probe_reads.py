@@ -1,4 +1,4 @@
-"""Reading for probes: from what GitHub shows to the facts that `rules.rulesets.enforcement` evaluates."""
+"""What probes read: from what GitHub shows to the facts that `rules.rulesets.enforcement` evaluates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

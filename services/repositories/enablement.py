@@ -18,7 +18,7 @@ from services.github_access import client
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import BATCH, matching_branches
 from services.repositories.repositories import get_all_visible, get_visible, views
-from services.repositories.watching import lock_watching, start_judging, watch
+from services.repositories.watches import lock_watching, start_judging, watch
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Applying: writing the rulesets of a setup that was requested, with the App's own permission.
+"""Runs of a setup: write the rulesets that were requested, with the App's own permission.
 
 One time slice writes the organisation's rulesets and those of some repositories; what is left is due again. Every
 slice reads GitHub again, so it is right whatever happened in between: a ruleset that was written is found to be
@@ -24,7 +24,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
 from services.enforcement.facts import Facts, read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
-from services.enforcement.surveying import Survey
+from services.enforcement.survey import Survey
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access.backoff import backoff
 from services.github_access.failures import RATE_LIMITS

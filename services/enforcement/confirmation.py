@@ -1,6 +1,6 @@
 """Confirmation: what an administrator sees of a setup, and what is written after they have confirmed it.
 
-`services/enforcement/authorizing.py` says how this is secured.
+`services/enforcement/authorization.py` says how this is secured.
 """
 
 import time
@@ -18,15 +18,10 @@ from rules.errors import NotAuthorizedError
 from rules.rulesets.plans import Change
 from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
-from services.enforcement.authorizing import (
-    CODE,
-    caller_for_state,
-    issue_authorization_url,
-    pending_setup,
-)
+from services.enforcement.authorization import CODE, caller_for_state, issue_authorization_url, pending_setup
 from services.enforcement.facts import read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
-from services.enforcement.surveying import Survey, in_parallel
+from services.enforcement.survey import Survey, in_parallel
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client as github_client
 from services.github_access.failures import require_no_pause

@@ -2,7 +2,7 @@
 
 Branches are made due by `enforcement_status.probe_requests`: in the full resync, after a webhook about rules, when a
 branch becomes watched or unwatched, by `verify`, and by a schedule before it freezes. A probe leases due branches of
-one installation (`probe_queue.py`), reads them outside any transaction (`probe_reading.py`), has
+one installation (`probe_queue.py`), reads them outside any transaction (`probe_reads.py`), has
 `rules.rulesets.enforcement` evaluate what was read, and saves it if its leases still hold (`probe_records.py`). What
 can be read depends on the permissions of the installation, which are therefore read first.
 
@@ -24,7 +24,7 @@ from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
-from services.enforcement.probe_reading import facts_of, read_details, read_rules
+from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import background_client

@@ -1,4 +1,4 @@
-"""Withdrawal: remove every ruleset that we wrote, or our check from it, for an organisation that leaves.
+"""Removal of every ruleset that we wrote, or our check from it, for an organisation that leaves.
 
 A rule that requires a check which is not written any more would block merging for ever. What cannot be removed is
 reported, so that people can remove it by hand.

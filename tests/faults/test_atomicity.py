@@ -32,7 +32,7 @@ def test_request_is_atomic_when_killed_before_any_statement(own_database: str, r
         "REDIS_URL": redis_url,
         "SECRET_KEY": "a secret of tests",
     }
-    command = [sys.executable, "-m", "tests.faults.dying", secret]
+    command = [sys.executable, "-m", "tests.faults.crashing_api", secret]
     boundaries = 0
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -18,7 +18,7 @@ from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
-from tests.jobs.pull_request_exceptions.granting import grant, tell
+from tests.jobs.pull_request_exceptions.grants import grant, tell
 
 OTHER = {1: 2, 2: 1}
 

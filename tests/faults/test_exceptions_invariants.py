@@ -4,7 +4,7 @@ Freezes begin and end, exceptions are asked for, granted, denied, revoked and en
 back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
 one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
-`tests/faults/machines.py` tells how to explore.
+`tests/faults/state_machines.py` tells how to explore.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
-from tests.faults.machines import BASES, HarnessMachine, explore, some
+from tests.faults.state_machines import BASES, HarnessMachine, explore, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import full_resync, work

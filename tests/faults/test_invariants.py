@@ -5,7 +5,7 @@ and merge, webhooks arrive late, twice or never, workers fail, die and come back
 Whenever everything has come to rest, each open head carries the verdict that the database gives; and no worker that is
 in time ever sends a `success` to a head that is blocked.
 
-`tests/faults/machines.py` tells how to explore.
+`tests/faults/state_machines.py` tells how to explore.
 """
 
 import random
@@ -35,7 +35,7 @@ from services.repositories import watches
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
-from tests.faults.machines import BASES, HarnessMachine, explore, some
+from tests.faults.state_machines import BASES, HarnessMachine, explore, some
 from tests.harness.github_harness import ADA, Harness
 from tests.harness.webhook_queue import WebhookQueue, blocking, disagreements, full_resync, work
 from tests.jobs.passes import intend

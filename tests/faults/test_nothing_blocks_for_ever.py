@@ -9,7 +9,7 @@ from rules.access.entitlements import plan_named
 from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
-from tests.faults.test_healing import find_out, heard_or_not
+from tests.faults.test_full_resync import find_out, heard_or_not
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync, work

@@ -9,7 +9,7 @@ from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import leased_pass
-from tests.jobs.pull_request_exceptions.granting import row_of
+from tests.jobs.pull_request_exceptions.grants import row_of
 from tools.fake_github.model.records import PullRequest
 
 

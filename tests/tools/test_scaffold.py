@@ -270,8 +270,12 @@ class TestRefusals:
             ("handlers/freezes.py", "def broken(:\n", "handlers/freezes.py cannot be read"),
             ("services/freezes/comment.py", "def comment_freeze(): ...\n", "has a service function already"),
             ("services/freezes/comment.py", "def broken(:\n", "comment.py cannot be read"),
-            ("tests/handlers/freezes/test_reading.py", "class TestCommentFreeze: ...\n", "has a test class already"),
-            ("tests/handlers/freezes/test_reading.py", "def broken(:\n", "test_reading.py cannot be read"),
+            (
+                "tests/handlers/freezes/test_list_freezes.py",
+                "class TestCommentFreeze: ...\n",
+                "has a test class already",
+            ),
+            ("tests/handlers/freezes/test_list_freezes.py", "def broken(:\n", "test_list_freezes.py cannot be read"),
             ("openapi.yaml", "openapi: [\n", "the contract cannot be read"),
         ],
     )

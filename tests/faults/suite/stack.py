@@ -21,11 +21,11 @@ import psycopg
 import requests
 
 from app.commands.migrate import migrate
-from tests.faults.suite.dialects import Statements
 from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.protocols import Statements
 from tests.faults.suite.seeding import Organization, fill
-from tests.faults.suite.wires import Exchange, Wire
+from tests.faults.suite.tcp_proxies import Exchange, Wire
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.processes import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve

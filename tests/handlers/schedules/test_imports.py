@@ -15,7 +15,7 @@ from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.schedules.importing import (
+from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
     SOON,

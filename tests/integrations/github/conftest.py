@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from integrations.github import GitHub, GitHubSettings
-from tests.integrations.github.script import Script, serving
+from tests.integrations.github.scripted_server import Script, serving
 
 
 @pytest.fixture

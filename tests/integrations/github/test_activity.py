@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from integrations.github import GitHub, GitHubError
-from tests.integrations.github.script import Reply, Script
+from tests.integrations.github.scripted_server import Reply, Script
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ROUTE = "GET /repos/acme/web/activity"

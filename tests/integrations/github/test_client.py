@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from integrations.github import BranchRef, CheckWrite, ErrorKind, GitHub, GitHubError
-from tests.integrations.github.script import Reply, Script
+from tests.integrations.github.scripted_server import Reply, Script
 
 SHA = "a" * 40
 

@@ -9,7 +9,7 @@ import pytest
 
 from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError
 from tests.integrations.github.conftest import Clock
-from tests.integrations.github.script import TOKEN_PATH, Reply, Script, granted, hang_up
+from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted, hang_up
 
 REPOSITORY = "GET /repositories/9"
 GRAPHQL = "POST /graphql"

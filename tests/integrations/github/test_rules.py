@@ -7,7 +7,7 @@ import pytest
 from integrations.github import BranchRef, ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules
 from rules.rulesets.enforcement import ActiveRule, BypassActor, ClassicProtection, RequiredCheck, Ruleset
-from tests.integrations.github.script import Reply, Script
+from tests.integrations.github.scripted_server import Reply, Script
 
 CHECK = "change-freeze/main"
 MAIN = BranchRef("R_1", "main")

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from integrations.github import ErrorKind, GitHub, GitHubError
 from tests.integrations.github.conftest import Clock
-from tests.integrations.github.script import TOKEN_PATH, Reply, Script, granted
+from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted
 
 REPOSITORY = "GET /repositories/9"
 TOKEN = "POST " + TOKEN_PATH

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from integrations.github import CheckWrite, GitHub, GitHubError, GitHubSettings
 from integrations.github.transport import Bearer
-from tests.integrations.github.script import Reply, Script, hang_up, serving
+from tests.integrations.github.scripted_server import Reply, Script, hang_up, serving
 
 REPOSITORY = "GET /repositories/9"
 FOUND = Reply({"id": 9, "node_id": "R_9", "name": "web", "owner": {"login": "acme"}})

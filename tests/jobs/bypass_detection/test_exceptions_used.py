@@ -10,7 +10,7 @@ from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_merge_queue import enqueue
 from tests.harness.github_harness import Harness
 from tests.jobs.bypass_detection.pushes import Clocks, Notice, frozen, items, merge
-from tests.jobs.pull_request_exceptions.granting import grant
+from tests.jobs.pull_request_exceptions.grants import grant
 from tools.fake_github.model.records import PullRequest
 
 

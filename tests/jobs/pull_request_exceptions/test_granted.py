@@ -16,7 +16,7 @@ from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, REASON, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.pull_request_exceptions.granting import check, grant, tell
+from tests.jobs.pull_request_exceptions.grants import check, grant, tell
 from tools.fake_github.model.records import PullRequest
 
 

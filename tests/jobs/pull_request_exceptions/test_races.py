@@ -11,7 +11,7 @@ from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.passes import leased_pass
-from tests.jobs.pull_request_exceptions.granting import check, grant, now, pass_by, row
+from tests.jobs.pull_request_exceptions.grants import check, grant, now, pass_by, row
 from tools.fake_github.model.records import PullRequest
 
 

@@ -1,4 +1,4 @@
-"""Windows on the real time line: known ones. Every zone and change is in `test_wall_clock_everywhere.py`."""
+"""Windows on the real time line: known ones. Every zone and change is in `test_wall_clock_in_every_zone.py`."""
 
 from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo

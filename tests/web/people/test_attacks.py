@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from tests.web.people.conftest import PASSWORD, Mailed, Visit
 from tests.web.people.forms import Person, set_cookie
-from tests.web.people.test_signing_in import open_sessions
+from tests.web.people.test_sign_in import open_sessions
 from web.people import PATHS
 
 FOREIGN = "The form was not sent from the page that showed it, in the same browser"

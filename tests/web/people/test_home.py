@@ -8,7 +8,7 @@ from models.organizations import LoginSession, Membership, Organization, User
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit
 from tests.web.people.forms import Page, Person
-from tests.web.people.test_signing_in import open_sessions
+from tests.web.people.test_sign_in import open_sessions
 from web.home import device_label
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"

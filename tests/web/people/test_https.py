@@ -10,7 +10,7 @@ from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.forms import Form, Page, set_cookie
-from tests.web.people.test_signing_in import grace
+from tests.web.people.test_sign_in import grace
 
 __all__ = ["grace"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
+from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes
 from tests.faults.suite.catalogue.sweepers import all_ended, freezes_that_end, require_once
-from tests.faults.suite.catalogue.ways import LEASE, first_caught, is_right, is_settled, trap_writes
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 from tools.fake_github.model.records import Repository

@@ -6,11 +6,11 @@ import time
 import psycopg
 import requests
 
-from tests.faults.suite.catalogue.ways import is_right
+from tests.faults.suite.catalogue.steps import is_right
 from tests.faults.suite.client import freeze_body, new_key
 from tests.faults.suite.processes import wait_until
+from tests.faults.suite.tcp_proxies import Place, Trap
 from tests.faults.suite.trial import Trial, fault
-from tests.faults.suite.wires import Place, Trap
 
 
 def commits_a_freeze(transaction: str) -> bool:

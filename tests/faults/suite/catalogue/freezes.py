@@ -4,7 +4,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-from tests.faults.suite.catalogue.ways import is_settled
+from tests.faults.suite.catalogue.steps import is_settled
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault

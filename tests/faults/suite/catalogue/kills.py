@@ -5,10 +5,10 @@ Nothing here skips stored time: PostgreSQL itself notices the death, and ends th
 
 from collections.abc import Callable
 
-from tests.faults.suite.catalogue.ways import first_caught, trap_hands, trap_writes
+from tests.faults.suite.catalogue.steps import first_caught, trap_hands, trap_writes
 from tests.faults.suite.processes import Process
+from tests.faults.suite.tcp_proxies import Place, Trap
 from tests.faults.suite.trial import Trial, fault
-from tests.faults.suite.wires import Place, Trap
 
 BOUND = 15.0
 """Seconds in which, on one host, the work of a process that was killed is finished by another one."""

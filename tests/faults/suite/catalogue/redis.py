@@ -4,7 +4,7 @@ import time
 
 from redis import Redis
 
-from tests.faults.suite.catalogue.ways import is_right
+from tests.faults.suite.catalogue.steps import is_right
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.faults.suite.catalogue.ways import LEASE, first_caught, is_right, is_settled, trap_writes
+from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 

@@ -1,7 +1,7 @@
-"""Begins a window in processes that die before each statement in turn: `python -m tests.faults.dying_sweeper`.
+"""Start a window in processes killed before each statement in turn: `python -m tests.faults.crashing_sweeper`.
 
-Like `tests.faults.dying`, for what no request asks for: each child is a sweeper that keeps time once. The parent prints
-how each one ended, one JSON line each, and goes on when it is given a line, until one has lived through it.
+Like `tests.faults.crashing_api`, for work that no request causes: each child is a sweeper that runs what is due once.
+The parent prints how each child ended, one JSON line each, and continues when it reads a line, until a child survives.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 from app.config import load_config
 from app.wiring import job_context
 from jobs.sweep import Sweeper
-from tests.faults.dying import die_before
+from tests.faults.crashing_api import die_before
 
 MOST = 200
 

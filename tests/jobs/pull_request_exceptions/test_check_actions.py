@@ -7,7 +7,7 @@ import requests
 
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue
-from tests.jobs.pull_request_exceptions.granting import check, grant
+from tests.jobs.pull_request_exceptions.grants import check, grant
 from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"

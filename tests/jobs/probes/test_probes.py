@@ -14,7 +14,7 @@ from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.jobs.probing.requests import (
+from tests.jobs.probes.requests import (
     CHECK,
     ask,
     attention,

@@ -16,7 +16,7 @@ from tests import factories
 from tests.faults.test_new_branches import push
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import work
-from tests.jobs.pull_request_exceptions.granting import check, grant, now, pass_by, row, row_of, told
+from tests.jobs.pull_request_exceptions.grants import check, grant, now, pass_by, row, row_of, told
 from tools.fake_github.model.records import PullRequest
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from tests.faults.suite.dialects import Bytes, Dialect
+from tests.faults.suite.protocols import Bytes, Dialect
 
 CHUNK = 1 << 16
 GONE = (OSError, asyncio.CancelledError)

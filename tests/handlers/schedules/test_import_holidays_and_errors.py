@@ -9,7 +9,17 @@ from sqlalchemy.orm import Session
 
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.schedules.importing import IMPORT, NEXT_YEAR, SOON, event, imported, kept, of_country, of_file, only
+from tests.handlers.schedules.import_requests import (
+    IMPORT,
+    NEXT_YEAR,
+    SOON,
+    event,
+    imported,
+    kept,
+    of_country,
+    of_file,
+    only,
+)
 from tests.handlers.schedules.requests import EVERYTHING
 from tests.integrations.calendars.vectors import calendar
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from integrations.calendars.prevalidation import MAX_EVENTS
 from services.schedules.imports import MAX_SCHEDULES
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.schedules.importing import (
+from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
     SOON,

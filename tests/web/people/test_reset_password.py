@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from tests.web.people.conftest import PASSWORD, Later, Mailed, Visit
 from tests.web.people.forms import Page, Person
-from tests.web.people.test_signing_in import open_sessions
+from tests.web.people.test_sign_in import open_sessions
 
 ANOTHER = "seven slow trams to the harbour"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.harness.github_harness import Harness
-from tests.jobs.probing.requests import (
+from tests.jobs.probes.requests import (
     CHECK,
     TEAM,
     Change,

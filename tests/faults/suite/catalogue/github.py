@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.faults.suite.catalogue.ways import first_caught, is_settled, trap_writes
+from tests.faults.suite.catalogue.steps import first_caught, is_settled, trap_writes
 from tests.faults.suite.judge import is_busy
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault

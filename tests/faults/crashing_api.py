@@ -1,9 +1,8 @@
-"""Starts a freeze over HTTP in processes that die before each statement in turn: `python -m tests.faults.dying KEY`.
+"""Start a freeze in processes killed before each statement in turn: `python -m tests.faults.crashing_api KEY`.
 
-The parent builds the product once and forks a child for each boundary. The child serves it, sends itself one request,
-and is killed before its n-th statement (a commit counts as one), as a machine would that lost its power. The parent
-prints how each child ended, one JSON line each, and goes on when it is given a line, until a child has lived through
-the whole request.
+The parent builds the product once and forks a child for each statement. The child serves it, sends itself one request,
+and kills itself before its n-th statement (a commit counts as one), as a power failure would. The parent prints how
+each child ended, one JSON line each, and continues when it reads a line, until a child survives the whole request.
 """
 
 import json

@@ -10,7 +10,7 @@ import pytest
 from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
-from tests.faults.test_healing import find_out, heard_or_not
+from tests.faults.test_full_resync import find_out, heard_or_not
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work

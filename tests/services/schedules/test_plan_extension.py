@@ -10,7 +10,7 @@ from models.schedules import Occurrence, Schedule
 from services.schedules import plans
 from services.schedules.plans import HORIZON, extend_plans
 from tests.services.schedules.conftest import ScheduleFixture, utc
-from tests.services.schedules.test_planning import FRIDAYS, NOON_TO_ONE, WEEKEND
+from tests.services.schedules.test_plans import FRIDAYS, NOON_TO_ONE, WEEKEND
 
 
 class TestExtending:

@@ -13,7 +13,7 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.overlap_alerts import MAX_COMPARED, RECHECK_INTERVAL, find_overlaps
 from tests import factories
 from tests.harness.clock import MovableClock
-from tests.services.schedules.test_overlapping import WEB, windows
+from tests.services.schedules.test_overlaps import WEB, windows
 
 API: dict[str, Any] = {"type": "glob", "patterns": ["acme/api*"]}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from tests.faults.suite.judge import is_busy, wrong_heads
 from tests.faults.suite.processes import Process
 from tests.faults.suite.stack import Stack
-from tests.faults.suite.wires import Place, Trap
+from tests.faults.suite.tcp_proxies import Place, Trap
 
 LEASE = 40.0
 """Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/leases.py`)."""

@@ -79,7 +79,7 @@ def test_sweeper_is_atomic_when_killed_before_any_statement(
     engine = create_engine(own_database)
     met: dict[Any, set[tuple[int, ...]]] = {query: set() for query in STATES}
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.dying_sweeper"],
+        [sys.executable, "-m", "tests.faults.crashing_sweeper"],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

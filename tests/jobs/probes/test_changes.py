@@ -12,7 +12,7 @@ from services.repositories.enablement import disable
 from services.repositories.watches import unwatch, watch_branch
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.probing.requests import (
+from tests.jobs.probes.requests import (
     CHECK,
     above,
     attention,

@@ -1,4 +1,4 @@
-"""The sweeper process: `python -m app sweeper`. One is needed; two are safe, and outlive the loss of a machine."""
+"""The sweeper process: `python -m app sweeper`. One is needed; two survive the loss of a machine."""
 
 import logging
 import signal
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Sweep until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT."""
     parser_of("sweeper", "Find due work and do it if no worker does, until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         return 3
     logs.configure(config.log_level)
     if config.smtp_url is None:
-        logger.warning("SMTP_URL is not set: mails are written, and wait for a server that takes them")
+        logger.warning("SMTP_URL is not set: mails are queued and not sent")
     context.set_context(made)
     freeze_gc()
     stop = Event()

@@ -1,9 +1,8 @@
-"""The worker process: `python -m app worker`. Runs wake-ups from RQ; start as many as there are cores to spare.
+"""The worker process, `python -m app worker`: runs jobs when RQ delivers their wake-ups. Start one per spare core.
 
-One queue per worker, since RQ can lose a job between two (a worker killed between taking and starting it); jobs run
-in the worker's own process, so that tokens and connections are kept; nothing is retried by RQ, because PostgreSQL
-knows what is due and the sweeper wakes us again. RQ's worker quits when Redis hangs: then the program begins anew in
-the same process, so that nobody has to be told to restart it.
+Each worker reads one queue, because RQ can lose a job that it moves between two. Jobs run in the worker's own process,
+which keeps tokens and connections. RQ retries nothing: PostgreSQL records what is due, and the sweeper sends new
+wake-ups. RQ's worker exits when Redis hangs; the program then restarts itself in the same process.
 """
 
 import logging
@@ -37,12 +36,12 @@ RETRY_SECONDS = 1.0
 
 
 class WakeupWorker(SimpleWorker):
-    """RQ's worker, noticing within seconds what a killed one has left behind, and that Redis is back."""
+    """RQ's worker with short intervals: it finds jobs of killed workers, and reconnects to Redis, within seconds."""
 
     max_connection_wait_time = 2.0
 
-    def __init__(self, queues: list[Queue], told_to_stop: Event) -> None:
-        self._told_to_stop = told_to_stop
+    def __init__(self, queues: list[Queue], stop_requested: Event) -> None:
+        self._stopping = stop_requested
         super().__init__(
             queues,
             connection=queues[0].connection,
@@ -53,13 +52,13 @@ class WakeupWorker(SimpleWorker):
         )
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """Finish the job in hand, and end."""
-        self._told_to_stop.set()
+        """Finish the current job, then stop."""
+        self._stopping.set()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT, finishing the job in hand; begins anew whenever Redis makes RQ's worker quit."""
+    """Run until SIGTERM or SIGINT, finishing the current job; restart when a failure of Redis ends RQ's worker."""
     parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
@@ -72,19 +71,19 @@ def main(arguments: Sequence[str]) -> int:
     logs.configure(config.log_level)
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
-    told_to_stop = Event()
+    stop_requested = Event()
     freeze_gc()
     try:
-        WakeupWorker([queue], told_to_stop).work(with_scheduler=False, logging_level=None)
+        WakeupWorker([queue], stop_requested).work(with_scheduler=False, logging_level=None)
     except redis.RedisError as error:
-        logger.warning("Redis does not answer as it should: %s", error)
-    if not told_to_stop.is_set():
-        _begin_anew()
+        logger.warning("the connection to Redis failed: %s", error)
+    if not stop_requested.is_set():
+        _restart()
     return 0
 
 
-def _begin_anew() -> NoReturn:
-    logger.warning("the worker begins anew in %.0f s; until then the sweeper does its work", RETRY_SECONDS)
+def _restart() -> NoReturn:
+    logger.warning("the worker restarts in %.0f s; until then the sweeper runs its jobs", RETRY_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     time.sleep(RETRY_SECONDS)

@@ -70,9 +70,4 @@ async def get_freeze_state(
     organization: str | None,
 ) -> object:
     """Return whether a repository, a branch or the organisation is frozen."""
-    freeze_state.choose_form(repo, branch, branch_id, organization)
-    if repo is not None:
-        return await freeze_state.of_repository(context, repo, branch)
-    if branch_id is not None:
-        return await freeze_state.of_branch(context, branch_id)
-    return await freeze_state.of_organization(context)
+    return await freeze_state.get_state(context, repo, branch, branch_id, organization)

@@ -79,10 +79,10 @@ class WakeupWatch:
     queue; that time is measured by the clock of this process alone.
     """
 
-    def __init__(self, url: str, patience: float = MAX_UNTAKEN_SECONDS) -> None:
+    def __init__(self, url: str, max_untaken_seconds: float = MAX_UNTAKEN_SECONDS) -> None:
         self._redis = connect(url)
         self._queue_key = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer).key
-        self._patience = patience
+        self._max_untaken_seconds = max_untaken_seconds
         self._next: bytes | str | None = None
         self._since = 0.0
 
@@ -95,7 +95,7 @@ class WakeupWatch:
             return False
         if waiting != self._next:
             self._next, self._since = waiting, monotonic()
-        return waiting is None or monotonic() - self._since <= self._patience
+        return waiting is None or monotonic() - self._since <= self._max_untaken_seconds
 
 
 def mark(name: str) -> str:

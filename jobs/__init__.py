@@ -1,1 +1,1 @@
-"""RQ wake-ups and the sweeper: thin, like handlers."""
+"""Jobs: what a wake-up can name, how workers run it, and the sweeper's loop."""

@@ -1,7 +1,7 @@
-"""Jobs that no merge waits for and that can take long run on a thread beside the other jobs.
+"""Background threads for jobs that can take long and that no merge waits for.
 
-A server that hangs would otherwise hold up a worker that a freeze waits for (I12). At most one thread of each name runs
-in a process; when the process ends, its threads end with it, and so do its leases.
+In the worker's main thread, a mail server or GitHub that hangs would delay freezes (I12). At most one thread per job
+runs in a process. Threads and their leases end with the process.
 """
 
 import logging
@@ -31,6 +31,6 @@ def _work(name: str, step: Callable[[], bool]) -> None:
         while step():
             pass
     except sqlalchemy.exc.OperationalError as error:
-        logger.warning("%s was interrupted, the database is not available: %s", name, error.orig)
-    except Exception:  # the end of the thread; the sweeper wakes the job again
-        logger.exception("%s failed and is tried again", name)
+        logger.warning("%s was interrupted: the database is not available: %s", name, error.orig)
+    except Exception:  # the thread ends; the sweeper wakes the job again
+        logger.exception("%s failed and will be retried", name)

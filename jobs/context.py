@@ -1,4 +1,4 @@
-"""What the jobs of a process work with; the entry point of a worker or sweeper sets it once."""
+"""The context of the jobs of a process; the entry point of a worker or sweeper sets it once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.reconciler import Reconciler
 
 TIME_SLICE = 20.0
-"""Seconds after which a job ends; a new wake-up of it joins the queue behind those that came meanwhile."""
+"""Seconds after which a job stops and sends its own wake-up again, behind those that are queued by then."""
 BACKGROUND_TIME_SLICE = 2.0
-"""The same of a job that no merge waits for: a freeze may be waiting for this worker (I12)."""
+"""The same for a job that no merge waits for, because a freeze may be waiting for this worker (I12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The database as jobs see it, GitHub, and the reconciler."""
+    """The database with the rights of jobs, the GitHub client, and the reconciler."""
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
     reconciler: Reconciler
     started: Callable[[str], None]
-    """Called with the name of a job when it starts: from now on another wake-up of it is queued."""
+    """Called with the name of a job when it starts; a wake-up sent later is queued, not merged with this one."""
 
     @property
     def wakeups(self) -> Wakeups:
-        """The way to wake jobs."""
+        """Sends wake-ups."""
         return self.uow_factory.wakeups
 
 

@@ -1,8 +1,8 @@
 """The registry of jobs: what a wake-up can name, in the order of priority.
 
-A wake-up is the name of a job and nothing else. The job works until nothing is due or its time slice is over; what is
-due then is found in PostgreSQL by the next wake-up. The sweeper wakes the jobs that have work, and runs them itself
-when no worker comes.
+A wake-up is the name of a job and nothing else. The job runs until nothing is due or its time slice is over; the next
+wake-up finds in PostgreSQL what is due by then. The sweeper wakes the jobs that have work, and runs them itself when no
+worker does.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ from services.webhooks.deliveries import DELIVERIES, process
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work of one kind."""
+    """A kind of work."""
 
     name: str
     step: Callable[[Context], bool]
-    """Do a part of the work; return False if nothing is due that is not leased."""
+    """Do one unit of the work; return False if nothing is due, or all of it is leased."""
     has_work: Callable[[UnitOfWork], bool]
     time_slice: float = BACKGROUND_TIME_SLICE
-    """Seconds after which a wake-up of the job makes room for others."""
+    """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
-    """Whether it runs on a thread beside the other jobs, because a server that hangs would hold them up."""
+    """True if it runs on a thread of its own, because a server that hangs would delay the other jobs."""
 
     def run(self) -> None:
-        """Work until nothing is due, or the time slice is over; return at once if it runs in the background."""
+        """Run until nothing is due or the time slice is over; return at once if it runs in the background."""
         context = get_context()
         context.started(self.name)
         if self.in_background:
@@ -72,9 +72,9 @@ def run(name: str) -> None:
 
 
 def jobs_with_work(uow_factory: UnitOfWorkFactory) -> list[str]:
-    """Return the jobs that have work which no process does, in the order of priority.
+    """Return the jobs with due work that no process has leased, in the order of priority.
 
-    That is what a lost wake-up, a retry that is due, or a lease that has ended has left behind.
+    Such work is left by a lost wake-up, a retry that is due, or a lease that has ended.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         return [name for name, job in JOBS.items() if job.has_work(uow)]

@@ -1,8 +1,8 @@
-"""The sweeper: a loop beside RQ that needs PostgreSQL alone.
+"""The sweeper: a loop that needs PostgreSQL only, and finds work whose wake-up was lost.
 
-It records what time has done, wakes the jobs that have work, and runs them itself when Redis cannot be reached or no
-worker comes. RQ makes the service fast; this loop makes it right. Time is kept and the audit is sealed on threads of
-their own: a window begins when it is due, also while a long fan-out runs here.
+It runs the tasks that are due by time, wakes the jobs that have work, and runs them itself if Redis cannot be reached
+or no worker runs. RQ only makes the service fast; this loop makes it correct. Timed tasks and the sealing of the audit
+log have threads of their own, so a window starts when it is due even while a long fan-out runs here.
 """
 
 import logging
@@ -37,30 +37,30 @@ from services.schedules.verification import compare_windows, verify_windows
 logger = logging.getLogger(__name__)
 
 MIN_PAUSE = 0.05
-"""Seconds between two looks at the clock, however much is due."""
+"""Shortest time in seconds between two runs of the timed tasks."""
 SEAL_INTERVAL = 1.0
-"""Seconds between two looks for entries to seal, which are to have their place within five."""
+"""Seconds between two runs of the sealer; an entry must be sealed within five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """One loop; any number of them may run."""
+    """The loop; any number of processes may run it."""
 
     context: Context
     workers_available: Callable[[], bool]
-    """Return whether workers can be woken, and take the wake-ups that they are sent."""
+    """True if Redis can be reached and workers accept wake-ups."""
     full_pass_every: timedelta
 
     def sweep(self) -> None:
-        """Run every maintenance task that is due; one that fails does not stop the others."""
-        self.keep_time()
+        """Run everything that is due once; a task that fails does not stop the others."""
+        self.run_timed_tasks()
         self.seal()
-        self.look_after()
+        self.run_maintenance()
 
-    def keep_time(self) -> bool:
-        """Do what has to be done on time; return whether there was anything.
+    def run_timed_tasks(self) -> bool:
+        """Start windows and end freezes and exceptions that are due; True if there were any.
 
-        Windows begin before freezes end: where one follows the other, what both cover stays blocked.
+        Windows start before freezes end, so that a branch stays blocked when one follows the other.
         """
         uow_factory = self.context.uow_factory
         tasks = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed)
@@ -68,10 +68,10 @@ class Sweeper:
         return any(done)
 
     def seal(self) -> None:
-        """Give audit entries that have been committed their place."""
+        """Seal committed audit entries."""
         _attempt(partial(seal_entries, self.context.uow_factory))
 
-    def look_after(self) -> None:
+    def run_maintenance(self) -> None:
         """Run the maintenance tasks, and run or wake the jobs that have work."""
         uow_factory = self.context.uow_factory
         for task in (
@@ -99,27 +99,27 @@ class Sweeper:
             _attempt(JOBS[name].run)
 
     def run(self, stop: Event, every: float) -> None:
-        """Sweep every so many seconds, and whenever time asks for something, until told to stop."""
-        look = Event()
-        beside = [
-            Thread(target=self._keep_time_until, args=(stop, look, every), name="time"),
+        """Sweep every `every` seconds, and after each timed task that did something, until `stop` is set."""
+        sweep_now = Event()
+        threads = [
+            Thread(target=self._run_timed_tasks_until, args=(stop, sweep_now, every), name="time"),
             Thread(target=self._seal_until, args=(stop,), name="seals"),
         ]
-        for thread in beside:
+        for thread in threads:
             thread.start()
         while not stop.is_set():
-            self.look_after()
-            look.wait(every)
-            look.clear()
-        for thread in beside:
+            self.run_maintenance()
+            sweep_now.wait(every)
+            sweep_now.clear()
+        for thread in threads:
             thread.join()
 
-    def _keep_time_until(self, stop: Event, look: Event, every: float) -> None:
+    def _run_timed_tasks_until(self, stop: Event, sweep_now: Event, every: float) -> None:
         while not stop.is_set():
-            if self.keep_time():
-                look.set()
+            if self.run_timed_tasks():
+                sweep_now.set()
             stop.wait(self.pause(every))
-        look.set()
+        sweep_now.set()
 
     def _seal_until(self, stop: Event) -> None:
         while not stop.is_set():
@@ -127,18 +127,18 @@ class Sweeper:
             stop.wait(SEAL_INTERVAL)
 
     def pause(self, every: float) -> float:
-        """Return how many seconds to wait before time is looked at again: until it does something, `every` at most."""
+        """Return the seconds until the next timed task, at most `every`."""
         left: list[float | None] = []
         _attempt(lambda: left.append(seconds_to_next(self.context.uow_factory)))
         return max(MIN_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
 
 def _attempt(task: Callable[[], object]) -> bool:
-    """Run a task and return whether it did something; one that fails is logged, and tried again in the next sweep."""
+    """Run a task; True if it did something. A failure is logged, and the next sweep retries the task."""
     try:
         return bool(task())
     except sqlalchemy.exc.OperationalError as error:
-        logger.warning("a task was interrupted, the database is not available: %s", error.orig)
-    except Exception:  # the loop that finds what others lost must itself outlive every fault; it is logged whole
-        logger.exception("a task failed and is tried again")
+        logger.warning("a task was interrupted: the database is not available: %s", error.orig)
+    except Exception:  # the sweeper must survive every error, which is logged with its traceback
+        logger.exception("a task failed and will be retried")
     return False

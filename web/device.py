@@ -40,13 +40,13 @@ class Device(PageView):
         try:
             if given["decision"] in {"approve", "deny"}:
                 return self._decide(given)
-            return self._ask_for_consent(code)
+            return self._consent_page(code)
         except OperationError as error:
             unknown = error.code == "not_found" or any(detail.path == "/userCode" for detail in error.details)
             shown = at_field("user_code", OperationError(404, "not_found", UNKNOWN_CODE)) if unknown else error
             return self.context.render_again("device.html", shown, _LABELS, user_code=code)
 
-    def _ask_for_consent(self, code: str) -> Response:
+    def _consent_page(self, code: str) -> Response:
         if not code:
             raise missing_field("user_code", "Enter the code that your device shows.")
         device = self.context.call("device_lookup", body={"userCode": code}).content

@@ -83,6 +83,16 @@ class RetryPolicy:
         return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseStatements:
+    """The statements that change the rows of a lease; they have no effect once the lease has ended."""
+
+    renew: ReturningUpdate[Any]
+    release: ReturningUpdate[Any]
+    postpone: ReturningUpdate[Any]
+    fail: ReturningUpdate[Any]
+
+
 class WorkQueue:
     """The work of one kind.
 
@@ -106,16 +116,10 @@ class WorkQueue:
         self.lease = lease
         """How long a lease lasts that is not renewed."""
         self.retry = retry or RetryPolicy()
-        columns = model.__table__.c
         self._model = model
-        self._taken_over = columns.lease_token.is_not(None).label("taken_over")
         self._key = next(iter(inspect(model).primary_key))
-        holder_died = columns.lease_holder == any_(_DEAD)
-        if call_timeout is not None:
-            holder_died = and_(holder_died, columns.lease_until <= NOW + (lease - call_timeout))
-        self.available: ColumnElement[bool] = and_(
-            columns.due_at <= NOW, or_(columns.lease_until.is_(None), columns.lease_until <= NOW, holder_died)
-        )
+        self._taken_over = model.__table__.c.lease_token.is_not(None).label("taken_over")
+        self.available = _available(model, lease, call_timeout)
         """The condition of rows that are due and that no process works on."""
         self._candidates = candidates.where(self.available)
         self._on_acquire = {
@@ -127,45 +131,7 @@ class WorkQueue:
         }
         self._has_work = select(self._candidates.order_by(None).exists())
         self._first = self._candidates.limit(1)
-        self._mine = (
-            select(self._key)
-            .where(
-                self._key == any_(bindparam("keys", type_=ARRAY(self._key.type))),
-                columns.lease_token == bindparam("token"),
-                columns.lease_until > NOW,
-                _ALIVE,
-            )
-            .order_by(self._key)
-            .with_for_update(key_share=True)
-            .cte("mine")
-        )
-        self.renewing = self._change_mine(lease_until=bindparam("until"))
-        given_back: dict[str, Any] = {
-            "lease_token": null(),
-            "lease_holder": null(),
-            "lease_until": null(),
-            "due_at": case(
-                (columns.due_at > bindparam("acquired_at"), columns.due_at), else_=bindparam("next_due", type_=_INSTANT)
-            ),
-        }
-        self.postponing = self._change_mine(**given_back)
-        self.releasing = self._change_mine(**given_back, attempts=0, last_error_code=null(), last_error_message=null())
-        self.failing = self._change_mine(
-            **given_back,
-            attempts=columns.attempts + bindparam("counted", type_=Integer),
-            last_error_code=bindparam("code"),
-            last_error_message=bindparam("message"),
-        )
-
-    def _change_mine(self, **values: Any) -> ReturningUpdate[Any]:
-        """Return the statement that changes the rows of a lease which has not ended, locked in the order of keys."""
-        return (
-            update(self._model)
-            .values(**values)
-            .where(self._key == self._mine.c[self._key.name])
-            .returning(self._key)
-            .execution_options(synchronize_session=False)
-        )
+        self.statements = _lease_statements(model, self._key)
 
     def has_work(self, uow: UnitOfWork) -> bool:
         """Return whether a row is due that no process works on."""
@@ -226,7 +192,7 @@ class Lease:
 
     def renew(self, uow: UnitOfWork, keys: Collection[Any] | None = None) -> set[Any]:
         """Renew the leases that have not ended, and return their keys; the rows stay locked until the commit."""
-        return self._execute(uow, self.queue.renewing, keys, until=uow.now + self.queue.lease)
+        return self._execute(uow, self.queue.statements.renew, keys, until=uow.now + self.queue.lease)
 
     def require(self, uow: UnitOfWork) -> None:
         """Renew the lease; raise LeaseLostError if that of any row has ended."""
@@ -240,13 +206,17 @@ class Lease:
 
         Return the keys of the rows whose lease had not ended.
         """
-        released = self._execute(uow, self.queue.releasing, keys, acquired_at=self.acquired_at, next_due=due_at)
+        released = self._execute(
+            uow, self.queue.statements.release, keys, acquired_at=self.acquired_at, next_due=due_at
+        )
         uow.dependencies.queue_observer.released(self.queue.kind, len(released))
         return released
 
     def postpone(self, uow: UnitOfWork, due_at: datetime, keys: Collection[Any] | None = None) -> set[Any]:
         """Give back rows whose work is not done and has not failed, due at that time."""
-        postponed = self._execute(uow, self.queue.postponing, keys, acquired_at=self.acquired_at, next_due=due_at)
+        postponed = self._execute(
+            uow, self.queue.statements.postpone, keys, acquired_at=self.acquired_at, next_due=due_at
+        )
         uow.dependencies.queue_observer.postponed(self.queue.kind, len(postponed))
         return postponed
 
@@ -266,7 +236,7 @@ class Lease:
         """
         failed = self._execute(
             uow,
-            self.queue.failing,
+            self.queue.statements.fail,
             keys,
             acquired_at=self.acquired_at,
             next_due=due_at,
@@ -286,3 +256,51 @@ class Lease:
         if len(found) < len(wanted):
             uow.dependencies.queue_observer.lost(self.queue.kind, len(wanted) - len(found))
         return found
+
+
+def _available(model: type[Base], lease: timedelta, call_timeout: timedelta | None) -> ColumnElement[bool]:
+    columns = model.__table__.c
+    holder_died = columns.lease_holder == any_(_DEAD)
+    if call_timeout is not None:
+        holder_died = and_(holder_died, columns.lease_until <= NOW + (lease - call_timeout))
+    return and_(columns.due_at <= NOW, or_(columns.lease_until.is_(None), columns.lease_until <= NOW, holder_died))
+
+
+def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatements:
+    """Return the statements on the rows of a lease that has not ended; the rows are locked in the order of keys."""
+    columns = model.__table__.c
+    mine = (
+        select(key)
+        .where(
+            key == any_(bindparam("keys", type_=ARRAY(key.type))),
+            columns.lease_token == bindparam("token"),
+            columns.lease_until > NOW,
+            _ALIVE,
+        )
+        .order_by(key)
+        .with_for_update(key_share=True)
+        .cte("mine")
+    )
+    next_due = bindparam("next_due", type_=_INSTANT)
+    given_back: dict[str, Any] = {
+        "lease_token": null(),
+        "lease_holder": null(),
+        "lease_until": null(),
+        "due_at": case((columns.due_at > bindparam("acquired_at"), columns.due_at), else_=next_due),
+    }
+
+    def statement(**values: Any) -> ReturningUpdate[Any]:
+        changed = update(model).values(**values).where(key == mine.c[0]).returning(key)
+        return changed.execution_options(synchronize_session=False)
+
+    return LeaseStatements(
+        renew=statement(lease_until=bindparam("until")),
+        release=statement(**given_back, attempts=0, last_error_code=null(), last_error_message=null()),
+        postpone=statement(**given_back),
+        fail=statement(
+            **given_back,
+            attempts=columns.attempts + bindparam("counted", type_=Integer),
+            last_error_code=bindparam("code"),
+            last_error_message=bindparam("message"),
+        ),
+    )

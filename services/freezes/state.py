@@ -55,8 +55,23 @@ _ORGANIZATION: LiteralString = f"""
 """  # noqa: S608 - a constant
 
 
-async def of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
-    """Return the state of one watched branch; raises `branch_not_found`, `repository_not_found` while disabled."""
+async def get_state(
+    context: ReadContext, repo: str | None, branch: str | None, branch_id: str | None, organization: str | None
+) -> dict[str, Any]:
+    """Return the state of a repository, of one branch, or of the organisation.
+
+    Raise `missing_parameter` or `invalid_parameter` unless exactly one of these is given, and `repository_not_found` or
+    `branch_not_found`, also while the repository is disabled or the branch is not watched.
+    """
+    _require_one_form(repo, branch, branch_id, organization)
+    if repo is not None:
+        return await _of_repository(context, repo, branch)
+    if branch_id is not None:
+        return await _of_branch(context, branch_id)
+    return await _of_organization(context)
+
+
+async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     rows = await context.fetch(
         "SELECT"
         + _COLUMNS
@@ -71,11 +86,7 @@ async def of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     return _branch_state(rows)
 
 
-async def of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
-    """Return the state of an enabled repository, or of one branch of it.
-
-    Raises `repository_not_found` (also while it is disabled) and `branch_not_found` (also while it is not watched).
-    """
+async def _of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
     if has_prefix(repository, "rep"):
         rows = await _rows(context, _REPOSITORY_ID, repository, branch)
     else:
@@ -108,15 +119,14 @@ def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
         raise ServiceError("repository_not_found", f"No enabled repository of this organisation is {repository!r}.")
 
 
-async def of_organization(context: ReadContext) -> dict[str, Any]:
-    """Return the state of the credential's organisation."""
+async def _of_organization(context: ReadContext) -> dict[str, Any]:
     rows = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
     return _state(subject, first["watched_count"], first["frozen_count"], rows)
 
 
-def choose_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
+def _require_one_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
     """Raise unless exactly one form is given: `missing_parameter` for none, `invalid_parameter` for several."""
     given = [name for name, value in (("repo", repo), ("branchId", branch_id), ("organization", organization)) if value]
     if not given:

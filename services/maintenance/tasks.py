@@ -21,7 +21,7 @@ from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
 from services.identity import signing_keys
 from services.pull_request_exceptions.expiry import next_end as next_end_of_exceptions
-from services.repository_sync.sync import ask_every_installation
+from services.repository_sync.sync import request_all_comparisons
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "full_resync", period):
             return False
-        ask_every_installation(uow)
+        request_all_comparisons(uow)
         uow.session.execute(
             text(
                 "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "

@@ -17,7 +17,7 @@ from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.rate_limiter import background_client
-from services.repositories.watches import audit_watched, lock_watching, release_unwatched, start_judging, watch
+from services.repositories.watches import audit_watched, cover_and_probe, lock_repositories, release_unwatched, watch
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def watch_new_branches(
 def _watch_new(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> None:
     if not _unknown(uow, repository_id, names, or_never_watched=True):
         return
-    [repository] = lock_watching(uow, [repository_id])
+    [repository] = lock_repositories(uow, [repository_id])
     if not repository.enabled or repository.removed_at is not None:
         return
     matching = [
@@ -114,7 +114,7 @@ def _watch_new(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> N
         if name == repository.default_branch or watched_automatically(name, repository.auto_watch)
     ]
     fresh = watch(uow, {repository: matching}, revive=False)[repository.id]
-    start_judging(uow, [branch.id for branch in fresh])
+    cover_and_probe(uow, [branch.id for branch in fresh])
     for branch in fresh:
         audit_watched(uow, repository, branch)
 
@@ -122,7 +122,7 @@ def _watch_new(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> N
 def _release(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> None:
     if not _unknown(uow, repository_id, names):
         return
-    [repository] = lock_watching(uow, [repository_id])
+    [repository] = lock_repositories(uow, [repository_id])
     unknown = _unknown(uow, repository_id, names)
     release_unwatched(uow, repository, [name for name in unknown if watched_automatically(name, _globs(repository))])
 

@@ -18,7 +18,7 @@ from services.github_access import client
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import BATCH, matching_branches
 from services.repositories.repositories import get_all_visible, get_visible, views
-from services.repositories.watches import lock_watching, start_judging, watch
+from services.repositories.watches import cover_and_probe, lock_repositories, watch
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +34,11 @@ def enable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
     """
     named = list(get_all_visible(uow, references).values())
     matching = _match_now_or_later(uow, [(row, row.auto_watch) for row in named if not row.enabled])
-    turning = [row for row in lock_watching(uow, [row.id for row in named]) if not row.enabled]
+    turning = [row for row in lock_repositories(uow, [row.id for row in named]) if not row.enabled]
     for repository in turning:
         repository.enabled = True
     fresh = watch(uow, {row: [row.default_branch, *matching.get(row.id, ())] for row in turning})
-    start_judging(uow, [branch.id for branch in _watched(uow, turning)])
+    cover_and_probe(uow, [branch.id for branch in _watched(uow, turning)])
     for repository in turning:
         names = [branch.name for branch in fresh[repository.id]]
         _audit(uow, "repository.enabled", repository, {"enabled": False}, {"enabled": True, "watched": names})
@@ -51,7 +51,7 @@ def disable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
     Raise `invalid_parameter` (with pointers) for unknown ones, and `already_frozen` with the frozen branches.
     """
     named = get_all_visible(uow, references)
-    turning = [row for row in lock_watching(uow, [row.id for row in named.values()]) if row.enabled]
+    turning = [row for row in lock_repositories(uow, [row.id for row in named.values()]) if row.enabled]
     branches = _watched(uow, turning)
     _require_not_frozen(uow, named, branches)
     mark_dirty(uow.session, [branch.id for branch in branches], uow.now)
@@ -74,14 +74,14 @@ def update(uow: UnitOfWork, reference: str, settings: dict[str, Any]) -> dict[st
         _require_expressible(globs)
     named = get_visible(uow, reference)
     matching = _match_now_or_later(uow, [(named, globs or ())] if named.enabled else [])
-    [repository] = lock_watching(uow, [named.id])
+    [repository] = lock_repositories(uow, [named.id])
     before = repository.auto_watch
     if globs is not None:
         repository.former_globs = former_globs(repository.former_globs, before, globs)
         repository.auto_watch = globs
     if repository.enabled:
         fresh = watch(uow, {repository: matching.get(repository.id, ())})
-        start_judging(uow, [branch.id for branch in fresh[repository.id]])
+        cover_and_probe(uow, [branch.id for branch in fresh[repository.id]])
     _audit(uow, "repository.updated", repository, {"autoWatch": before}, {"autoWatch": repository.auto_watch})
     return views(uow, [repository])[0]
 

@@ -28,7 +28,7 @@ def lock_coverage_exclusively(uow: UnitOfWork) -> None:
     uow.refresh_now()
 
 
-def lock_watching(uow: UnitOfWork, repository_ids: Iterable[str]) -> list[Repository]:
+def lock_repositories(uow: UnitOfWork, repository_ids: Iterable[str]) -> list[Repository]:
     """Acquire the coverage lock and return the repositories, freshly read, in the order of their ids."""
     lock_coverage_exclusively(uow)
     query = select(Repository).where(Repository.id.in_(list(repository_ids))).order_by(Repository.id)
@@ -41,7 +41,7 @@ def watch(
     """Watch branches by name and return the newly watched ones by repository id. The caller holds the coverage lock.
 
     A branch that was watched before keeps its id and check name; with `revive` False, explicitly unwatched branches are
-    left alone. `start_judging` must follow as soon as scopes can reach the branches.
+    left alone. `cover_and_probe` must follow as soon as scopes can reach the branches.
     """
     known = _known(uow, [repository.id for repository in wanted])
     fresh: dict[str, list[WatchedBranch]] = {repository.id: [] for repository in wanted}
@@ -78,7 +78,7 @@ def release_unwatched(uow: UnitOfWork, repository: Repository, names: Iterable[s
     return fresh
 
 
-def start_judging(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
+def cover_and_probe(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
     """Cover branches that scopes can now reach by the freezes in force, and schedule probes of their rules.
 
     Raise `feature_not_available` if the quota is exceeded.
@@ -126,14 +126,14 @@ def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:
 
     Raise `repository_not_found`, `invalid_state` (not enabled), `already_exists` (watched), `feature_not_available`.
     """
-    [repository] = lock_watching(uow, [get_visible(uow, reference).id])
+    [repository] = lock_repositories(uow, [get_visible(uow, reference).id])
     if not repository.enabled:
         raise ServiceError("invalid_state", f"{repository.full_name} is not enabled. Enable it first.")
     fresh = watch(uow, {repository: [name]})[repository.id]
     if not fresh:
         message = f"{name} of {repository.full_name} is already watched"
         raise ServiceError("already_exists", f"{message}.", details=(Detail("/name", message, "already_exists"),))
-    start_judging(uow, [fresh[0].id])
+    cover_and_probe(uow, [fresh[0].id])
     audit_watched(uow, repository, fresh[0])
     return fresh[0]
 

@@ -31,7 +31,7 @@ from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_default_branches, watch_matching
-from services.repositories.watches import lock_coverage_exclusively, lock_watching
+from services.repositories.watches import lock_coverage_exclusively, lock_repositories
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _last_synced(instants: Iterable[datetime | None]) -> datetime | None:
     return min((instant for instant in known if instant), default=None) if all(known) else None
 
 
-def ask_every_installation(uow: UnitOfWork) -> None:
+def request_all_comparisons(uow: UnitOfWork) -> None:
     """Have every installation compared, and asked for where it was suspended: heals webhooks that were missed."""
     claimed = select(Installation.id).where(Installation.organization_id.is_not(None))
     request_comparison(uow, uow.session.scalars(claimed).all())
@@ -157,8 +157,8 @@ def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> No
     for row in gone:
         row.removed_at = uow.now
     uow.session.add_all(added)
-    _reach_anew(uow, reached)
-    _examine_what_was_not_found(uow, installation_id)
+    _extend_freezes(uow, reached)
+    _retry_missing_repositories(uow, installation_id)
     counts = {"added": len(added), "changed": len(reached), "removed": len(gone)}
     if any(counts.values()):
         name = ("installation", str(installation_id), installation.account)
@@ -199,7 +199,7 @@ def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced
     return changed
 
 
-def _reach_anew(uow: UnitOfWork, repositories: Iterable[Repository]) -> None:
+def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None:
     """Let open-ended freezes in force take in branches whose repository has a new name, or is covered again."""
     enabled = [repository.id for repository in repositories if repository.enabled]
     query = select(WatchedBranch.id).where(WatchedBranch.repository_id.in_(enabled))
@@ -208,7 +208,7 @@ def _reach_anew(uow: UnitOfWork, repositories: Iterable[Repository]) -> None:
         extend_open_freezes(uow, branch_ids)
 
 
-def _examine_what_was_not_found(uow: UnitOfWork, installation_id: int) -> None:
+def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:
     """Look now at branches that were parked because the code host did not show their repository, which it lists."""
     uow.session.execute(
         text(
@@ -250,14 +250,14 @@ def refresh_repository(uow_factory: UnitOfWorkFactory, github: GitHub, github_id
 
 
 def _record(uow: UnitOfWork, repository_id: str, info: RepositoryInfo | None) -> None:
-    [row] = lock_watching(uow, [repository_id])
+    [row] = lock_repositories(uow, [repository_id])
     account = uow.session.get_one(Installation, row.installation_id).account
     target = ("repository", row.id, row.full_name)
     before = {"fullName": row.full_name, "archived": row.archived, "removed": row.removed_at is not None}
     if info is None or info.owner.lower() != account.lower():  # a public one is readable wherever it has gone
         row.removed_at = row.removed_at or uow.now
     elif row.removed_at is None and _refresh(row, row.installation_id, info, uow.now):
-        _reach_anew(uow, [row])
+        _extend_freezes(uow, [row])
     after = {"fullName": row.full_name, "archived": row.archived, "removed": row.removed_at is not None}
     if before != after:
         uow.audit("repository.synced", target, before=before, after=after)

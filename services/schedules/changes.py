@@ -30,7 +30,7 @@ _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """Properties that determine the windows."""
 _COMPARED = {*_TERMS, "scope", "allow_overlap"}
 """Properties that determine overlaps."""
-_TOLD = (
+_AUDITED = (
     "name",
     "scope",
     "timezone",
@@ -134,7 +134,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         if name not in _READ or _READ[name](value) != _READ[name](getattr(schedule, column)):
             setattr(schedule, column, checked_reason(value) if name == "reason" else value)
     after = audit_snapshot(schedule)
-    changed = {name for name in _TOLD if before[camel_case(name)] != after[camel_case(name)]}
+    changed = {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
     if changed:
         schedule.updated_at = uow.now
     if changed & _TERMS:
@@ -163,7 +163,7 @@ def _require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
 
 def audit_snapshot(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as the audit log shows it, by the names of the contract."""
-    shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _TOLD}
+    shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _AUDITED}
     for name in ("recurrence", "window"):
         shown[name] = {camel_case(key): value for key, value in shown[name].items()}
     return shown

@@ -43,7 +43,7 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
 
     One that is disabled has nothing planned.
     """
-    ahead = look_ahead(uow, schedule)
+    ahead = upcoming_windows(uow, schedule)
     schedule.windows = ranges(ahead) if schedule.enabled else None
     schedule.planned_until, schedule.planned_with = uow.now + HORIZON, DATA_VERSION
     uow.session.flush()
@@ -69,7 +69,7 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     return changed + len(new)
 
 
-def look_ahead(uow: UnitOfWork, schedule: Schedule) -> list[Interval]:
+def upcoming_windows(uow: UnitOfWork, schedule: Schedule) -> list[Interval]:
     """Return the windows of a schedule, stored or not, that are open now or start within 400 days."""
     return windows_of(schedule, uow.now, uow.now + LOOKAHEAD)
 
@@ -85,7 +85,7 @@ def windows_to_start(windows: Sequence[Interval], now: datetime) -> list[Interva
 
 def exclude_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
     """Exclude skipped windows from the ranges of a locked schedule, by which overlaps are detected."""
-    schedule.windows = ranges(not_skipped(look_ahead(uow, schedule), skipped_rows(uow, schedule.id)))
+    schedule.windows = ranges(not_skipped(upcoming_windows(uow, schedule), skipped_rows(uow, schedule.id)))
     schedule.overlaps_checked_at = None
 
 

@@ -18,7 +18,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlaps import NONE, Overlaps, overlaps_of
-from services.schedules.plans import look_ahead, not_skipped, ranges, skipped_rows, windows_to_start
+from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows, windows_to_start
 from services.schedules.terms import windows_of
 from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
@@ -89,7 +89,7 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
     As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
     freeze was ended by hand is over.
     """
-    ahead: Sequence[Interval] = look_ahead(uow, schedule)
+    ahead: Sequence[Interval] = upcoming_windows(uow, schedule)
     schedule.windows = ranges(not_skipped(ahead, skipped_rows(uow, schedule.id) if schedule.id else ()))
     reached = None if schedule.scope is None else resolve(uow, schedule.scope, stored=stored).branches
     overlaps = NONE if reached is None else overlaps_of(uow, schedule, reached=reached)

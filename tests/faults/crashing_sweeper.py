@@ -17,10 +17,10 @@ from tests.faults.crashing_api import die_before
 MOST = 200
 
 
-def keep_time() -> None:
+def run_timed_tasks() -> None:
     """Be a sweeper that looks at the clock once."""
     config = load_config()
-    Sweeper(job_context(config), lambda: True, config.full_pass_every).keep_time()
+    Sweeper(job_context(config), lambda: True, config.full_pass_every).run_timed_tasks()
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             die_before(statement)
-            keep_time()
+            run_timed_tasks()
             os._exit(0)
         _, status = os.waitpid(child, 0)
         told = {"statement": statement, "killed": os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL}

@@ -50,13 +50,13 @@ def wakeups(redis: Redis, redis_url: str) -> Iterator[RedisWakeups]:
 
 
 def test_workers_are_assumed_to_run_when_no_wake_up_waits(redis_url: str, wakeups: RedisWakeups) -> None:
-    watch = WakeupWatch(redis_url, patience=0)
+    watch = WakeupWatch(redis_url, max_untaken_seconds=0)
     assert watch.workers_available()
     assert watch.workers_available()
 
 
 def test_workers_are_not_running_when_the_same_wake_up_stays(redis_url: str, wakeups: RedisWakeups) -> None:
-    patient, impatient = WakeupWatch(redis_url), WakeupWatch(redis_url, patience=0)
+    patient, impatient = WakeupWatch(redis_url), WakeupWatch(redis_url, max_untaken_seconds=0)
     wakeups.send({"reconcile"})
     impatient.workers_available()
     assert patient.workers_available()
@@ -66,7 +66,7 @@ def test_workers_are_not_running_when_the_same_wake_up_stays(redis_url: str, wak
 def test_busy_workers_that_take_wake_ups_in_turn_are_running(
     redis: Redis, redis_url: str, wakeups: RedisWakeups
 ) -> None:
-    watch = WakeupWatch(redis_url, patience=0.02)
+    watch = WakeupWatch(redis_url, max_untaken_seconds=0.02)
     wakeups.send({"reconcile", "webhooks"})
     watch.workers_available()
     threading.Event().wait(0.05)

@@ -47,6 +47,7 @@ class _Completion:
         self._text = Text(document.source.decode())
 
     def run(self) -> str:
+        """Return the text of the document with shared responses and paths completed."""
         root = children(self._document.node)
         responses = children(root["components"][1]).get("responses") if "components" in root else None
         lines = list(self._text.lines)

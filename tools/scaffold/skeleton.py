@@ -98,6 +98,7 @@ class _Skeleton:
         self._text = Text(document.source.decode())
 
     def written(self) -> str:
+        """Return the text of the document with the new operation and its components in it."""
         operation = self._operation()
         root = children(self._document.node)
         paths = children(root["paths"][1])

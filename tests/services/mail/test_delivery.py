@@ -379,7 +379,7 @@ class TestJob:
             raise LookupError("a fault")
 
         background_thread.run_in_background("faulty", fail).join(10)
-        assert "faulty failed and is tried again" in caplog.text
+        assert "faulty failed and will be retried" in caplog.text
         steps = iter([True, False])
         background_thread.run_in_background("faulty", lambda: next(steps)).join(10)
         assert list(steps) == []

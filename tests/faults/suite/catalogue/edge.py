@@ -13,7 +13,7 @@ ENDLESS = 1 << 30
 
 
 @fault("The API is told to stop under load: it answers what it has begun and exits with 0")
-def told_to_stop(trial: Trial) -> None:
+def stop_requested(trial: Trial) -> None:
     stack = trial.stack
     asked, trap = ask_and_catch(trial, "answer")
     stack.api.terminate()

@@ -80,7 +80,7 @@ def two_at_once(trial: Trial) -> None:
 
 
 @fault("The sweeper is told to stop: it exits with 0")
-def told_to_stop(trial: Trial) -> None:
+def stop_requested(trial: Trial) -> None:
     sweeper = trial.stack.processes["sweeper-1"]
     sweeper.terminate()
     trial.injected()

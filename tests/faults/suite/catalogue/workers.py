@@ -121,7 +121,7 @@ def loses_its_lease(trial: Trial) -> None:
 
 
 @fault("A worker is told to stop in mid fan-out: it finishes and exits with 0")
-def told_to_stop(trial: Trial) -> None:
+def stop_requested(trial: Trial) -> None:
     stack = trial.stack
     traps = trap_writes(stack)
     trial.client.freeze()

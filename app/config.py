@@ -150,9 +150,9 @@ class Config:
     github_app_client_secret: Annotated[str | None, Variable("Client secret of the GitHub App")] = field(
         default=None, repr=False
     )
-    github_client_id: Annotated[
-        str | None, Variable("OAuth client id, for administrators who authorise rulesets that the App may not write")
-    ] = None
+    github_client_id: Annotated[str | None, Variable("OAuth client id, for administrators who authorise rulesets")] = (
+        None
+    )
     github_client_secret: Annotated[str | None, Variable("OAuth client secret")] = field(default=None, repr=False)
     github_web_url: Annotated[str, Variable("URL where users sign in at GitHub", _HTTP)] = "https://github.com"
     github_webhook_secret: Annotated[str | None, Variable("Webhook secret of the GitHub App")] = field(

@@ -36,6 +36,9 @@ class Repository(Base):
     synced_at: Mapped[datetime]
     removed_at: Mapped[datetime | None]
     """Since when the installation no longer covers it; hidden from then on, its freezes stay."""
+    rulesets_authorized_by: Mapped[str | None]
+    """The GitHub login of the administrator who authorised the service to write its rulesets."""
+    rulesets_authorized_at: Mapped[datetime | None]
 
     __table_args__ = (
         Index("uq_repositories_github_id", "organization_id", "github_id", unique=True),

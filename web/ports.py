@@ -37,6 +37,10 @@ class PendingAuthorization(Protocol):
     def changes(self) -> Sequence[Any]:
         """Rulesets to create, change or remove."""
 
+    @property
+    def by_app(self) -> bool:
+        """True if the App writes the rulesets with its own permission."""
+
 
 class RulesetAuthorizations(Protocol):
     """Authorisations by administrators at GitHub, who need no account here: the `state` of the address is the secret.
@@ -49,4 +53,4 @@ class RulesetAuthorizations(Protocol):
         """Return what is to be authorised."""
 
     def confirm(self, state: str, code: str) -> Any:
-        """Write the rulesets as the person whose `code` it is, and return the result."""
+        """Record the authorisation of the person whose `code` it is, write the rulesets, and return the result."""

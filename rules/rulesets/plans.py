@@ -79,6 +79,14 @@ class Change:
         return [branch.branch_id for need in self.needs for branch in need.branches]
 
     @property
+    def repositories(self) -> dict[str, str]:
+        """The repositories that the ruleset covers, or covered: id → `owner/name`."""
+        place = self.place
+        if place.repository_id is not None and place.repository is not None:
+            return {place.repository_id: place.repository}
+        return {need.repository.repository_id: need.repository.full_name for need in self.needs}
+
+    @property
     def name(self) -> str:
         """The ruleset's name, for people."""
         known = self.after or self.before or {}

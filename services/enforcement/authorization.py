@@ -1,11 +1,15 @@
-"""Authorisation: a GitHub administrator lets us write one setup's rulesets, once, with a token of theirs.
+"""Authorisation: an administrator of the repositories at GitHub lets us write their rulesets, once.
+
+What they authorise is recorded on the repositories, with their login and the time; those repositories need no further
+authorisation. Rulesets that the App may write are then written by a job. Where the App may not, this setup's rulesets
+are written with the administrator's token, and the next setup needs a token again.
 
 The `state` that leads back to a setup has 256 random bits, of which the database keeps a hash, and is valid for one
 confirmation within ten minutes. The code is bound to it by PKCE, so GitHub refuses a code of another authorisation.
 Nothing is written before a user has confirmed a page that names the requester and the changes, and before GitHub has
-confirmed that this user administers every repository concerned (owns the organisation, for its rulesets). The changes
-are planned again from the scope of the request. The token is revoked at the end; neither it nor the code is ever stored
-or logged.
+confirmed that this user administers every repository concerned (owns the organisation, to write its rulesets). The
+changes are planned again from the scope of the request. The token is revoked at the end; neither it nor the code is
+ever stored or logged.
 """
 
 import base64
@@ -30,33 +34,44 @@ from services.github_access import client
 
 CODE = "admin_authorization_required"
 STATE_LIFETIME = timedelta(minutes=10)
+MAX_LISTED = 20
+"""The most names that one page or message lists."""
 
 
 def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], due: list[Change]) -> ServiceError:
-    """Return the error for changes that the App may not write; its address lets an administrator authorise them."""
+    """Return the error for changes that need an administrator; its address lets one authorise them."""
     account = survey.facts.account
     counted = f"{len(due)} ruleset{'s'[: len(due) > 1]}"
+    by_app = survey.permits_all(due)
     authorization = client.github(uow).user_authorization
     if authorization is None:
         message = (
-            f"The App is not permitted to write {counted} of {account}. Grant it the repository permission "
-            "`Administration: write` on GitHub, or write them yourself with the snippets, and apply again."
+            f"An administrator must authorise the service to write {counted} of {account}, but the service has no "
+            "OAuth client for GitHub. Write them yourself with the snippets."
         )
+        if not by_app:
+            message += " The App also lacks the repository permission `Administration: write`."
         return ServiceError(CODE, message, details=(Detail("/scope", message, CODE),))
     setup = new_setup(uow, scope, "awaiting_authorization", len(due))
     request_verdicts(uow, setup, due)
     above = any(change.place.level == "organization" for change in due)
-    setup.progress = {**setup.progress, "above": above}
+    needed = "repo" if not above else "repo read:org" if by_app else "repo admin:org"
+    setup.progress = {**setup.progress, "oauthScope": needed}
     url = issue_authorization_url(uow, authorization, setup)
     target = ("organization", uow.organization, account)
     uow.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
     detail = Detail(
         "/scope",
-        f"An administrator must open authorizationUrl before expiresAt. It lets the service write {counted} once.",
+        f"An administrator must open authorizationUrl before expiresAt. It lets the service write {counted}.",
         CODE,
         {"authorizationUrl": url, "expiresAt": setup.expires_at},
     )
-    message = f"The App may not write rulesets of {account}. An administrator of its repositories must authorise it."
+    names = survey.facts.unauthorized(due) or sorted({name for change in due for name in change.repositories.values()})
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    message = (
+        "An administrator at GitHub must authorise the service to write rulesets of "
+        f"{', '.join(names[:MAX_LISTED]) or account}{more}."
+    )
     return ServiceError(CODE, message, details=(detail,), commit_on_error=True, secret=True)
 
 
@@ -71,7 +86,7 @@ def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, s
         redirect_uri=uow.dependencies.web_url + ENFORCEMENT_AUTHORIZED,
         state=state,
         code_challenge=challenge,
-        scope="repo admin:org" if setup.progress.get("above") else "repo",
+        scope=str(setup.progress.get("oauthScope", "repo")),
     )
 
 
@@ -102,7 +117,7 @@ def pending_setup(uow: UnitOfWork, state: str, *, lock: bool = False) -> Enforce
         raise _unknown_state()
     if setup.state != "awaiting_authorization":
         message = f"This address has already been used; {setup.written} of {setup.total} rulesets are written."
-        if setup.written < setup.total:
+        if setup.state == "failed" and setup.written < setup.total:
             message += " Apply again for a new address."
         raise NotAuthorizedError("Already used", message, 409)
     if setup.expires_at is None or setup.expires_at <= uow.now:

@@ -9,16 +9,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import update
+
 from integrations.github import ErrorKind, GitHub, GitHubError
 from integrations.github.users import UserAuthorization, UserClient
 from models.enforcement import EnforcementSetup
 from models.organizations import Organization
+from models.repositories import Repository
 from rules.access.permissions import Actor
 from rules.errors import NotAuthorizedError
 from rules.rulesets.plans import Change
 from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
-from services.enforcement.authorization import CODE, caller_for_state, issue_authorization_url, pending_setup
+from services.enforcement.authorization import (
+    CODE,
+    MAX_LISTED,
+    caller_for_state,
+    issue_authorization_url,
+    pending_setup,
+)
 from services.enforcement.facts import read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
 from services.enforcement.survey import Survey, in_parallel
@@ -29,8 +38,6 @@ from services.github_access.failures import require_no_pause
 MAX_WRITING_SECONDS = 15.0
 """After this no further ruleset is begun, so that the page answers within about twenty seconds."""
 POLL_INTERVAL = 0.25
-MAX_LISTED = 20
-"""The most names that one page or message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class Request:
     account: str
     expires_at: datetime
     changes: list[Change]
+    by_app: bool
+    """The App writes the rulesets with its own permission, now and later; otherwise the user's token does, once."""
 
 
 @dataclass(slots=True)
@@ -56,6 +65,10 @@ class Result:
     problems: list[str] = field(default_factory=list)
     again: str | None = None
     """The address where the rest can be authorised."""
+    queued: bool = False
+    """A job writes the rulesets with the App's permission."""
+    authorized: dict[str, str] = field(default_factory=dict)
+    """The repositories that the user has authorised: id → `owner/name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +99,14 @@ class Authorizations:
             require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
         with client.shared_deadline():
-            changes = _writes(Survey(self.github, client, facts).everything())
+            survey = Survey(self.github, client, facts)
+            changes = _writes(survey.everything())
         expires_at = setup.expires_at or setup.created_at
-        return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes)
+        by_app = survey.permits_all(changes)
+        return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes, by_app)
 
     def confirm(self, state: str, code: str) -> Result:
-        """Write the requested rulesets as the user with this code; raise as `read_request` does."""
+        """Record what the user with this code authorises, write it or queue it; raise as `read_request` does."""
         authorization = self.github.user_authorization
         if authorization is None:
             raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
@@ -127,8 +142,16 @@ class Authorizations:
             facts = read_facts(uow, taken.scope)
         with user.shared_deadline():
             login = user.login()
-            changes = Survey(self.github, self.github.client(facts.installation_id), facts).everything()
-            _require_rights(user, login, _writes(changes))
+            survey = Survey(self.github, self.github.client(facts.installation_id), facts)
+            changes = survey.everything()
+            due = _writes(changes)
+            by_app = survey.permits_all(due)
+            _require_rights(user, login, due, as_owner=not by_app)
+            authorized = {each: name for change in due for each, name in change.repositories.items()}
+            result = Result(login, facts.account, len(due), left=due, authorized=authorized)
+            if by_app:
+                result.left, result.queued = [], bool(due)
+                return result
             ruleset_writer = RulesetWriter(
                 uow_factory=self.uow_factory,
                 caller=taken.caller,
@@ -138,12 +161,7 @@ class Authorizations:
                 renew=lambda _unit: None,
                 details={"authorizedBy": login},
             )
-            return self._write(
-                ruleset_writer,
-                Result(login, facts.account, len(_writes(changes)), left=_writes(changes)),
-                changes,
-                ends,
-            )
+            return self._write(ruleset_writer, result, changes, ends)
 
     def _write(self, ruleset_writer: RulesetWriter, result: Result, changes: list[Change], ends: float) -> Result:
         """Write until the time is over, first the rulesets whose heads have their verdicts; removals come last."""
@@ -196,7 +214,18 @@ class Authorizations:
                 authorizedBy=result.login,
                 written=len(result.written),
                 left=len(result.left),
+                repositories=sorted(result.authorized.values()),
             )
+            uow.session.execute(
+                update(Repository)
+                .where(Repository.organization_id == uow.organization, Repository.id.in_(result.authorized))
+                .values(rulesets_authorized_by=result.login, rulesets_authorized_at=uow.now)
+            )
+            if result.queued:
+                setup.state, setup.due_at, setup.total = "queued", uow.now, result.total
+                setup.last_error_code = setup.last_error_message = None
+                uow.wake("setup")
+                return result
             setup.state, setup.finished_at = "failed" if result.problems or result.left else "done", uow.now
             problem = "; ".join(result.problems[:MAX_LISTED]) or (
                 "Not everything could be written in time." if result.left else None
@@ -217,13 +246,15 @@ def _writes(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.action != "none"]
 
 
-def _require_rights(user: UserClient, login: str, changes: list[Change]) -> None:
-    """Raise unless the user administers everything that is to be changed."""
-    above = {change.place.account for change in changes if change.place.level == "organization"}
-    below = sorted({change.place.repository for change in changes if change.place.repository})
-    missing = [f"the organisation {account} (as an owner)" for account in sorted(above) if not user.owns(account)]
-    owned = in_parallel(lambda name: user.administers(*name.split("/", 1)), below)
-    missing += [name for name, administered in zip(below, owned, strict=True) if not administered]
+def _require_rights(user: UserClient, login: str, changes: list[Change], *, as_owner: bool) -> None:
+    """Raise unless the user administers every repository; `as_owner`: and owns the organisation, for its rulesets."""
+    accounts = sorted({change.place.account for change in changes if change.place.level == "organization"})
+    owned = {account for account in accounts if user.owns(account)}
+    others = [change for change in changes if change.place.account not in owned]
+    below = sorted({name for change in others for name in change.repositories.values()})
+    missing = [f"the organisation {account} (as an owner)" for account in accounts if as_owner and account not in owned]
+    administered = in_parallel(lambda name: user.administers(*name.split("/", 1)), below)
+    missing += [name for name, allowed in zip(below, administered, strict=True) if not allowed]
     if missing:
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
         listed = ", ".join(missing[:MAX_LISTED])

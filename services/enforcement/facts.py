@@ -1,6 +1,7 @@
 """The facts for a plan of rulesets: the repositories in a scope, and the rulesets that we wrote."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.rulesets.needs import KnownBranch, KnownRepository
+from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
 
@@ -43,6 +45,15 @@ class Facts:
     """Level, repository id and name of rulesets that a process began to create, and did not record."""
     frozen_checks: frozenset[tuple[str, str]]
     """Repository id and check name where a freeze is in force: these rulesets are not removed."""
+    authorized: frozenset[str]
+    """Ids of the repositories whose rulesets an administrator at GitHub has authorised the service to write."""
+
+    def unauthorized(self, changes: Iterable[Change]) -> list[str]:
+        """Return the names of the changes' repositories whose rulesets no administrator has authorised, in order."""
+        names = {
+            name for change in changes for each, name in change.repositories.items() if each not in self.authorized
+        }
+        return sorted(names)
 
 
 def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
@@ -66,6 +77,7 @@ def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
         owned=_owned(uow, installation.id),
         begun=_begun(uow),
         frozen_checks=frozen_checks(uow),
+        authorized=_authorized(uow, installation.id),
     )
 
 
@@ -102,6 +114,17 @@ def _owned(uow: UnitOfWork, installation_id: int) -> tuple[OwnedRuleset, ...]:
         .order_by(WrittenRuleset.ruleset_id)
     )
     return tuple(OwnedRuleset(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
+
+
+def _authorized(uow: UnitOfWork, installation_id: int) -> frozenset[str]:
+    rows = uow.session.scalars(
+        select(Repository.id).where(
+            Repository.organization_id == uow.organization,
+            Repository.installation_id == installation_id,
+            Repository.rulesets_authorized_at.is_not(None),
+        )
+    )
+    return frozenset(rows)
 
 
 def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:

@@ -15,14 +15,15 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
 
     GitHub is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
-    `client_of` raise, what the code host answers, and for apply `admin_authorization_required` where the App may not
-    write; its effects stay, because the address that it shows leads back to them.
+    `client_of` raise, what GitHub answers, and for apply `admin_authorization_required` if an administrator of a
+    repository concerned has not authorised the service yet, or if the App may not write; its effects stay, because the
+    address that it shows leads back to them.
     """
     survey, changes = _surveyed(uow, scope)
     due = [change for change in changes if change.action != "none"]
     state = "planned"
     if mode == "apply":
-        if not all(survey.permits(change) for change in due):
+        if survey.facts.unauthorized(due) or not survey.permits_all(due):
             raise authorization.authorization_required(uow, survey, scope, due)
         state = _apply(uow, survey, scope, changes)
     return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}

@@ -22,6 +22,7 @@ from rules.errors import ServiceError
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
+from services.enforcement.authorization import CODE
 from services.enforcement.facts import Facts, read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.survey import Survey
@@ -128,14 +129,14 @@ def _run(run: SetupRun, github: GitHub) -> None:
     )
     if "writing" in setup.progress and ruleset_writer.recover(setup.progress["writing"]):
         return _postpone(run, timedelta(0))  # what is ours may be other than was planned from
-    _write(run, ruleset_writer, above)
+    _write(run, facts, ruleset_writer, above)
     due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
     for repository_id in due[:REPOSITORIES_PER_SLICE]:
-        _write(run, ruleset_writer, _planned(run, survey, repository_id))
+        _write(run, facts, ruleset_writer, _planned(run, survey, repository_id))
         _note(run, position=repository_id)
     if len(due) > REPOSITORIES_PER_SLICE:
         return _postpone(run, TIME_SLICE_INTERVAL if run.wrote else timedelta(0))
-    _write(run, ruleset_writer, survey.leftovers())
+    _write(run, facts, ruleset_writer, survey.leftovers())
     reached = [branch.branch_id for each in facts.repositories.values() for branch in each.branches if branch.in_scope]
     return _end(run, reached)
 
@@ -164,21 +165,27 @@ def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
         with survey.client.shared_deadline():
             return survey.below(repository_id)
     except GitHubError as error:
-        _fail(run, survey.facts.repositories[repository_id].full_name, error)
+        _fail_unless_transient(run, survey.facts.repositories[repository_id].full_name, error)
         return []
 
 
-def _write(run: SetupRun, ruleset_writer: RulesetWriter, changes: Iterable[Change]) -> None:
-    """Write changes; nothing is removed once something that may have been to replace it could not be written."""
+def _write(run: SetupRun, facts: Facts, ruleset_writer: RulesetWriter, changes: Iterable[Change]) -> None:
+    """Write changes, except of repositories whose rulesets no administrator has authorised.
+
+    Nothing is removed once a change that may have been to replace it could not be written.
+    """
     for change in changes:
         if (change.action == "none" and not change.recognized) or (change.removes and run.failures):
+            continue
+        if change.action != "none" and (names := facts.unauthorized([change])):
+            _fail(run, names[0], CODE, "an administrator must authorise its rulesets; apply again")
             continue
         try:
             ruleset_writer.write(change)
             run.wrote = True
         except GitHubError as error:
             _learn(ruleset_writer, error)
-            _fail(run, change.place.repository or change.place.account, error)
+            _fail_unless_transient(run, change.place.repository or change.place.account, error)
 
 
 def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
@@ -188,12 +195,17 @@ def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
             learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.rate_limits)
 
 
-def _fail(run: SetupRun, where: str, error: GitHubError) -> None:
-    """Remember what could not be written for good; raises what another try may mend, or what concerns everything."""
+def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> None:
+    """Save what GitHub refuses for good; raise what a retry may mend, or what concerns everything."""
     if error.transient or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}:
         raise error
-    run.failures.append(f"{where}: {error.message}")
-    _note(run, failures=run.failures, failureCode=error.code)
+    _fail(run, where, error.code, error.message)
+
+
+def _fail(run: SetupRun, where: str, code: str, message: str) -> None:
+    """Save what could not be written."""
+    run.failures.append(f"{where}: {message}")
+    _note(run, failures=run.failures, failureCode=code)
 
 
 def _note(run: SetupRun, **progress: Any) -> None:

@@ -59,6 +59,10 @@ class Survey:
         name = "organization_administration" if change.place.level == "organization" else "administration"
         return self.installation.permissions.get(name) == "write"
 
+    def permits_all(self, changes: Iterable[Change]) -> bool:
+        """True if the App itself may write all of the changes."""
+        return all(self.permits(change) for change in changes)
+
     def everything(self) -> list[Change]:
         """Plan the whole scope in the order of writing: a replacement before what it replaces."""
         above = self.above

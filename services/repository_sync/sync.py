@@ -192,6 +192,8 @@ def _new(uow: UnitOfWork, installation_id: int, info: RepositoryInfo, synced_at:
 def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced_at: datetime) -> bool:
     """Write down what was read; tell whether scopes may reach the repository anew: renamed, or covered again."""
     changed = row.removed_at is not None or row.full_name != f"{info.owner}/{info.name}"
+    if row.owner.lower() != info.owner.lower():
+        row.rulesets_authorized_by = row.rulesets_authorized_at = None  # by an administrator of another account
     for name, value in asdict(info).items():
         setattr(row, name, value)
     row.installation_id, row.removed_at = installation_id, None

@@ -12,6 +12,7 @@ from models.enforcement import EnforcementSetup
 from models.requests import IdempotencyKey
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 
 SETUP, PAGE = "/v1/enforcement/setup", "/enforcement/authorized"
@@ -23,9 +24,13 @@ WEB_ORIGIN = "http://127.0.0.1:8080"
 def unpermitted(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Tenant:
     """Watch a branch of an organisation whose App may not write rulesets."""
     factories.branch(session, acme.repository("web"))
-    fake_github.oauth.client_id, fake_github.oauth.client_secret = "Iv1.tests", "a secret of the client"
+    register_oauth_client(fake_github)
     fake_github.world.installations[acme.installation.id].permissions = {"metadata": "read", "checks": "write"}
     return acme
+
+
+def register_oauth_client(fake_github: FakeGitHub) -> None:
+    fake_github.oauth.client_id, fake_github.oauth.client_secret = "Iv1.tests", "a secret of the client"
 
 
 def setups(session: Session) -> int:
@@ -57,6 +62,31 @@ def test_each_apply_without_a_key_opens_a_new_authorization(unpermitted: Tenant,
     shown = [refusal(admin.post(SETUP, APPLY), 409, "admin_authorization_required")["details"] for _ in range(2)]
     assert shown[0][0]["authorizationUrl"] != shown[1][0]["authorizationUrl"]
     assert setups(session) == 2
+
+
+def test_first_setup_is_authorized_recorded_and_written_by_a_job(
+    acme: Tenant, fake_github: FakeGitHub, http: httpx.Client, session: Session, wakeups: RecordedWakeups
+) -> None:
+    register_oauth_client(fake_github)
+    repository = acme.repository("web")
+    factories.branch(session, repository)
+    admin = acme.person("admin")
+    error = refusal(admin.post(SETUP, APPLY), 409, "admin_authorization_required")
+    page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    done = http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+    assert "<h1>Authorised</h1>" in done.text
+    assert "setup" in wakeups.sent
+    assert admin.get("/v1/enforcement").json()["pending"]["setup"] == 1
+    session.refresh(repository)
+    assert (repository.rulesets_authorized_by, repository.rulesets_authorized_at is None) == ("maintainer", False)
+    assert admin.post(SETUP, APPLY).json()["state"] == "applying"
+    assert acme.audit() == [
+        "enforcement.authorization_requested",
+        "enforcement.authorized",
+        "enforcement.setup_requested",
+    ]
 
 
 def test_authorization_page_applies_the_requested_setup(

@@ -133,6 +133,22 @@ class TestSync:
         with mirror.harness._unit() as uow:
             assert get_repository(uow, "acme/web").id == before
 
+    def test_authorization_of_rulesets_outlives_a_rename_and_ends_with_a_transfer(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.sync()
+        row = mirror.row("acme/web")
+        row.rulesets_authorized_by, row.rulesets_authorized_at = "root", factories.now()
+        mirror.harness.session.commit()
+        rename(mirror, "web", "site")
+        mirror.sync()
+        row = mirror.row("acme/site")
+        assert row.rulesets_authorized_by == "root"
+        row.owner = "initech"  # which transferred the repository to acme
+        mirror.harness.session.commit()
+        mirror.sync()
+        row = mirror.row("acme/site")
+        assert (row.rulesets_authorized_by, row.rulesets_authorized_at) == (None, None)
+
     def test_sync_updates_archived_state_and_default_branch(self, mirror: Mirror) -> None:
         web = mirror.at_host("web").branch("trunk")
         mirror.sync()

@@ -71,7 +71,7 @@ WALK: dict[str, list[int]] = {
     "docs/guide/exceptions.md": [201, 201, 200],
     "docs/guide/audit.md": [200, 200],
     "docs/guide/overview.md": [200],
-    "docs/guide/enforcement.md": [200, 202, 200, 200, 202],
+    "docs/guide/enforcement.md": [200, 202, 200, 409, 202],
     "docs/guide/schedules.md": [201, 200],
     "docs/guide/people-and-keys.md": [200, 200, 201, 200],
     "docs/guide/cli-sign-in.md": [200, 400],
@@ -212,6 +212,16 @@ class TestReadySandbox:
         answer = requests.get(address, allow_redirects=False, timeout=10)
         assert answer.status_code == 302
         assert answer.headers["Location"].startswith(sandbox.report["webUrl"] + "/installed?")
+
+    @pytest.mark.parametrize(("name", "status"), [("acme", 200), ("globex", 409)])
+    def test_rulesets_of_acme_are_authorized_and_those_of_globex_are_not(
+        self, sandbox: Run, name: str, status: int
+    ) -> None:
+        administrator = sandbox.report["organizations"][name]["sessions"]["admin"]
+        body = {"scope": {"type": "organization"}, "mode": "apply"}
+        headers = {"Authorization": f"Bearer {administrator}"}
+        address = sandbox.report["baseUrl"] + "/v1/enforcement/setup"
+        assert requests.post(address, json=body, headers=headers, timeout=30).status_code == status
 
     def test_sandbox_servers_are_reachable_by_other_tools(self, sandbox: Run) -> None:
         with psycopg.connect(sandbox.report["databaseUrl"]) as connection:

@@ -109,7 +109,7 @@ def pages() -> Flask:
 @pytest.fixture
 def asked(harness: Harness, pages: Flask) -> Asked:
     """Apply for two repositories, as Ada, without the App's permission."""
-    add(harness, "web", "api")
+    add(harness, "web", "api", rulesets_authorized_by=None, rulesets_authorized_at=None)
     permit(harness)
     settings = replace(
         harness.github.settings, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, web_url=harness.base_url

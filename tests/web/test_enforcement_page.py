@@ -7,12 +7,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from models.repositories import Repository
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement.setup_plans import set_up
 from tests import factories
 from tests.harness.github_harness import ADA, Harness
-from tests.jobs.setup.requests import audit, names, permit, state
+from tests.jobs.setup.requests import ask, audit, names, permit, state, work
 from tests.web.conftest import WEB, Asked, form_of
 from tests.web.test_pages import Page
 
@@ -22,6 +23,14 @@ OURS = ["Change freeze: main"]
 def right(harness: Harness, login: str, **rights: str) -> None:
     named = {place.replace("__", "/"): level for place, level in rights.items()}
     harness.fake_github.oauth.rights[login] = named
+
+
+def refusal_of(asked: Asked) -> ServiceError:
+    """Apply everywhere, and return the error."""
+    caller = Caller(asked.harness.organization.id, ADA, "dashboard", "business")
+    with asked.uow_factory.open(caller) as uow, pytest.raises(ServiceError) as refused:
+        set_up(uow, {"type": "organization"}, "apply")
+    return refused.value
 
 
 class TestAuthorizationPage:
@@ -91,10 +100,52 @@ class TestAuthorizationPage:
         assert "<h1>Done</h1>" in asked.confirm(form).text
 
     def test_organization_ruleset_requires_an_owner_of_the_organization(self, asked: Asked) -> None:
-        permit(asked.harness, organization_administration="write")
+        web = asked.harness.branches["acme/web:main"].repository_id
+        factories.branch(asked.harness.session, asked.harness.session.get_one(Repository, web), "next")
+        asked.harness.session.commit()
+        permit(asked.harness, organization_administration="write")  # and not for the ruleset of the branch next
         right(asked.harness, "root", acme__web="admin", acme__api="admin")
         assert "not an administrator of the organisation acme" in asked.do().text
         assert names(asked.harness.fake_github) == {}
+
+    def test_authorized_rulesets_are_written_by_the_app_which_may_write_them(self, asked: Asked) -> None:
+        permit(asked.harness, administration="write")
+        right(asked.harness, "root", acme__web="admin", acme__api="admin")
+        url = asked.ask_again()
+        assert "scope=repo&" in url + "&"
+        page = asked.do(url=url)
+        assert "<h1>Authorised</h1>" in page.text
+        assert "2 rulesets" in " ".join(page.text.split())
+        assert names(asked.harness.fake_github) == {}
+        work(asked.harness)
+        assert names(asked.harness.fake_github) == {"web": OURS, "api": OURS}
+        assert state(asked.harness) == ("done", 2, None)
+        recorded = asked.harness.sql("SELECT rulesets_authorized_by, rulesets_authorized_at FROM repositories")
+        assert [login for login, _ in recorded] == ["root", "root"]
+        assert all(at is not None for _, at in recorded)
+        [details] = asked.harness.sql("SELECT details FROM audit_entries WHERE action = 'enforcement.authorized'")
+        assert (details[0]["authorizedBy"], details[0]["repositories"]) == ("root", ["acme/api", "acme/web"])
+        assert ask(asked.harness)["state"] == "applied"  # without another authorisation
+
+    def test_authorization_is_required_once_for_each_repository(self, asked: Asked) -> None:
+        permit(asked.harness, administration="write")
+        right(asked.harness, "root", acme__web="admin")
+        web = {"type": "repositories", "repositories": ["acme/web"]}
+        assert "<h1>Authorised</h1>" in asked.do(url=asked.ask_again(web)).text
+        assert names(asked.harness.fake_github) == {}
+        refused = refusal_of(asked)
+        assert "acme/api" in refused.message
+        assert "acme/web" not in refused.message
+
+    def test_unauthorized_repository_is_left_out_by_the_job(self, asked: Asked) -> None:
+        permit(asked.harness, administration="write")
+        assert "<h1>Authorised</h1>" in asked.do(url=asked.ask_again()).text
+        asked.harness.sql("UPDATE repositories SET rulesets_authorized_at = NULL WHERE name = 'api'")
+        work(asked.harness)
+        assert names(asked.harness.fake_github) == {"web": OURS}
+        outcome, written, problem = state(asked.harness)
+        assert (outcome, written) == ("failed", 1)
+        assert "acme/api: an administrator must authorise" in str(problem)
 
     def test_denied_authorization_changes_nothing(self, asked: Asked) -> None:
         back = {"error": "access_denied", "state": asked.go()["state"]}
@@ -235,6 +286,7 @@ def test_error_without_an_oauth_client_names_the_missing_permission(asked: Asked
     ):
         set_up(uow, {"type": "organization"}, "apply")
     assert refused.value.code == "admin_authorization_required"
+    assert "no OAuth client for GitHub" in refused.value.message
     assert "Administration: write" in refused.value.message
     assert refused.value.details[0].extra is None
     assert not refused.value.commit_on_error

@@ -65,6 +65,7 @@ class Sandbox:
             self.start_service(environment)
         with self.step("Repositories, checks and rules"):
             self.prepare()
+            self.authorize_rulesets(addresses["databaseUrl"])
         if self.settings.demonstrate:
             say()
             self.demonstrate()
@@ -148,9 +149,7 @@ class Sandbox:
 
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""
-        ttl = timedelta(seconds=self.settings.session_ttl_seconds)
-        secret_key = self.secrets.cursor_secret  # what the service is given as SECRET_KEY
-        seed = Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl, secret_key=secret_key)
+        seed = self.open_seed(database_url)
         for tenant in TENANTS:
             keys = self.secrets.keys[tenant.slug]
             organization = seed.tenant(tenant, keys)
@@ -162,6 +161,20 @@ class Sandbox:
                 **seed.sessions(organization),
             }
         seed.close()
+
+    def authorize_rulesets(self, database_url: str) -> None:
+        """Record the administrator's authorisation where rules exist from the beginning."""
+        seed = self.open_seed(database_url)
+        for tenant in TENANTS:
+            if tenant.ruled:
+                seed.authorize_rulesets(tenant)
+        seed.close()
+
+    def open_seed(self, database_url: str) -> Seed:
+        """Return a connection of the seed to the database."""
+        ttl = timedelta(seconds=self.settings.session_ttl_seconds)
+        secret_key = self.secrets.cursor_secret  # what the service is given as SECRET_KEY
+        return Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl, secret_key=secret_key)
 
     def start_service(self, environment: dict[str, str]) -> None:
         """Start the service's own processes."""

@@ -5,12 +5,13 @@ Repositories and branches are not made here: the service finds them at GitHub, a
 
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, create_engine, func, make_url, pool, select
+from sqlalchemy import Connection, create_engine, func, make_url, pool, select, update
 from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey, ApiKeySecret
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
+from models.repositories import Repository
 from rules.ids import new_id
 from services.core.encryption import decrypt, encrypt
 from services.core.password_hashing import PasswordHasher
@@ -22,6 +23,8 @@ from tools.fake_github.model.installations import PERMISSIONS
 from tools.sandbox.tenants import KEYS, PASSWORD, PEOPLE, Tenant
 
 SIGNED_IN = timedelta(days=30)
+ADMINISTRATOR = "maintainer"
+"""The login at the simulated GitHub of the person who may do everything."""
 
 
 class Seed:
@@ -71,6 +74,12 @@ class Seed:
         for name, secret in keys.items():
             self._key(organization, name, secret)
         return organization
+
+    def authorize_rulesets(self, tenant: Tenant) -> None:
+        """Record that an administrator at GitHub has authorised the rulesets of a tenant's repositories."""
+        columns = {"rulesets_authorized_by": ADMINISTRATOR, "rulesets_authorized_at": now()}
+        unauthorized = Repository.rulesets_authorized_at.is_(None)
+        self.session.execute(update(Repository).where(Repository.owner == tenant.slug, unauthorized).values(columns))
 
     def sessions(self, organization: Organization) -> dict[str, dict[str, str]]:
         """Sign the people of an organisation in.

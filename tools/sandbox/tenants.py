@@ -66,7 +66,8 @@ class Tenant:
     installation_id: int
     repositories: tuple[Repository, ...]
     ruled: bool = True
-    """Whether rules at GitHub require its checks from the beginning; setting them up is left to people else."""
+    """True if rules at GitHub require its checks from the beginning, and its administrator has authorised the service
+    to write rulesets; otherwise people set enforcement up."""
 
     @property
     def full_names(self) -> list[str]:

@@ -61,13 +61,26 @@ class TestSetupEnforcement:
         assert len(change["after"]["conditions"]["repository_id"]["repository_ids"]) == 2
 
     def test_apply_is_queued_for_a_job_and_audited_once(
-        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
+        web.rulesets_authorized_by, web.rulesets_authorized_at = "root", factories.now()
+        session.flush()
         shown = acme.person("admin").post(self.path, APPLY).json()
         assert (shown["mode"], shown["state"]) == ("apply", "applying")
         assert "setup" in wakeups.sent
         assert acme.key().get("/v1/enforcement").json()["pending"]["setup"] == 1
         assert acme.audit() == ["enforcement.setup_requested"]
+
+    def test_first_apply_requires_administrator_authorization(
+        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
+    ) -> None:
+        error = refusal(acme.person("admin").post(self.path, APPLY), 409, "admin_authorization_required")
+        [row] = error["details"]
+        assert "acme/web" in error["message"]
+        assert row["authorizationUrl"].startswith("http")
+        assert "setup" not in wakeups.sent
+        assert fake_github.world.rulesets == {}
+        assert acme.audit() == ["enforcement.authorization_requested"]
 
     def test_apply_without_app_permission_requires_administrator_authorization(
         self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub

@@ -14,8 +14,12 @@ ORGANIZATION = {"type": "organization"}
 MAIN = "change-freeze/main"
 
 
+AUTHORIZED = {"rulesets_authorized_by": "root", "rulesets_authorized_at": factories.now()}
+"""Columns of a repository whose rulesets an administrator has authorised."""
+
+
 def add(harness: Harness, *names: str, branches: tuple[str, ...] = ("main",), pulls: int = 1, **columns: Any) -> None:
-    """Add repositories on both sides, with watched branches and no rules."""
+    """Add repositories on both sides, with watched branches and no rules; their rulesets are authorised."""
     organization = harness.fake_github.organization("acme")
     built = [organization.repository(name, branches=tuple(set(branches) - {"main"})) for name in names]
     if not harness.fake_github.world.installed:
@@ -31,7 +35,7 @@ def add(harness: Harness, *names: str, branches: tuple[str, ...] = ("main",), pu
             f"acme/{name}",
             github_id=record.id,
             node_id=record.node_id,
-            **columns,
+            **{**AUTHORIZED, **columns},
         )
         for branch in branches:
             harness.branches[f"acme/{name}:{branch}"] = factories.branch(harness.session, row, branch)

@@ -55,7 +55,7 @@ def skip_next_occurrence(uow: UnitOfWork, schedule_id: str) -> object:
 
 def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Apply or lift a schedule's window now."""
-    return manual_runs.run_now(uow, schedule_id, body["action"])
+    return manual_runs.run_now(uow, schedule_id, body["action"], body.get("ends_at"))
 
 
 def preview_schedule_draft(uow: UnitOfWork, body: dict[str, Any]) -> object:

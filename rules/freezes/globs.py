@@ -110,3 +110,55 @@ def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
         message = f"Patterns that only exclude match nothing; start with {start!r}"
         raise ServiceError("invalid_glob", message, details=(Detail(path, message, "invalid_glob"),))
     return Glob(tuple(_compile(pattern, kind) for pattern in patterns))
+
+
+def covers_repositories(outer: Sequence[str], inner: Sequence[str]) -> bool:
+    """Return True if every repository that `inner` can match is surely matched by `outer`; both are valid lists.
+
+    Each pattern that includes must be covered by one pattern of `outer`; what `outer` excludes after that must be
+    excluded by `inner` as well, or share nothing with the pattern.
+    """
+    return all(
+        any(_is_covered(pattern, inner[index + 1 :], outer, other) for other in range(len(outer)))
+        for index, pattern in enumerate(inner)
+        if not pattern.startswith("!")
+    )
+
+
+def _is_covered(pattern: str, later_inner: Sequence[str], outer: Sequence[str], position: int) -> bool:
+    """True if the pattern of `outer` at a position covers `pattern`, and later exclusions of `outer` change nothing."""
+    if outer[position].startswith("!") or not _contains(outer[position], pattern):
+        return False
+    excluded = [each[1:] for each in later_inner if each.startswith("!")]
+    for index, each in enumerate(outer[position + 1 :], start=position + 1):
+        if not each.startswith("!") or _are_disjoint(each[1:], pattern):
+            continue
+        included_again = [later for later in outer[index + 1 :] if not later.startswith("!")]
+        if not any(_contains(other, each[1:]) for other in excluded + included_again):
+            return False
+    return True
+
+
+def _contains(outer: str, inner: str) -> bool:
+    """True if one repository pattern matches whatever another one matches.
+
+    A character that no pattern has stands for the wildcards of `inner`: only wildcards of `outer` match it, and they
+    match any text without `/` in its place. A repository has one `/`; without it in `inner`, one `**` stands for it.
+    """
+    parts = _WILDCARDS.split(inner)
+    texts = [parts]
+    if "/" not in inner:
+        crossing = [index for index, part in enumerate(parts) if part == "**"]
+        texts = [[*parts[:index], "*/*", *parts[index + 1 :]] for index in crossing]
+    matches = _compile(outer, "repository")[1].fullmatch
+    return all(matches(_WILDCARDS.sub("\x01", "".join(text))) for text in texts)
+
+
+def _are_disjoint(one: str, other: str) -> bool:
+    """True if two repository patterns surely match nothing in common: their beginnings or ends differ."""
+    ends = [(_WILDCARDS.split(each.lower())[0], _WILDCARDS.split(each.lower())[-1]) for each in (one, other)]
+    (start, end), (other_start, other_end) = ends
+    if "*" not in one and "*" not in other:
+        return one.lower() != other.lower()
+    same_start = start.startswith(other_start) or other_start.startswith(start)
+    return not same_start or not (end.endswith(other_end) or other_end.endswith(end))

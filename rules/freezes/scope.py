@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rules.freezes.globs import Glob, compile_globs
+from rules.freezes.globs import Glob, compile_globs, covers_repositories
 
 OPEN_ENDED = frozenset({"organization", "glob"})
 
@@ -76,13 +76,16 @@ def compile_scope(
 def scope_contains(outer: dict[str, Any], inner: dict[str, Any]) -> bool | None:
     """Return whether every branch that `inner` can ever reach lies in `outer`; None if only its targets decide.
 
-    Organisation freezes lie only in an organisation scope, glob freezes in that or in the same list of patterns;
-    an outer scope that is narrowed to some branches holds an open-ended one only if that is narrowed alike.
+    Organisation freezes lie only in an organisation scope, glob freezes in that or in patterns that cover theirs; an
+    outer scope that is narrowed to some branches contains an open-ended one only if that is narrowed alike. A glob
+    without wildcards counts like a list of repositories.
     """
     if inner["type"] not in OPEN_ENDED:
         return None
-    if outer.get("branches") is not None and outer.get("branches") != inner.get("branches"):
-        return False
-    if outer["type"] == "organization":
-        return True
-    return bool(inner["type"] == outer["type"] == "glob" and inner["patterns"] == outer["patterns"])
+    if outer.get("branches") is None or outer.get("branches") == inner.get("branches"):
+        if outer["type"] == "organization":
+            return True
+        if inner["type"] == outer["type"] == "glob" and covers_repositories(outer["patterns"], inner["patterns"]):
+            return True
+    is_literal = inner["type"] == "glob" and not any("*" in pattern for pattern in inner["patterns"])
+    return None if is_literal else False

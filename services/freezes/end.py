@@ -13,6 +13,7 @@ from sqlalchemy import select, text
 from models.freezes import Freeze, FreezeTarget
 from models.queries import covering_freezes, mark_dirty
 from models.repositories import WatchedBranch
+from models.schedules import Occurrence
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.scope import scope_contains
@@ -40,13 +41,16 @@ def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
 def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
     """End a schedule's freeze inside its window, and nothing else: its occurrence is then past, later ones go on.
 
-    Raises `reason_required`, `freeze_not_found`, `invalid_state` for a freeze that no schedule started, and
-    `not_frozen` once it has ended.
+    Raise `reason_required`, `freeze_not_found`, `invalid_state` for a freeze that no schedule started or whose window
+    is over, and `not_frozen` if it ended inside its window.
     """
     why = checked_reason(reason)
     freeze = get_freeze(uow, freeze_id, lock=True)
     if freeze.source != "schedule":
         raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
+    occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
+    if occurrence is None or occurrence.ends_at <= uow.now:
+        raise ServiceError("invalid_state", "The window of this freeze is over; lift it instead if it was extended.")
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
     end(uow, freeze, "overridden", uow.now, uow.actor)

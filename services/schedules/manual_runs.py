@@ -1,5 +1,6 @@
 """Manual runs: start the next window of a schedule early, or end the one in force."""
 
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import select
@@ -7,33 +8,47 @@ from sqlalchemy import select
 from models.freezes import Freeze
 from models.schedule_queries import next_planned, with_freezes
 from models.schedules import Occurrence, Schedule
-from rules.errors import ServiceError
+from rules.errors import Detail, ServiceError
+from rules.ids import new_id
+from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import audit_end, end, lock_branches
+from services.freezes.start import require_future
 from services.schedules.occurrence_start import start_freeze, uninstalled
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.views import get_schedule
 
+MAX_EARLY_START = timedelta(hours=24)
+"""A window that begins later than this needs an end of its own: its planned end would freeze for much longer."""
 
-def run_now(uow: UnitOfWork, schedule_id: str, action: Literal["apply", "lift"]) -> dict[str, Any]:
+
+def run_now(
+    uow: UnitOfWork, schedule_id: str, action: Literal["apply", "lift"], ends_at: datetime | None = None
+) -> dict[str, Any]:
     """Apply the next window of a schedule now, or lift the one in force; return the occurrence.
 
     The schedule is locked against its sweeper and against edits, so that each window still starts once.
-    Raise `schedule_not_found`, and the errors of `apply` and `lift`.
+    Raise `schedule_not_found`, `invalid_parameter` for an end with `lift`, and the errors of `apply` and `lift`.
     """
     schedule = get_schedule(uow, schedule_id, lock=True)
     uow.refresh_now()
-    occurrence = apply(uow, schedule) if action == "apply" else lift(uow, schedule)
+    if action == "lift" and ends_at is not None:
+        detail = Detail("/endsAt", "is only for the action apply", "invalid_parameter")
+        raise ServiceError("invalid_parameter", f"endsAt {detail.message}.", details=(detail,))
+    occurrence = apply(uow, schedule, ends_at) if action == "apply" else lift(uow, schedule)
     uow.session.flush()
     return occurrence_views(uow, [occurrence])[0]
 
 
-def apply(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
-    """Start the next planned occurrence of a locked schedule; its end does not change.
+def apply(uow: UnitOfWork, schedule: Schedule, ends_at: datetime | None) -> Occurrence:
+    """Start the next planned occurrence of a locked schedule; it ends at `ends_at` instead of its planned end.
 
-    Raise `invalid_state` if one is active or the App is not installed, `occurrence_not_found` if none is planned, and
+    An end before the planned start makes an occurrence of its own: the planned one takes place as well.
+    Raise `invalid_state` if one is active, the App is not installed, or the next one begins so late that it needs
+    `ends_at`, `invalid_parameter` for an end that is not in the future, `occurrence_not_found` if none is planned, and
     `no_targets_in_scope`.
     """
+    require_future(uow, ends_at)
     active = Occurrence.has_state("active", uow.now, Freeze.is_in_force(uow.now))
     running = with_freezes().where(Occurrence.schedule_id == schedule.id, active).limit(1)
     if active := uow.session.scalar(running):
@@ -43,6 +58,16 @@ def apply(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     occurrence = uow.session.scalar(next_planned(schedule.id, uow.now).with_for_update())
     if occurrence is None or not schedule.enabled:
         raise ServiceError("occurrence_not_found", "This schedule has no planned window to apply.")
+    if ends_at is None and occurrence.starts_at - uow.now > MAX_EARLY_START:
+        message = (
+            f"The next window begins at {format_instant(occurrence.starts_at)}, more than 24 hours from now. "
+            "Send endsAt, the time at which it is to end."
+        )
+        raise ServiceError("invalid_state", message)
+    if ends_at is not None and ends_at <= occurrence.starts_at:
+        occurrence = _additional(uow, schedule, ends_at)
+    elif ends_at is not None:
+        occurrence.ends_at = ends_at
     try:
         start_freeze(uow, schedule, occurrence)
     except ServiceError as error:
@@ -50,6 +75,20 @@ def apply(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
             raise
         message = "The scope of this schedule covers no watched branch of an enabled repository."
         raise ServiceError("no_targets_in_scope", message) from None
+    return occurrence
+
+
+def _additional(uow: UnitOfWork, schedule: Schedule, ends_at: datetime) -> Occurrence:
+    """Add an occurrence from now until an end."""
+    occurrence = Occurrence(
+        id=new_id("occ"),
+        organization_id=uow.organization,
+        schedule_id=schedule.id,
+        starts_at=uow.now,
+        ends_at=ends_at,
+    )
+    uow.session.add(occurrence)
+    uow.session.flush()
     return occurrence
 
 

@@ -14,6 +14,7 @@ from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
+from rules.time.instants import format_instant
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
@@ -109,7 +110,20 @@ class TestThawOverrideFreeze:
 
     def test_override_of_an_ended_freeze_is_refused(self, acme: Tenant, active: Freeze, later: Any) -> None:
         later(minutes=40)
+        refusal(self.override(acme, active.id, {"reason": REASON}), 409, "invalid_state")
+
+    def test_override_of_a_freeze_that_ended_in_its_window_is_refused(self, acme: Tenant, active: Freeze) -> None:
+        assert self.override(acme, active.id, {"reason": REASON}).status_code == 200
         refusal(self.override(acme, active.id, {"reason": REASON}), 409, "not_frozen")
+
+    def test_override_of_a_freeze_extended_beyond_its_window_is_refused(
+        self, acme: Tenant, session: Session, active: Freeze, later: Any
+    ) -> None:
+        active.ends_at = None
+        session.flush()
+        later(minutes=40)
+        refusal(self.override(acme, active.id, {"reason": REASON}), 409, "invalid_state")
+        assert frozen(acme) is True
 
     @pytest.mark.parametrize("body", [{}, {"reason": "short"}, {"reason": " padded   "}], ids=str)
     def test_override_requires_a_reason(self, acme: Tenant, active: Freeze, body: Any) -> None:
@@ -128,8 +142,8 @@ class TestThawOverrideFreeze:
 
 
 class TestRunScheduleNow:
-    def run(self, acme: Tenant, schedule_id: str, action: str) -> httpx.Response:
-        return acme.person("member").post(f"/v1/schedules/{schedule_id}/run-now", {"action": action})
+    def run(self, acme: Tenant, schedule_id: str, action: str, **body: Any) -> httpx.Response:
+        return acme.person("member").post(f"/v1/schedules/{schedule_id}/run-now", {"action": action, **body})
 
     def test_run_schedule_now_requires_a_member_session(self, acme: Tenant, coming: Occurrence) -> None:
         path = f"/v1/schedules/{coming.schedule_id}/run-now"
@@ -158,6 +172,38 @@ class TestRunScheduleNow:
         assert freeze["endsAt"] == shown["endsAt"]
         assert freeze["createdBy"]["type"] == "user"
         assert "reconcile" in wakeups.sent
+
+    def test_run_now_requires_an_end_for_a_window_more_than_a_day_ahead(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        starts_at = factories.now() + timedelta(hours=25)
+        planned = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=9))
+        error = refusal(self.run(acme, schedule.id, "apply"), 409, "invalid_state")
+        assert "endsAt" in error["message"]
+        assert frozen(acme) is False
+        ends_at = format_instant(starts_at + timedelta(hours=2))
+        shown = self.run(acme, schedule.id, "apply", endsAt=ends_at).json()
+        assert (shown["id"], shown["state"], shown["endsAt"]) == (planned.id, "active", ends_at)
+        assert acme.key().get(f"/v1/freezes/{shown['freezeId']}").json()["endsAt"] == ends_at
+        assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"] is None
+
+    def test_run_now_that_ends_before_the_planned_window_leaves_it_planned(
+        self, acme: Tenant, session: Session, schedule: Schedule, later: Any
+    ) -> None:
+        starts_at = factories.now() + timedelta(days=30)
+        planned = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(days=3))
+        ends_at = format_instant(factories.now() + timedelta(hours=2))
+        shown = self.run(acme, schedule.id, "apply", endsAt=ends_at).json()
+        assert (shown["state"], shown["endsAt"]) == ("active", ends_at)
+        assert acme.key().get(f"/v1/freezes/{shown['freezeId']}").json()["endsAt"] == ends_at
+        assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"]["id"] == planned.id
+        later(hours=2)
+        assert frozen(acme) is False
+
+    def test_run_now_rejects_an_end_in_the_past_or_of_a_lift(self, acme: Tenant, coming: Occurrence) -> None:
+        for action, ends_at in (("apply", "2020-01-01T00:00:00Z"), ("lift", "2100-01-01T00:00:00Z")):
+            error = refusal(self.run(acme, coming.schedule_id, action, endsAt=ends_at), 422, "invalid_parameter")
+            assert [row["path"] for row in error["details"]] == ["/endsAt"]
 
     def test_run_now_is_audited_with_the_requesting_person(
         self, acme: Tenant, session: Session, coming: Occurrence

@@ -109,6 +109,29 @@ class TestLiftFreezes:
         session.refresh(foreign)
         assert foreign.ended_at is None
 
+    def test_lift_by_repositories_ends_a_glob_freeze_without_wildcards(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        literal = {"type": "glob", "patterns": ["acme/web"]}
+        made = factories.freeze(session, acme.organization, [web], scope=literal)
+        wild = factories.freeze(session, acme.organization, [web], scope={"type": "glob", "patterns": ["acme/w*"]})
+        shown = self.lift(acme, type="repositories", repositories=["acme/web"]).json()
+        assert [row["id"] for row in shown["data"]] == [made.id]
+        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": [wild.id]}]
+
+    def test_lift_by_glob_ends_the_freezes_of_patterns_that_it_covers(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        inside = [["acme/w*"], ["acme/*", "!acme/docs"]]
+        outside = [["*/*"]]
+        made = [
+            factories.freeze(session, acme.organization, [web], scope={"type": "glob", "patterns": patterns}).id
+            for patterns in [*inside, *outside]
+        ]
+        shown = self.lift(acme, type="glob", patterns=["acme/*"]).json()
+        assert {row["id"] for row in shown["data"]} == set(made[: len(inside)])
+        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": made[len(inside) :]}]
+
     def test_lift_by_scope_names_wider_freezes_and_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
     ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.globs import Kind, compile_globs, pattern_error
+from rules.freezes.globs import Kind, compile_globs, covers_repositories, pattern_error
 
 LONGEST = 256
 """Characters of a pattern, and about those of a name."""
@@ -209,3 +209,52 @@ def test_any_text_is_compiled_or_rejected(pattern: str) -> None:
         assert error.code == "invalid_glob"  # noqa: PT017 - either outcome is right
     else:
         glob.matches("main")
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"),
+    [
+        (["acme/*"], ["acme/web"], True),
+        (["ACME/*"], ["acme/w*", "acme/api"], True),
+        (["*/*"], ["**"], True),
+        (["**"], ["acme/*", "!acme/docs"], True),
+        (["acme/**"], ["acme/*"], True),
+        (["acme/w*"], ["acme/*"], False),
+        (["acme/web"], ["acme/web", "acme/api"], False),
+        (["acme/*", "globex/*"], ["acme/a*", "globex/b*"], True),
+        (["acme/*", "!acme/docs"], ["acme/*"], False),
+        (["acme/*", "!acme/docs"], ["acme/w*"], True),
+        (["acme/*", "!acme/docs"], ["acme/*", "!acme/d*"], True),
+        (["acme/*", "!acme/d*"], ["acme/*", "!acme/docs"], False),
+        (["acme/*", "!acme/docs"], ["acme/*", "!acme/docs", "acme/docs"], False),
+        (["acme/*", "!acme/docs", "acme/docs"], ["acme/*"], True),
+        (["acme*"], ["acme/*"], False),
+        (["acme**"], ["acme/*"], True),
+        (["a*/b*"], ["a**b"], False),
+    ],
+    ids=str,
+)
+def test_patterns_cover_narrower_patterns(outer: list[str], inner: list[str], expected: bool) -> None:
+    outer = [each for each in outer if pattern_error(each, "repository") is None]
+    assert covers_repositories(outer, inner) is expected
+
+
+SIDES = st.text("ab*", min_size=1, max_size=3).filter(lambda text: "***" not in text)
+PATTERN_LISTS = st.lists(
+    st.builds("{}{}/{}".format, st.sampled_from(["", "", "!"]), SIDES, SIDES)
+    | st.sampled_from(["**", "a**", "**b", "a**b", "**a**", "!**b"]),
+    min_size=1,
+    max_size=4,
+)
+REPOSITORY_NAMES = st.builds("{}/{}".format, *[st.text("abc", min_size=1, max_size=4)] * 2)
+
+
+@given(PATTERN_LISTS, PATTERN_LISTS, st.lists(REPOSITORY_NAMES, min_size=1, max_size=20))
+def test_covered_patterns_match_nothing_outside(outer: list[str], inner: list[str], names: list[str]) -> None:
+    patterns = [*outer, *inner]
+    if any(pattern_error(each, "repository") for each in patterns) or not covers_repositories(outer, inner):
+        return
+    if all(each.startswith("!") for each in outer) or all(each.startswith("!") for each in inner):
+        return
+    narrow, wide = (compile_globs(each, "repository", "/patterns") for each in (inner, outer))
+    assert [name for name in names if narrow.matches(name) and not wide.matches(name)] == []

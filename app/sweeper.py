@@ -4,17 +4,19 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from threading import Event
 
 from app import logs
 from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.gc_tuning import freeze_gc
-from app.wiring import job_context, take_lock
+from app.wiring import job_context, lock_of, take_lock
 from integrations.wakeups import WakeupWatch
 from jobs import context
 from jobs.sweep import Sweeper
-from services.core.lease_holder import PooledConnectionError
+from services.core.lease_holder import PooledConnectionError, runs
+from services.core.unit_of_work import SYSTEM_CALLER
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     parser_of("sweeper", "Find due work and do it if no worker does, until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
-        made = job_context(config)
-        take_lock(made)
+        lock = lock_of(config, "sweeper")
+        made = job_context(config, lock)
+        heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
         return 3
@@ -37,7 +40,15 @@ def main(arguments: Sequence[str]) -> int:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Sweeper(made, WakeupWatch(config.redis_url).workers_available, config.full_pass_every).run(
+    watch = WakeupWatch(config.redis_url)
+    Sweeper(made, partial(_workers_available, made, watch), config.full_pass_every).run(
         stop, config.sweep_every.total_seconds()
     )
+    heartbeat.stop()
     return 0
+
+
+def _workers_available(made: context.Context, watch: WakeupWatch) -> bool:
+    """Return whether a worker runs that takes the wake-ups."""
+    with made.uow_factory.open(SYSTEM_CALLER) as uow:
+        return runs(uow.session, "worker") and watch.workers_available()

@@ -18,7 +18,7 @@ from jobs.context import Context
 from rules.rate_budget import RateLimits
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
-from services.core.lease_holder import HolderLock
+from services.core.lease_holder import Heartbeat, HolderLock, Kind
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
@@ -81,23 +81,27 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
     )
 
 
-def take_lock(context: Context) -> None:
-    """Take the lock that shows that this process is alive; raise PooledConnectionError if a pooler shares the session.
+def take_lock(lock: HolderLock) -> Heartbeat:
+    """Take the lock that shows that this process is alive, and start its heartbeat.
 
-    While PostgreSQL is unavailable, the lock is taken with the first work instead.
+    Raise PooledConnectionError if a pooler shares the session. While PostgreSQL is unavailable, the lock is taken with
+    the first heartbeat instead.
     """
-    lock = context.uow_factory.dependencies.lease_holder
     try:
-        if lock is not None:
-            lock.take()
+        lock.take()
     except sqlalchemy.exc.OperationalError as error:
         logger.warning("PostgreSQL is not available yet: %s", error.orig)
+    return Heartbeat(lock)
 
 
-def job_context(config: Config, engine: Engine | None = None) -> Context:
+def lock_of(config: Config, kind: Kind) -> HolderLock:
+    """Return the lock of a process of this kind, which is not taken yet."""
+    return HolderLock(make_lock_engine(config.database_direct_url), kind)
+
+
+def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
     """Return the context of the jobs of a worker or sweeper. Raise ValueError without a GitHub App."""
-    lease_holder = HolderLock(make_lock_engine(config.database_direct_url))
-    dependencies = replace(dependencies_of(config), lease_holder=lease_holder)
+    dependencies = replace(dependencies_of(config), lease_holder=lock)
     if dependencies.github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers and sweepers")
     wakeups = RedisWakeups(config.redis_url)

@@ -23,7 +23,7 @@ from app import logs
 from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.gc_tuning import freeze_gc
-from app.wiring import job_context, take_lock
+from app.wiring import job_context, lock_of, take_lock
 from integrations.wakeups import QUEUE, connect
 from jobs import context
 from services.core.lease_holder import PooledConnectionError
@@ -62,8 +62,9 @@ def main(arguments: Sequence[str]) -> int:
     parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
-        made = job_context(config)
-        take_lock(made)
+        lock = lock_of(config, "worker")
+        made = job_context(config, lock)
+        heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The worker cannot start.\n{error}\n")
         return 3
@@ -79,6 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         logger.warning("the connection to Redis failed: %s", error)
     if not stop_requested.is_set():
         _restart()
+    heartbeat.stop()
     return 0
 
 

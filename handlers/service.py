@@ -8,6 +8,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from schemas.published import published
 from schemas.replies import RawReply
+from services.core.lease_holder import KINDS, RUNNING_KINDS
 from services.core.read_context import Probe, ReadContext
 
 _CACHED = "public, max-age=300"
@@ -40,7 +41,9 @@ async def get_readiness(context: ReadContext) -> object:
     await context.fetch("SELECT 1")
     names = ("redis", "code_host", "mail")
     states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
-    return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True))}}
+    running = {row["kind"]: "ok" if row["runs"] else "unavailable" for row in await context.fetch(RUNNING_KINDS)}
+    processes = {kind: running.get(kind, "unknown") for kind in KINDS}
+    return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True)), **processes}}
 
 
 async def _state(probe: Probe | None) -> str:

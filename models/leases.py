@@ -28,12 +28,19 @@ class Leased:
 class LeaseHolder(Base):
     """A process that works. While it lives, it holds the advisory lock of its number on a connection of its own.
 
-    The row becomes visible after the lock was taken: where the row is and the lock is not, the process is dead.
+    The row becomes visible after the lock was taken: where the row is and the lock is not, the process is dead. While
+    it runs, its heartbeats follow each other; one that is stopped holds its lock and has no heartbeat.
     """
 
     __tablename__ = "lease_holders"
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
+    kind: Mapped[str | None]
+    """`worker` or `sweeper`."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    beat_at: Mapped[datetime | None]
+    """Its last heartbeat, by the database's clock."""
+    stopped_at: Mapped[datetime | None]
+    """When it ended in order; none for one that was killed."""
     ended_at: Mapped[datetime | None]
     """When its death was noticed; the row is removed once no lease can name it any more."""

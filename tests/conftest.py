@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import LiteralString
 
 import hypothesis
 import psycopg
@@ -102,6 +103,8 @@ def template_database(postgres_url: str, worker: str) -> Iterator[str]:
     """Return the address of a migrated database, to be copied: nobody may be connected to it."""
     with new_database(postgres_url, f"change_freeze_template_{worker}_{os.getpid()}") as url:
         migrate(url)
+        with psycopg.connect(as_libpq(url)) as connection:
+            connection.execute(PROCESSES_RUN)
         yield url
 
 
@@ -125,11 +128,15 @@ def database(shared_database: psycopg.Connection, postgres_url: str) -> str:
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
     ).fetchall()
     statements = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for (table,) in tables]
-    shared_database.execute(sql.SQL("; ").join(statements))
+    shared_database.execute(sql.SQL("; ").join([*statements, sql.SQL(PROCESSES_RUN)]))
     return on_database(postgres_url, shared_database.info.dbname)
 
 
 numbers = itertools.count(1)
+PROCESSES_RUN: LiteralString = (
+    "INSERT INTO lease_holders (kind, beat_at) VALUES ('worker', 'infinity'), ('sweeper', 'infinity')"
+)
+"""A worker and a sweeper that no clock finds silent: where none runs, that needs attention."""
 
 
 @pytest.fixture(scope="module")

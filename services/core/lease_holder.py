@@ -1,22 +1,42 @@
-"""The lock that shows PostgreSQL that this process lives, and so whose leases still count.
+"""The lock and the heartbeat that show PostgreSQL that this process lives, and so whose leases still count.
 
 A process takes a number of its own and holds the advisory lock of that number on a connection that it uses for nothing
 else. PostgreSQL drops the lock as soon as that connection ends, which on one host is the moment at which the process
 dies, however it dies; where a host or the network is lost, TCP keep-alives end it within half a minute. A process whose
 connection broke counts as dead: its leases are gone, and it takes another number before it acquires new ones.
 
+A process that is stopped, or whose host hangs, keeps its lock. So a thread writes a heartbeat every two seconds, and a
+process without one for ten is silent: others acquire its work. Unlike a dead one it may wake and continue, with what
+has not been acquired by others. The API reads the same heartbeats to report which kinds of process do not run.
+
 A connection pooler would hand the session, and the lock with it, to others: such an address is refused.
 """
 
 import logging
 from datetime import datetime, timedelta
-from threading import Lock
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Literal, LiteralString
 
-from sqlalchemy import Connection, Engine, text
+import sqlalchemy.exc
+from sqlalchemy import Connection, Engine, TextClause, text
 from sqlalchemy.orm import Session
 
 logger = logging.getLogger(__name__)
 
+Kind = Literal["worker", "sweeper"]
+KINDS: tuple[Kind, ...] = ("worker", "sweeper")
+BEAT_INTERVAL = 2.0
+"""Seconds between two heartbeats."""
+MAX_SILENCE = timedelta(seconds=10)
+"""A process without a heartbeat for longer is silent: it is stopped, or cannot reach the database."""
+PROCESS_PATIENCE: LiteralString = "interval '30 seconds'"
+"""For how long all processes of a kind may be silent: one that died is started again within seconds by a supervisor."""
+RUNNING_KINDS: LiteralString = (
+    f"SELECT kind, bool_or(beat_at > clock_timestamp() - {PROCESS_PATIENCE}) AS runs "  # noqa: S608 - a constant of ours
+    "FROM lease_holders WHERE kind IS NOT NULL GROUP BY kind"
+)
+"""SQL: each kind of process that ever ran, and whether one runs."""
 LOCK_CLASS = 1_279_545_683
 """The first half of the keys of these advisory locks; the second is the holder's number."""
 _LOCKS = (
@@ -31,23 +51,41 @@ DEAD_HOLDERS = f"""
           WHERE h.ended_at IS NOT NULL OR NOT EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))
 """  # noqa: S608 - constants of ours
 """SQL: the numbers of the processes that are dead. Once dead is dead for ever: numbers are never used twice."""
+_RECENT = f"statement_timestamp() - interval '{MAX_SILENCE.total_seconds():.0f} seconds'"
+LOST_HOLDERS = f"""
+    ARRAY(SELECT h.id FROM lease_holders h
+          WHERE h.ended_at IS NOT NULL OR h.beat_at < {_RECENT}
+             OR NOT EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))
+"""  # noqa: S608 - constants of ours
+"""SQL: the numbers of the processes that are dead or silent."""
 
-_ENTER = text("INSERT INTO lease_holders DEFAULT VALUES RETURNING id, pg_backend_pid() AS backend")
+_ENTER = text("INSERT INTO lease_holders (kind) VALUES (:kind) RETURNING id, pg_backend_pid() AS backend")
+_BEAT = text("UPDATE lease_holders SET beat_at = clock_timestamp() WHERE id = :holder")
+_STOP = text("UPDATE lease_holders SET stopped_at = clock_timestamp() WHERE id = :holder")
+_RUNS = text(f"SELECT EXISTS (SELECT FROM lease_holders WHERE kind = :kind AND beat_at >= {_RECENT})")  # noqa: S608
 _LOCK = text(f"SELECT pg_advisory_lock({LOCK_CLASS}, :holder)")
 _BACKEND = text("SELECT pg_backend_pid()")
 _HELD = text(f"SELECT {IS_ALIVE}")
 _MARK_DEAD = text(
     f"UPDATE lease_holders SET ended_at = :now WHERE ended_at IS NULL AND id = ANY({DEAD_HOLDERS})"  # noqa: S608 - the same
 )
-_REMOVE = text("DELETE FROM lease_holders WHERE ended_at < :before")
+_REMOVE = text(
+    "DELETE FROM lease_holders h WHERE ended_at < :before "
+    "AND EXISTS (SELECT FROM lease_holders n WHERE n.kind IS NOT DISTINCT FROM h.kind AND n.id > h.id)"
+)
 KEPT = timedelta(minutes=30)
 """Longer than any lease: until then one may name the dead process."""
 
 
 def remove_dead_holders(session: Session, now: datetime) -> None:
-    """Remove the processes that were found dead so long ago that no lease can name them."""
+    """Remove the processes that were found dead so long ago that no lease can name them; the last of a kind stays."""
     session.execute(_MARK_DEAD, {"now": now})
     session.execute(_REMOVE, {"before": now - KEPT})
+
+
+def runs(session: Session, kind: Kind) -> bool:
+    """Return whether a process of this kind has a recent heartbeat."""
+    return bool(session.scalar(_RUNS, {"kind": kind}))
 
 
 class PooledConnectionError(Exception):
@@ -63,18 +101,47 @@ class PooledConnectionError(Exception):
 class HolderLock:
     """The number of this process, and the lock that it holds on `engine`, which pools nothing."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, kind: Kind) -> None:
         self._engine = engine
+        self._kind = kind
         self._mutex = Lock()
         self._connection: Connection | None = None
         self._number: int | None = None
+        self._beaten = monotonic()
 
     def number(self, session: Session) -> int:
         """Return the number of this process, a new one if PostgreSQL has noticed that the connection broke."""
         with self._mutex:
             if self._number is None or not session.scalar(_HELD, {"holder": self._number}):
                 self._number = self._take()
+            elif monotonic() - self._beaten > MAX_SILENCE.total_seconds() / 2:
+                self._beat()  # it was stopped, and others would take at once what it acquires now
             return self._number
+
+    def beat(self) -> None:
+        """Write a heartbeat, under a new number if the connection broke."""
+        with self._mutex:
+            try:
+                self._beat()
+            except sqlalchemy.exc.SQLAlchemyError:
+                self._number = self._take()
+                self._beat()
+
+    def stop(self) -> None:
+        """Record that this process ends in order."""
+        with self._mutex:
+            self._write(_STOP)
+
+    def _beat(self) -> None:
+        self._beaten = monotonic()
+        self._write(_BEAT)
+
+    def _write(self, statement: TextClause) -> None:
+        if self._connection is None:
+            self._number = self._take()
+        if self._connection is not None:
+            self._connection.execute(statement, {"holder": self._number})
+            self._connection.commit()
 
     def take(self) -> None:
         """Take the lock now; raise PooledConnectionError if the address leads to a pooler."""
@@ -89,7 +156,7 @@ class HolderLock:
         self._connection = None
         connection = self._engine.connect()
         try:
-            number, backend = connection.execute(_ENTER).one()
+            number, backend = connection.execute(_ENTER, {"kind": self._kind}).one()
             connection.execute(_LOCK, {"holder": number})
             connection.commit()
             self._require_own_session(connection, backend)
@@ -111,3 +178,39 @@ class HolderLock:
             connection.commit()
         if others == backend or own != backend:
             raise PooledConnectionError
+
+
+class Heartbeat:
+    """The thread that writes the heartbeats of this process until it is stopped."""
+
+    def __init__(self, lock: HolderLock) -> None:
+        self._lock = lock
+        self._ended = Event()
+        self._thread = Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the heartbeats, and record that this process ends in order."""
+        self._ended.set()
+        self._thread.join(MAX_SILENCE.total_seconds())
+        try:
+            if not self._thread.is_alive():
+                self._lock.stop()
+        except sqlalchemy.exc.SQLAlchemyError as error:
+            logger.warning("the end of this process was not recorded: %s", error)
+
+    def _run(self) -> None:
+        available = True
+        while not self._ended.is_set():
+            try:
+                self._lock.beat()
+                available = True
+            except sqlalchemy.exc.SQLAlchemyError as error:
+                if available:
+                    logger.warning("the heartbeat was not written: %s", error)
+                available = False
+            except PooledConnectionError:
+                if available:
+                    logger.exception("the lock of this process is shared")
+                available = False
+            self._ended.wait(BEAT_INTERVAL)

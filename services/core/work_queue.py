@@ -8,8 +8,9 @@ jitter. What is requested while a lease is held is not lost: the row stays due w
 
 A lease ends
 
-* with its time, for a process that hangs, or whose host or network is lost;
-* at once, when PostgreSQL sees that the process is dead (`services/core/lease_holder.py`).
+* with its time, for a process that runs and makes no progress;
+* at once, when PostgreSQL sees that the process is dead, and after ten seconds without a heartbeat of it
+  (`services/core/lease_holder.py`).
 
 The row is then acquired by another process, and `taken_over` says that the lease before it was never released. The old
 holder may still live: it was paused, or the connection of its lock broke. So every transaction that records something
@@ -46,7 +47,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.base import Base
-from services.core.lease_holder import DEAD_HOLDERS, IS_ALIVE
+from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
 from services.core.unit_of_work import UnitOfWork
 
 _MAX_DOUBLINGS = 10
@@ -54,7 +55,7 @@ _MAX_MESSAGE_LENGTH = 500
 _INSTANT = DateTime(timezone=True)
 NOW: ColumnElement[datetime] = bindparam("now", type_=_INSTANT)
 """The present, in the query of a queue's candidates."""
-_DEAD = literal_column(DEAD_HOLDERS, ARRAY(Integer))
+_LOST = literal_column(LOST_HOLDERS, ARRAY(Integer))
 _ALIVE = text(f"(CAST(:holder AS integer) IS NULL OR {IS_ALIVE})")
 REQUEST = """
     CASE WHEN {row}.lease_until > :now THEN greatest(:now, {row}.due_at + interval '1 microsecond')
@@ -119,7 +120,8 @@ class WorkQueue:
         self._model = model
         self._key = next(iter(inspect(model).primary_key))
         self._taken_over = model.__table__.c.lease_token.is_not(None).label("taken_over")
-        self.available = _available(model, lease, call_timeout)
+        self._call_timeout = call_timeout
+        self.available = self.is_available(NOW)
         """The condition of rows that are due and that no process works on."""
         self._candidates = candidates.where(self.available)
         self._on_acquire = {
@@ -132,6 +134,14 @@ class WorkQueue:
         self._has_work = select(self._candidates.order_by(None).exists())
         self._first = self._candidates.limit(1)
         self.statements = _lease_statements(model, self._key)
+
+    def is_available(self, at: ColumnElement[datetime]) -> ColumnElement[bool]:
+        """Return the condition of rows that are due at that time and that no process works on."""
+        columns = self._model.__table__.c
+        holder_lost = columns.lease_holder == any_(_LOST)
+        if self._call_timeout is not None:
+            holder_lost = and_(holder_lost, columns.lease_until <= at + (self.lease - self._call_timeout))
+        return and_(columns.due_at <= at, or_(columns.lease_until.is_(None), columns.lease_until <= at, holder_lost))
 
     def has_work(self, uow: UnitOfWork) -> bool:
         """Return whether a row is due that no process works on."""
@@ -256,14 +266,6 @@ class Lease:
         if len(found) < len(wanted):
             uow.dependencies.queue_observer.lost(self.queue.kind, len(wanted) - len(found))
         return found
-
-
-def _available(model: type[Base], lease: timedelta, call_timeout: timedelta | None) -> ColumnElement[bool]:
-    columns = model.__table__.c
-    holder_died = columns.lease_holder == any_(_DEAD)
-    if call_timeout is not None:
-        holder_died = and_(holder_died, columns.lease_until <= NOW + (lease - call_timeout))
-    return and_(columns.due_at <= NOW, or_(columns.lease_until.is_(None), columns.lease_until <= NOW, holder_died))
 
 
 def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatements:

@@ -3,11 +3,13 @@
 All queries have the same columns, and the parameters `organization`, `now` and `home` (a URL). They are built once.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     DateTime,
+    Interval,
     Select,
     String,
     Text,
@@ -18,6 +20,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    true,
     union_all,
 )
 from sqlalchemy.dialects import postgresql
@@ -30,15 +33,26 @@ from models.audit import AuditEntry
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
+from models.leases import LeaseHolder
 from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import PLANS
+from services.core.lease_holder import KINDS, PROCESS_PATIENCE, Kind
 from services.installations.views import NOT_REMOVED
+from services.reconcile.leases import BRANCHES
 
 _EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
 """Start of the alert for a key: two weeks before it expires, or a quarter of its lifetime if that is shorter."""
-TYPES = ("failed_targets", "pending_request", "expiring_key", "installation_gone", "code_host_limit")
+TYPES = (
+    "failed_targets",
+    "pending_request",
+    "expiring_key",
+    "installation_gone",
+    "code_host_limit",
+    "enforcement_late",
+    "process_down",
+)
 """Types of alerts that are not stored."""
 
 NOT_BLOCKED = "%s branches may not be blocked by the freeze “%s”: checks could not be written."
@@ -58,6 +72,28 @@ EXPIRING = "The API key “%s” expires on %s. Create a new key, update the cli
 LIMITED = (
     "GitHub limits our requests for %s until %s. %s branches wait for checks, which are written automatically then."
 )
+LATE = (
+    "%s branches in %s wait for their checks since %s, such as %s, although nothing prevents writing them. A freeze "
+    "may not block there yet, or may still block after its end. The operator of the service has to start workers."
+)
+WORKER_DOWN = (
+    "No worker of the service has responded since %s: checks are written late, or not at all. "
+    "The operator of the service has to start one."
+)
+SWEEPER_DOWN = (
+    "No sweeper of the service has responded since %s: windows do not begin, and lost work is not found. "
+    "The operator of the service has to start one."
+)
+REDUCED = (
+    "A %s of the service has not responded since %s, and was not replaced; the others do its work. "
+    "The operator of the service has to start another one."
+)
+WRITE_PATIENCE = "interval '60 seconds'"
+"""For how long a branch may be due, and free to be worked on, until its enforcement is late."""
+REREAD_PATIENCE = "interval '15 minutes'"
+"""The same of a branch that is only read again: its checks are written, and a full resync makes all branches due."""
+DEATHS_REPORTED = "interval '30 minutes'"
+"""For how long a dead process is reported that was not replaced: the number that should run is not known."""
 
 Query = Select[*tuple[Any, ...]]
 _ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
@@ -68,7 +104,8 @@ _HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
 def union_of_sources() -> TextualSelect:
     """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
     sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
-    every = union_all(*(source() for source in sources))
+    processes = [source(kind) for source in (missing_process, reduced_processes) for kind in KINDS]
+    every = union_all(*(source() for source in sources), late_enforcement(), *processes)
     columns = {column.key: column.type for column in every.selected_columns if column.key}
     return text(sql_of(every)).columns(**columns)
 
@@ -244,6 +281,94 @@ def limits() -> Query:
     return query.where(
         Installation.organization_id == _ORGANIZATION, Installation.state == "active", Installation.paused_until > _NOW
     )
+
+
+def late_enforcement() -> Query:
+    """Return an alert if branches have been due for too long that could be leased.
+
+    Those of an installation that was paused count from the end of the pause: they waited for GitHub's rate limits.
+    """
+    unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
+    since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
+    patience = case((unwritten, _interval(WRITE_PATIENCE)), else_=_interval(REREAD_PATIENCE))
+    message = func.format(
+        LATE,
+        func.count(),
+        Installation.account,
+        _format_instant(func.min(since)),
+        func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name),
+    )
+    query = select(
+        *_columns(
+            "enforcement_late",
+            literal("critical"),
+            func.min(since),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("Open the overview", _HOME),
+        )
+    )
+    return (
+        query.join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
+        .join(Installation, Installation.id == Repository.installation_id)
+        .where(WatchedBranch.organization_id == _ORGANIZATION, Installation.state == "active")
+        .where(BRANCHES.is_available(_NOW), since <= _NOW - patience)
+        .group_by(Installation.id)
+    )
+
+
+def missing_process(kind: Kind) -> Query:
+    """Return an alert if no process of this kind runs: critical, unless sweepers do the work of the workers."""
+    heartbeat = _last_heartbeat(kind)
+    since = func.coalesce(heartbeat, Organization.created_at)
+    severity: ColumnElement[str] = literal("critical")
+    if kind == "worker":
+        severity = case((_is_silent(_last_heartbeat("sweeper")), "critical"), else_="warning")
+    message = func.format(WORKER_DOWN if kind == "worker" else SWEEPER_DOWN, _format_instant(since))
+    return select(*_process_columns(kind, severity, since, message)).where(
+        Organization.id == _ORGANIZATION, _is_silent(heartbeat)
+    )
+
+
+def reduced_processes(kind: Kind) -> Query:
+    """Return an alert if a process of this kind did not end in order, others run, and none was started since then.
+
+    Processes that were started replace as many, so one that crashes and is restarted again and again is not reported.
+    """
+    died = (
+        select(func.count().label("count"), func.min(LeaseHolder.beat_at).label("since"))
+        .where(LeaseHolder.kind == kind, LeaseHolder.stopped_at.is_(None))
+        .where(_is_silent(LeaseHolder.beat_at), LeaseHolder.beat_at > _NOW - _interval(DEATHS_REPORTED))
+        .subquery()
+    )
+    started = select(func.count()).where(LeaseHolder.kind == kind, LeaseHolder.started_at > died.c.since)
+    message = func.format(REDUCED, kind, _format_instant(died.c.since))
+    return (
+        select(*_process_columns(kind, literal("warning"), died.c.since, message))
+        .join_from(Organization, died, died.c.count > started.correlate(died).scalar_subquery())
+        .where(Organization.id == _ORGANIZATION, ~_is_silent(_last_heartbeat(kind)))
+    )
+
+
+def _last_heartbeat(kind: Kind) -> Any:
+    return select(func.max(LeaseHolder.beat_at)).where(LeaseHolder.kind == kind).scalar_subquery()
+
+
+def _is_silent(heartbeat: Any) -> ColumnElement[bool]:
+    """Return the condition of a last heartbeat that is too long ago, or that never was."""
+    return func.coalesce(heartbeat <= _NOW - _interval(PROCESS_PATIENCE), true())
+
+
+def _process_columns(
+    kind: Kind, severity: ColumnElement[str], since: ColumnElement[Any], message: ColumnElement[str]
+) -> tuple[ColumnElement[Any], ...]:
+    subject, action = ("process", literal(kind), literal(kind)), ("Open the overview", _HOME)
+    about = Organization.id + " " + literal(kind)
+    return _columns("process_down", severity, since, subject, message, action, about=about)
+
+
+def _interval(value: str) -> ColumnElement[timedelta]:
+    return literal_column(value, Interval)
 
 
 def _columns(  # noqa: PLR0917 - the columns of an alert

@@ -1,7 +1,8 @@
 """The list of alerts: open alerts that are stored, and alerts that are derived from the present state.
 
 Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
-removed or suspended installation, GitHub's rate limits. Their ids are derived from their subjects.
+removed or suspended installation, GitHub's rate limits, late enforcement, processes that do not run. So the API judges
+whether others work: a dead process cannot report itself. Their ids are derived from their subjects.
 """
 
 from collections.abc import Mapping

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from schemas.contract import Operation, load_contract, resolve
@@ -219,6 +220,16 @@ class TestServiceEndpoints:
         assert_conforms("get_readiness", ready)
         assert ready.json()["checks"]["database"] == "ok"
         assert ready.json()["checks"]["redis"] == "ok"
+        assert (ready.json()["checks"]["worker"], ready.json()["checks"]["sweeper"]) == ("ok", "ok")
+
+    def test_readiness_reports_processes_that_do_not_run(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        sql.execute("UPDATE lease_holders SET beat_at = clock_timestamp() - interval '31 s' WHERE kind = 'worker'")
+        sql.execute("DELETE FROM lease_holders WHERE kind = 'sweeper'")
+        ready = http.get("/readyz")
+        assert_conforms("get_readiness", ready)
+        assert (ready.json()["checks"]["worker"], ready.json()["checks"]["sweeper"]) == ("unavailable", "unknown")
 
     def test_process_without_a_database_is_alive_but_not_ready(self, served_without_database: str) -> None:
         with client_of(served_without_database) as http:

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from app.config import load_config
-from app.wiring import job_context
+from app.wiring import job_context, lock_of
 from jobs.sweep import Sweeper
 from tests.faults.crashing_api import die_before
 
@@ -20,7 +20,8 @@ MOST = 200
 def run_timed_tasks() -> None:
     """Be a sweeper that looks at the clock once."""
     config = load_config()
-    Sweeper(job_context(config), lambda: True, config.full_pass_every).run_timed_tasks()
+    context = job_context(config, lock_of(config, "sweeper"))
+    Sweeper(context, lambda: True, config.full_pass_every).run_timed_tasks()
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from threading import Barrier, Thread
+from time import sleep
 
 import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, select, text
@@ -11,7 +12,15 @@ from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine, make_lock_engine
 from models.identity import Mail
-from services.core.lease_holder import KEPT, HolderLock, PooledConnectionError, remove_dead_holders
+from services.core.lease_holder import (
+    KEPT,
+    MAX_SILENCE,
+    Heartbeat,
+    HolderLock,
+    PooledConnectionError,
+    remove_dead_holders,
+    runs,
+)
 from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.core.work_queue import REQUEST, Lease, LeaseLostError, RetryPolicy, WorkQueue
@@ -21,6 +30,8 @@ from tests.harness.wakeups import RecordedWakeups
 LENGTH, CALL = timedelta(seconds=40), timedelta(seconds=20)
 CANDIDATES = select(Mail.id, Mail.attempts).where(Mail.template == "verify_email").order_by(Mail.due_at, Mail.id)
 QUEUE = WorkQueue("mail", Mail, CANDIDATES, lease=LENGTH)
+OF_TESTS = text("SELECT count(*) FROM lease_holders WHERE beat_at IS DISTINCT FROM 'infinity'")
+"""How many processes a test has made."""
 
 
 class Counts(IgnoreQueue):
@@ -68,7 +79,7 @@ class Process:
 
     def __init__(self, database: str, jobs: UnitOfWorkFactory) -> None:
         self._engine: Engine = make_lock_engine(database)
-        self.lock = HolderLock(self._engine)
+        self.lock = HolderLock(self._engine, "worker")
         self.observer = Counts()
         dependencies = replace(jobs.dependencies, lease_holder=self.lock, queue_observer=self.observer)
         self.uow_factory = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, dependencies)
@@ -281,15 +292,118 @@ class TestDeadHolders:
             with jobs.open(SYSTEM_CALLER) as uow:
                 remove_dead_holders(uow.session, uow.now)
             session.rollback()
-            assert session.scalar(text("SELECT count(*) FROM lease_holders")) == expected
+            assert session.scalar(OF_TESTS) == expected
             assert has_work(jobs)
             clock.offset += KEPT * 1.1
+
+
+@pytest.mark.usefixtures("work")
+class TestSilentHolders:
+    @staticmethod
+    def fall_silent(process: Process, session: Session, seconds: float = 11) -> None:
+        """Make the last heartbeat of a process so many seconds old."""
+        process.lock.beat()
+        process.lock._beaten -= seconds
+        session.execute(
+            text(
+                "UPDATE lease_holders SET beat_at = clock_timestamp() - make_interval(secs => :age) WHERE id = :number"
+            ),
+            {"age": seconds, "number": process.number},
+        )
+        session.commit()
+
+    def test_lease_of_a_silent_holder_is_taken_over(self, processes: tuple[Process, Process], session: Session) -> None:
+        first, second = processes
+        lease = first.acquire()
+        assert lease is not None
+        self.fall_silent(first, session, MAX_SILENCE.total_seconds() - 3)
+        assert second.acquire() is None
+        self.fall_silent(first, session, MAX_SILENCE.total_seconds() + 1)
+        taken = second.acquire()
+        assert taken is not None
+        assert [row.taken_over for row in taken.rows] == [True] * 3
+        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
+            lease.require(uow)
+
+    def test_holder_that_wakes_keeps_leases_that_were_not_taken_over(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, second = processes
+        lease = first.acquire()
+        assert lease is not None
+        self.fall_silent(first, session)
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.require(uow)
+        first.lock.beat()
+        assert second.acquire() is None
+
+    def test_holder_that_wakes_writes_a_heartbeat_before_it_acquires(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, second = processes
+        first.lock.take()
+        self.fall_silent(first, session)
+        assert first.acquire() is not None
+        assert second.acquire() is None
+
+    def test_heartbeat_after_a_broken_connection_has_another_number(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        first.lock.beat()
+        number = first.number
+        first.die(session)
+        first.lock.beat()
+        assert first.number != number
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(text("DELETE FROM lease_holders WHERE beat_at = 'infinity'"))
+            assert runs(uow.session, "worker")
+            assert not runs(uow.session, "sweeper")
+
+    def test_silent_holder_is_not_recorded_as_dead(
+        self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory
+    ) -> None:
+        first, _second = processes
+        first.lock.take()
+        self.fall_silent(first, session)
+        with jobs.open(SYSTEM_CALLER) as uow:
+            remove_dead_holders(uow.session, uow.now)
+        ended = text("SELECT ended_at FROM lease_holders WHERE id = :number")
+        assert session.scalar(ended, {"number": first.number}) is None
+
+    def test_last_holder_of_a_kind_is_kept(
+        self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory, clock: MovableClock
+    ) -> None:
+        first, _second = processes
+        first.lock.take()
+        first.die(session)
+        for _ in range(2):
+            with jobs.open(SYSTEM_CALLER) as uow:
+                remove_dead_holders(uow.session, uow.now)
+            clock.offset += KEPT * 1.1
+        assert session.scalar(OF_TESTS) == 1
+
+    def test_end_of_a_process_is_recorded_with_its_heartbeats(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        heartbeat = Heartbeat(first.lock)
+        while not session.scalar(text("SELECT count(beat_at) FROM lease_holders WHERE beat_at < 'infinity'")):
+            session.rollback()
+            sleep(0.01)
+        heartbeat.stop()
+        session.rollback()
+        [(kind, stopped)] = session.execute(
+            text("SELECT kind, stopped_at >= beat_at FROM lease_holders WHERE id = :number"),
+            {"number": first.number},
+        ).all()
+        assert (kind, stopped) == ("worker", True)
 
 
 def test_pooled_connection_is_refused(database: str) -> None:
     engine = create_engine(database, poolclass=StaticPool)
     with pytest.raises(PooledConnectionError, match="DATABASE_DIRECT_URL"):
-        HolderLock(engine).take()
+        HolderLock(engine, "worker").take()
     engine.dispose()
 
 

@@ -1,11 +1,15 @@
 """From OpenAPI 3.0's schemas to JSON Schema 2020-12, and its compiled validators.
 
+Two extensions constrain values, and `standard_schema` writes them in OpenAPI's own keywords: `x-extensible-enum` lists
+the values that we send, in answers whose readers must accept others; `x-forms` lists sets of properties of a closed
+object, of which exactly one is sent (as one object, because generated clients handle a union badly).
+
 Two conversions go beyond renaming. `nullable` becomes a separate branch, so that an error inside a nullable object is
 reported as such and not as "matches none of two". `oneOf` with a discriminator becomes one `if`/`then` for each tag, so
 that errors come from the branch that the client chose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -14,6 +18,7 @@ from schemas.contract import Node, resolve
 from schemas.formats import FORMATS
 
 _BASE = "urn:contract"
+_OF_EACH_FORM = ("required", "properties", "additionalProperties", "x-forms")
 _UNKNOWN_TO_JSON_SCHEMA = ("nullable", "discriminator", "example", "xml", "externalDocs", "deprecated")
 
 
@@ -39,6 +44,7 @@ class Validators:
         """Return the JSON Schema of one OpenAPI 3.0 schema."""
         if "$ref" in node:
             return {"$ref": _BASE + node["$ref"]}
+        node = standard_schema(node)
         schema = {key: self._keyword(key, value) for key, value in node.items() if not _is_foreign(key)}
         _number_bounds(schema)
         if "discriminator" in node and "oneOf" in node:
@@ -61,9 +67,9 @@ class Validators:
         choices = [
             {
                 "if": {"properties": {tag: {"const": value}}, "required": [tag]},
-                "then": self.convert(found[0]) if len(found) == 1 else {"anyOf": [self.convert(one) for one in found]},
+                "then": self.convert(branch),
             }
-            for value, found in branches.items()
+            for value, branch in branches.items()
         ]
         return {
             "if": {"type": "object"},
@@ -72,16 +78,48 @@ class Validators:
         }
 
 
-def branches_by_tag(document: Mapping[str, Any], node: Node) -> dict[str, list[Node]]:
+def branches_by_tag(document: Mapping[str, Any], node: Node) -> dict[str, Node]:
     """Return the branches of a discriminated `oneOf` by the tags that their `enum` names."""
     tag = node["discriminator"]["propertyName"]
-    found: dict[str, list[Node]] = {}
-    for branch in node["oneOf"]:
-        for leaf in resolve(document, branch).get("oneOf", [branch]):
-            schema = resolve(document, leaf)
-            for value in resolve(document, schema["properties"][tag])["enum"]:
-                found.setdefault(value, []).append(leaf)
-    return found
+    return {
+        value: branch
+        for branch in node["oneOf"]
+        for value in resolve(document, resolve(document, branch)["properties"][tag])["enum"]
+    }
+
+
+def standard_schema(node: Node) -> Node:
+    """Return a schema with the extensions that constrain values written in OpenAPI's own keywords."""
+    if "x-extensible-enum" in node:
+        values = node["x-extensible-enum"]
+        node = {**node, "enum": [*values, None] if node.get("nullable") else values}
+    if "x-forms" in node:
+        node = {key: value for key, value in node.items() if key not in _OF_EACH_FORM} | {
+            "oneOf": [_form(node, names) for names in node["x-forms"]]
+        }
+    return node
+
+
+def _form(node: Node, names: Sequence[str]) -> Node:
+    """Return one form of an object with `x-forms`: the properties of the form, and those that are in none."""
+    of_others = {name for form in node["x-forms"] for name in form} - set(names)
+    return {
+        "type": "object",
+        "required": [*node.get("required", ()), *names],
+        "properties": {name: child for name, child in node["properties"].items() if name not in of_others},
+        "additionalProperties": False,
+    }
+
+
+def standard_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document in which every schema is a standard one, for validators that ignore extensions."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: convert(child) for key, child in standard_schema(value).items()}
+        return [convert(item) for item in value] if isinstance(value, list) else value
+
+    return {key: convert(value) for key, value in document.items()}
 
 
 def _is_foreign(key: str) -> bool:

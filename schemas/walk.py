@@ -26,7 +26,7 @@ def _branches(document: Mapping[str, Any], node: Node, value: Any) -> Sequence[N
     chosen = value.get(tag) if isinstance(value, dict) else None
     found = branches_by_tag(document, node)
     if isinstance(chosen, str) and chosen in found:
-        return found[chosen]
+        return (found[chosen],)
     return node.get("oneOf", ())  # type: ignore[no-any-return]
 
 

@@ -8,6 +8,7 @@ from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 
 from schemas.contract import Operation, load_contract
+from schemas.dialect import standard_document
 
 _BEFORE_ROUTING = ("not_found", "method_not_allowed")
 
@@ -35,7 +36,7 @@ class _Response:
 @cache
 def _document() -> OpenAPI:
     config = Config(extra_media_type_deserializers={"text/csv": bytes.decode})
-    return OpenAPI.from_dict(dict(load_contract().document), config=config)
+    return OpenAPI.from_dict(standard_document(load_contract().document), config=config)
 
 
 def assert_conforms(operation_id: str, response: httpx.Response) -> None:

@@ -172,7 +172,7 @@ BROKEN = {
     "a property's code outside the catalogue": (
         "x-error-code: too_hot",
         "x-error-code: too_cold",
-        "components.schemas.CreateKettle: too_cold is not in the catalogue",
+        "components.schemas.CreateKettleRequest: too_cold is not in the catalogue",
     ),
     "a catalogue row without a meaning": (
         ", meaning: Who are you.",
@@ -203,7 +203,7 @@ BROKEN = {
     "an extension in the wrong place": (
         "maximum: 100, x-error-code",
         "maximum: 100, x-effect: read, x-error-code",
-        "components.schemas.CreateKettle: the key x-effect is unknown here",
+        "components.schemas.CreateKettleRequest: the key x-effect is unknown here",
     ),
     "a key beside a reference": (
         'items: {$ref: "#/components/schemas/Kettle"}',
@@ -223,17 +223,17 @@ BROKEN = {
     "an unbounded integer": (
         "heat: {type: integer, minimum: 0, maximum: 100",
         "heat: {type: integer, minimum: 0",
-        "components.schemas.CreateKettle: heat needs maximum",
+        "components.schemas.CreateKettleRequest: heat needs maximum",
     ),
     "an unbounded string": (
         "items: {type: string, maxLength: 10}",
         "items: {type: string}",
-        "components.schemas.CreateKettle: an item of names needs maxLength or enum or pattern",
+        "components.schemas.CreateKettleRequest: an item of names needs maxLength or enum or pattern",
     ),
     "an unbounded array": (
         "type: array, maxItems: 3",
         "type: array",
-        "components.schemas.CreateKettle: names needs maxItems",
+        "components.schemas.CreateKettleRequest: names needs maxItems",
     ),
     "an unbounded parameter": (
         "schema: {type: string, maxLength: 64}",
@@ -243,7 +243,67 @@ BROKEN = {
     "an open request": (
         "      additionalProperties: false\n",
         "",
-        "components.schemas.CreateKettle: the body is sent by clients and needs additionalProperties: false",
+        "components.schemas.CreateKettleRequest: the body is sent by clients and needs additionalProperties: false",
+    ),
+    "a closed answer": (
+        "      additionalProperties: true\n",
+        "      additionalProperties: false\n",
+        "components.schemas.Kettle: is in an answer and is closed",
+    ),
+    "an enum in an answer": (
+        "x-extensible-enum: [red, blue]",
+        "enum: [red, blue]",
+        "components.schemas.Kettle: is in an answer and has enum",
+    ),
+    "values in the pattern of an answer": (
+        "x-extensible-enum: [red, blue]",
+        "pattern: ^(red|blue)$",
+        "components.schemas.Kettle: lists its values in a pattern",
+    ),
+    "a discriminator in an answer": (
+        "      description: It boils.\n",
+        "      description: It boils.\n      discriminator: {propertyName: id}\n",
+        "components.schemas.Kettle: is in an answer and has a discriminator",
+    ),
+    "a value listed twice": (
+        "x-extensible-enum: [red, blue]",
+        "x-extensible-enum: [red, red]",
+        "components.schemas.Kettle: needs type: string, and in x-extensible-enum a list of strings, each once",
+    ),
+    "values without a description": (
+        ', description: "How it looks. One of `red` or `blue`."',
+        "",
+        "components.schemas.Kettle: has x-extensible-enum and no description",
+    ),
+    "open values in a request": (
+        "KettleStateInput: {type: string, enum",
+        "KettleStateInput: {type: string, x-extensible-enum",
+        "components.schemas.KettleStateInput: is in a request and has x-extensible-enum",
+    ),
+    "an accepted value that answers do not list": (
+        "enum: [hot, cold], description: How it shall",
+        "enum: [hot, cold, warm], description: How it shall",
+        "components.schemas.KettleStateInput: accepts warm, which answers do not list",
+    ),
+    "a form of unknown properties": (
+        "      description: A kettle to buy.\n",
+        "      description: A kettle to buy.\n      x-forms: [[heat], [cold]]\n",
+        "components.schemas.CreateKettleRequest: has x-forms that do not name optional properties",
+    ),
+    "a schema with the name of a built-in": (
+        "    KettleStateInput: ",
+        "    Error: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "components.schemas.Error: is a name that languages have already",
+    ),
+    "a schema with the name of an operation": (
+        "    KettleStateInput: ",
+        "    ListKettles: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "components.schemas.ListKettles: has the name of list_kettles",
+    ),
+    "a schema with the name of an operation's parameters": (
+        "    KettleStateInput: ",
+        "    GetKettleRequest: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "components.schemas.GetKettleRequest: has the name of the parameters of get_kettle",
     ),
     "a body without an example": (
         "            example: {heat: 90, names: [whistler]}\n",
@@ -300,6 +360,10 @@ COMPLETED = {
     "a path parameter": '    parameters:\n      - $ref: "#/components/parameters/KettleId"\n',
     "the header of a creation": '            Location: {$ref: "#/components/headers/Location"}\n',
     "the header of a write": '            Idempotency-Replayed: {$ref: "#/components/headers/Idempotency-Replayed"}\n',
+    "an answer that can grow": "      additionalProperties: true\n",
+    "an answer on one line that can grow": ", additionalProperties: true",
+    "the values of a property": " One of `red` or `blue`.",
+    "the values below a text": "        One of `hot` or `cold`.\n",
     "a header of a credential": '            RateLimit-Reset: {$ref: "#/components/headers/RateLimit-Reset"}\n',
 }
 """Text of the tidy contract that is derived: without it, it is written."""
@@ -333,6 +397,7 @@ SURPLUS = {
         '          headers:\n            X-Request-Id: {$ref: "#/components/headers/X-Request-Id"}\n          content:',
         '          headers: {X-Request-Id: {$ref: "#/components/headers/X-Request-Id"}}\n          content:',
     ),
+    "values that the list does not have": ("One of `red` or `blue`.", "One of `red`, `blue` or `green`."),
     "no blank line between paths": ("\n\n  /kettles/{", "\n  /kettles/{"),
     "an idempotency key of a read": (
         '        - $ref: "#/components/parameters/Limit"\n',

@@ -8,7 +8,7 @@ there is one: what a general OpenAPI linter cannot know of our conventions, and 
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from tools.contract import error_rules, example_rules, operation_rules, schema_rules, text_rules
+from tools.contract import error_rules, example_rules, growth_rules, operation_rules, schema_rules, text_rules
 from tools.contract.completion import complete
 from tools.contract.document import Document, Problem
 
@@ -28,7 +28,7 @@ def find_blocking_problems(source: bytes) -> list[Problem]:
 
 def _check(document: Document) -> Iterator[Problem]:
     yield from _incomplete(document)
-    for rule in (*schema_rules.RULES, *error_rules.RULES, *example_rules.RULES):
+    for rule in (*schema_rules.RULES, *growth_rules.RULES, *error_rules.RULES, *example_rules.RULES):
         yield from rule(document)
     for operation in document.operations():
         for operation_rule in (*operation_rules.RULES, *error_rules.OPERATION_RULES, *example_rules.OPERATION_RULES):

@@ -1,13 +1,14 @@
 """Writes into a contract what follows from the rest of it, and nothing else: comments and wording stay as they are.
 
-Of each operation: `x-errors`, the derived parameters, headers and error responses (see `derivation`), and the order of
-keys, codes, headers and responses. Running it again changes nothing.
+Of the schemas of answers: what keeps them open (see `openness`). Of each operation: `x-errors`, the derived parameters,
+headers and error responses (see `derivation`), and the order of keys, codes, headers and responses. Running it again
+changes nothing.
 """
 
 import yaml
 
 from schemas.contract import METHODS
-from tools.contract import derivation
+from tools.contract import derivation, openness
 from tools.contract.blocks import Entry, Text, children, head
 from tools.contract.document import Document, Operation
 
@@ -38,7 +39,7 @@ _STEP = 2
 
 def complete(document: Document) -> bytes:
     """Return the contract's text completed, sorted and formatted; its references must all exist."""
-    return _Completion(document).run().encode()
+    return _Completion(Document.parse(openness.completed(document))).run().encode()
 
 
 class _Completion:

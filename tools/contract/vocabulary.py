@@ -7,7 +7,7 @@ SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 FORM = "application/x-www-form-urlencoded"
 ROOT_KEYS = frozenset({"x-error-catalogue", "x-cross-cutting-errors"})
 SCHEME_KEYS = frozenset({"x-scopes"})
-SCHEMA_KEYS = frozenset({"x-error-code"})
+SCHEMA_KEYS = frozenset({"x-error-code", "x-extensible-enum", "x-forms"})
 PARAMETER_KEYS = frozenset({"x-not-found"})
 OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-effect": ("read", "write"),

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from schemas.contract import Node, Operation, load_contract
+from schemas.dialect import standard_schema
 from tests.harness.tenant_fixtures import TenantFixture
 
 CONTRACT = load_contract()
@@ -55,7 +56,7 @@ def places() -> Iterator[Place]:
 
 def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
     """Yield bodies of a schema: the least one without steps, and one for each place inside that names an object."""
-    node = CONTRACT.resolve(node)
+    node = standard_schema(CONTRACT.resolve(node))
     least = _least(node)
     yield least, ()
     for branch in node.get("oneOf", ()):
@@ -72,7 +73,7 @@ def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
 
 def _least(node: Node) -> Any:
     """Return the smallest value of a schema that the contract accepts."""
-    node = CONTRACT.resolve(node)
+    node = standard_schema(CONTRACT.resolve(node))
     if "oneOf" in node:
         return _least(node["oneOf"][0])
     if "enum" in node:

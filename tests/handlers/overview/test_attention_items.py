@@ -84,7 +84,7 @@ class TestListAttentionItems:
         refusal(viewer.get(ATTENTION, type="nonsense"), 400, "invalid_parameter")
 
     def test_every_type_of_attention_item_is_in_the_contract(self) -> None:
-        known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
+        known = set(load_contract().document["components"]["schemas"]["AttentionType"]["x-extensible-enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
         raised_types |= {"unenforced_branch", "missing_permissions"} | set(alert_sources.TYPES)

@@ -73,7 +73,7 @@ def test_python_client_freezes_and_lifts(
     with sdk("client").AuthenticatedClient(base_url=sandbox["baseUrl"], token=key) as client:
         web = sdk("api.repositories.get_repository").sync(repo_id="acme/web", client=client)
         assert web.full_name == "acme/web"
-        scope = models.BranchNameScope(type_=models.BranchNameScopeType.BRANCH, repository="acme/web", branch="main")
+        scope = models.BranchScope(type_=models.BranchScopeType.BRANCH, repository="acme/web", branch="main")
         request = models.CreateFreezeRequest(scope=scope, reason="Frozen by a Python program")
         freeze = sdk("api.freezes.create_freeze").sync(client=client, body=request, idempotency_key="once")
         again = sdk("api.freezes.create_freeze").sync(client=client, body=request, idempotency_key="once")
@@ -85,7 +85,7 @@ def test_python_client_freezes_and_lifts(
         assert pull_request.is_refused()
 
         lifted = sdk("api.freezes.lift_freeze").sync(freeze.id, client=client)
-        assert lifted.state == models.FreezeLifecycleState.ENDED
+        assert lifted.state == "ended"
         eventually(lambda: sdk("api.freezes.get_freeze").sync(freeze.id, client=client).released_at)
         assert pull_request.is_merged()
 

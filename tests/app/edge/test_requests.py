@@ -189,6 +189,15 @@ class TestBodyErrors:
             ({"type": "branch", "repository": "acme/web"}, [("/scope/branch", "missing_parameter")]),
             ({"type": "branch"}, [("/scope/branchId", "missing_parameter")]),
             ({"type": "branch", "branchId": 3}, [("/scope/branchId", "validation_failed")]),
+            ({"type": "branch", "branch": "main"}, [("/scope/repository", "missing_parameter")]),
+            (
+                {"type": "branch", "branchId": "wbr_1", "branch": "main"},
+                [("/scope/branch", "validation_failed")],
+            ),
+            (
+                {"type": "branch", "branchId": "wbr_1", "repository": "acme/web", "branch": "main"},
+                [("/scope/repository", "validation_failed"), ("/scope/branch", "validation_failed")],
+            ),
         ],
         ids=str,
     )

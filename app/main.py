@@ -17,6 +17,7 @@ from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog, standard_error
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
+from app.edge.early_errors import EarlyErrors
 from app.edge.errors import ErrorMapper
 from app.edge.health_checks import CachedHealthCheck
 from app.edge.key_uses import KeyUses
@@ -157,7 +158,12 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
         edge.contract,
         parts.handlers,
         partial(CompiledOperation, edge),
-        front=partial(RequestMiddleware, errors=edge.errors, log=log),
+        front=partial(
+            RequestMiddleware,
+            errors=edge.errors,
+            count=EarlyErrors(edge.credentials, edge.rate_limits).count,
+            log=log,
+        ),
         lifespan=lifespan,
         pages=mount_pages(edge, call_operation),
         complete=parts.complete,

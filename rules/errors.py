@@ -34,7 +34,6 @@ class ServiceError(Exception):
         details: tuple[Detail, ...] = (),
         retry_after: float | None = None,
         commit_on_error: bool = False,
-        secret: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -44,8 +43,6 @@ class ServiceError(Exception):
         """Seconds until the same request may succeed, if known."""
         self.commit_on_error = commit_on_error
         """True if changes are committed in spite of the error, because the client's next step needs them."""
-        self.secret = secret
-        """True if the details show a secret: a stored copy of the response must be encrypted."""
 
 
 class MethodNotAllowedError(ServiceError):

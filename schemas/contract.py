@@ -47,6 +47,8 @@ class Parameter:
     required: bool
     schema: Node
     explode: bool
+    allow_empty: bool
+    """True if an empty value counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +268,7 @@ def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:
             required=bool(found.get("required")),
             schema=found.get("schema", {}),
             explode=found.get("explode", found["in"] in {"query", "cookie"}),
+            allow_empty=bool(found.get("allowEmptyValue")),
         )
 
 

@@ -153,6 +153,9 @@ class Credentials:
         row = await self._sign_in_row(_FIND_SESSION, (claims.session_id, claims.organization_id))
         if row["user_id"] != claims.user_id:
             raise ServiceError("invalid_token", "The session has ended.")
+        if claims.organization_id is not None and row["organization_id"] is None:
+            message = "You are not a member of the token's organisation. Get a new token from GET /api/auth/token."
+            raise ServiceError("invalid_token", message)
         now = self._clock.read(row["now"])
         if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
             raise ServiceError("token_expired", "The token has expired. Get a new one from GET /api/auth/token.")

@@ -25,6 +25,7 @@ from schemas.names import snake_case
 
 _EXACT_INTEGER = 2**53
 JSON = "application/json"
+_FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
 
 
 class BodyReader:
@@ -97,8 +98,21 @@ async def read_bytes(request: RequestContext, limit: int) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+async def discard_body(request: RequestContext, limit: int) -> None:
+    """Read a body that the operation does not take. Raise `payload_too_large` as soon as it exceeds `limit` bytes."""
+    if request.header(b"content-length") not in {None, b"0"} or request.header(b"transfer-encoding") is not None:
+        await read_bytes(request, limit)
+
+
 def _too_large(limit: int) -> ServiceError:
     return ServiceError("payload_too_large", f"The body is larger than {limit} bytes")
+
+
+def refuse_form(request: RequestContext) -> None:
+    """Raise `unsupported_content_type` if a form is declared, with or without content."""
+    declared = request.header(b"content-type")
+    if declared is not None and declared.lower().lstrip().startswith(_FORMS):
+        require_json(request)
 
 
 def require_json(request: RequestContext) -> None:

@@ -29,6 +29,8 @@ with warnings.catch_warnings():
     from connexion.middleware.lifespan import LifespanMiddleware
     from connexion.resolver import Resolution, Resolver
 
+_MAX_HINTED_SEGMENTS = 8
+_MAX_HINT_LENGTH = 300
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
 
@@ -109,7 +111,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         if found is None:
             if self._pages is not None and self._pages.serves(scope["path"]):
                 return await self._pages(scope, receive, send)
-            raise ServiceError("not_found", "No such endpoint.")
+            raise ServiceError("not_found", self._no_endpoint(raw_path))
         target = found.target(scope["method"])
         if target is None:
             raise MethodNotAllowedError(scope["method"], found.allow())
@@ -117,6 +119,17 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         scope["route"] = (names, found.values)
         scope.setdefault("extensions", {})[ROUTING_CONTEXT] = routing
         return await self._app(scope, receive, send)
+
+    def _no_endpoint(self, raw_path: bytes) -> str:
+        """Return the message for an unknown path; it names the address if the slash of a repository was not encoded."""
+        segments = raw_path.split(b"/")
+        for index in range(1, min(len(segments), _MAX_HINTED_SEGMENTS) - 1):
+            joined = b"/".join([*segments[:index], b"%2F".join(segments[index : index + 2]), *segments[index + 2 :]])
+            found = self._router.find(joined)
+            if found is not None and any("repoId" in names for _, names in found.methods.values()):
+                address = joined.decode("ascii", "replace")[:_MAX_HINT_LENGTH]
+                return f"No such endpoint. Write the slash of owner/name as %2F: {address}"
+        return "No such endpoint."
 
 
 def build(

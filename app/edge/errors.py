@@ -76,7 +76,7 @@ class ErrorMapper:
         content["docsUrl"] = f"{self._docs_url}/errors#{error.code}"
         content["requestId"] = request_id
         body = orjson.dumps({"error": content}, default=str)
-        return Reply(status, [JSON, *_headers(error, status)], body, secret=error.secret, code=error.code)
+        return Reply(status, [JSON, *_headers(error, status)], body, code=error.code)
 
 
 def is_database_unavailable(error: BaseException) -> bool:

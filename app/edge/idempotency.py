@@ -2,8 +2,8 @@
 
 A key is bound to organisation, principal, method, path and body. An advisory lock is tried without waiting, so two
 concurrent identical requests give one effect and one 409. The lock is held to the end of the transaction, which also
-holds the effect and the response. Stored are successes, and errors 409 and 422 raised by a service; their effect is
-rolled back unless the error says `commit_on_error`. Errors of the edge and 5xx errors are not stored.
+holds the effect and the response. Only successes are stored: a refused request leaves the key free, to be sent again
+corrected.
 """
 
 import hashlib
@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from app.edge.errors import ErrorMapper
 from app.edge.request_context import Reply, RequestContext
 from models.requests import IdempotencyKey
 from rules.errors import Detail, ServiceError
@@ -22,7 +21,6 @@ from services.core import stored_replies
 from services.core.unit_of_work import UnitOfWork
 
 HEADER = "Idempotency-Key"
-_STORED_ERRORS = (409, 422)
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -54,9 +52,7 @@ def read_idempotency_key(request: RequestContext, body: Any) -> IdempotencyReque
     return IdempotencyRequest(key, digest.digest())
 
 
-def perform_once(
-    uow: UnitOfWork, key: IdempotencyRequest, request: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]
-) -> Reply:
+def perform_once(uow: UnitOfWork, key: IdempotencyRequest, perform: Callable[[], Reply]) -> Reply:
     """Perform a write at most once per key, inside the transaction of the unit of work."""
     owner = (uow.caller.organization_id or "", uow.caller.principal_id or "")
     hashed = stored_replies.key_hash(key.key)
@@ -66,9 +62,9 @@ def perform_once(
         )
     stored = stored_replies.find_reply(uow.session, *owner, hashed, uow.now)
     if stored is not None:
-        return _replay(uow, stored, key, request)
-    reply = _perform(uow, request, errors, perform)
-    if reply.status < 300 or reply.status in _STORED_ERRORS:
+        return _replay(uow, stored, key)
+    reply = perform()
+    if reply.status < 300:
         organization_id, principal_id = owner
         row = IdempotencyKey(
             organization_id=organization_id,
@@ -85,25 +81,7 @@ def perform_once(
     return reply
 
 
-def _perform(uow: UnitOfWork, request: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]) -> Reply:
-    """Perform inside a savepoint, which an error rolls back unless it says `commit_on_error`."""
-    try:
-        with uow.session.begin_nested():
-            try:
-                return perform()
-            except ServiceError as error:
-                if not error.commit_on_error:
-                    raise
-                return errors.reply(error, request)
-    except ServiceError as error:
-        reply = errors.reply(error, request)
-        if reply.status not in _STORED_ERRORS:
-            raise
-        uow.wakeups.clear()
-        return reply
-
-
-def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest, request: RequestContext) -> Reply:
+def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest) -> Reply:
     if stored.request_hash != key.request_hash:
         raise ServiceError(
             "idempotency_key_reuse", "This idempotency key was used with a different request. Use a new key."
@@ -114,13 +92,4 @@ def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest, re
             "idempotency_key_reuse", "The stored response contained a secret and has been erased. Use a new key."
         )
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored.headers.items()]
-    if stored.status >= 400:
-        body = _with_request_id(body, request.request_id)
     return Reply(stored.status, [*headers, (b"idempotency-replayed", b"true")], body)
-
-
-def _with_request_id(body: bytes, request_id: str) -> bytes:
-    """Replace the request id of a stored error by that of the retry."""
-    content = orjson.loads(body)
-    content["error"]["requestId"] = request_id
-    return orjson.dumps(content)

@@ -17,9 +17,18 @@ _WITHOUT_BODY = (204, 304)
 class RequestMiddleware:
     """Wraps the whole application."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, errors: ErrorMapper, log: AccessLog) -> None:
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        *,
+        errors: ErrorMapper,
+        count: Callable[[RequestContext, str | None], Awaitable[None]],
+        log: AccessLog,
+    ) -> None:
+        """Wrap `app`; `count` counts a request that was refused with a code, if nothing else has."""
         self._app = app
         self._errors = errors
+        self._count = count
         self._log = log
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -37,6 +46,7 @@ class RequestMiddleware:
             if inner_send.status is not None:
                 raise
             reply = self._errors.reply(error, request)
+            await self._count(request, reply.code)
         status = inner_send.status if reply is None else reply.status
         if reply is not None:
             await _send(request, reply)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.edge.auth import Authorizer, Credentials, Identity
-from app.edge.bodies import JSON, BodyReader, read_bytes
+from app.edge.bodies import JSON, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.errors import ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
 from app.edge.maintenance_mode import Maintenance
@@ -64,6 +64,7 @@ class CompiledOperation:
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted
         self._takes_body = "body" in wanted
+        self._is_public = operation.path.startswith("/v1/")
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         reads_json = JSON in operation.body and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
@@ -112,12 +113,16 @@ class CompiledOperation:
         violations: list[Violation] = []
         arguments = self._parameters.read(request, violations)
         sent: Any = None
+        if self._is_public:
+            refuse_form(request)
         if self._body is not None:
             body, sent = await self._body.read(request, violations)
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
             arguments["raw_body"] = await read_bytes(request, self.operation.body_limit)
+        elif self._is_public:
+            await discard_body(request, self.operation.body_limit)
         if violations:
             raise_violations(violations)
         if self._takes_headers:
@@ -155,7 +160,7 @@ class CompiledOperation:
                 require_installation(uow)
             if key is None:
                 return self._respond_or_commit_error(uow, request, arguments)
-            return perform_once(uow, key, request, self._edge.errors, lambda: self._respond(uow, arguments))
+            return perform_once(uow, key, lambda: self._respond_or_commit_error(uow, request, arguments))
 
     def _respond_or_commit_error(self, uow: UnitOfWork, request: RequestContext, arguments: dict[str, Any]) -> Reply:
         """Respond. An error with `commit_on_error` becomes a response here; raised, it would roll back its effects."""

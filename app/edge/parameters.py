@@ -45,6 +45,7 @@ class _Reader:
         self.default = schema.get("default")
         self._many = schema.get("type") == "array"
         self._explode = parameter.explode
+        self._allow_empty = parameter.allow_empty
         items = contract.resolve(schema.get("items", {})) if self._many else schema
         self._read = _READERS.get(items.get("type"))
         self._instant = items.get("format") == "date-time"
@@ -57,6 +58,8 @@ class _Reader:
         elif len(texts) > 1:
             violations.append(Violation(self.name, f"{self.name} must be given only once", INVALID_PARAMETER))
             return None
+        if self._allow_empty and list(texts) == [""]:
+            return self.default
         values = [self._read(text) for text in texts] if self._read else list(texts)
         value = values if self._many else values[0]
         if not self._validator.is_valid(value):

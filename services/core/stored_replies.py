@@ -39,12 +39,16 @@ def try_lock(session: Session, organization_id: str, principal_id: str, hashed: 
 def find_reply(
     session: Session, organization_id: str, principal_id: str, hashed: bytes, now: datetime
 ) -> IdempotencyKey | None:
-    """Return the stored response of this key, or None if there is none or it is too old."""
+    """Return the stored response of this key, or None if there is none or it is too old.
+
+    Errors, which earlier versions stored, are ignored.
+    """
     return session.scalars(
         select(IdempotencyKey).where(
             IdempotencyKey.organization_id == organization_id,
             IdempotencyKey.principal_id == principal_id,
             IdempotencyKey.key_hash == hashed,
+            IdempotencyKey.status < 300,
             IdempotencyKey.created_at > now - RETENTION,
         )
     ).one_or_none()

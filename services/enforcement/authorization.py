@@ -72,7 +72,7 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
         "An administrator at GitHub must authorise the service to write rulesets of "
         f"{', '.join(names[:MAX_LISTED]) or account}{more}."
     )
-    return ServiceError(CODE, message, details=(detail,), commit_on_error=True, secret=True)
+    return ServiceError(CODE, message, details=(detail,), commit_on_error=True)
 
 
 def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, setup: EnforcementSetup) -> str:

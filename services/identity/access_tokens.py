@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 ALGORITHMS = ("ES256", "EdDSA")
 TOKEN_TYPE = "session+jwt"  # noqa: S105 - the `typ` header (RFC 8725, 3.11), not a secret
+_MAX_EXPIRY = 253_402_300_799
+"""The last second of the year 9999."""
 _REQUIRED = ("sub", "sid", "iss", "aud", "iat", "exp")
 
 
@@ -109,6 +111,8 @@ def _claims(claims: Mapping[str, Any]) -> AccessTokenClaims:
     texts = (claims["sub"], claims["sid"], organization or "")
     if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(claims["exp"], int):
         raise InvalidTokenError("a claim has the wrong type")
+    if not 0 <= claims["exp"] <= _MAX_EXPIRY:
+        raise InvalidTokenError("the expiry is not an instant")
     return AccessTokenClaims(claims["sub"], organization, claims["sid"], claims["exp"], support="act" in claims)
 
 

@@ -43,25 +43,19 @@ def sent_back(address: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-def test_authorization_is_replayed_with_one_setup_under_the_same_key(unpermitted: Tenant, session: Session) -> None:
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "one"}], ids=str)
+def test_each_refused_apply_opens_a_new_authorization(
+    unpermitted: Tenant, session: Session, headers: dict[str, str]
+) -> None:
     admin = unpermitted.person("admin")
-    first, again = (admin.post(SETUP, APPLY, headers={"Idempotency-Key": "one"}) for _ in range(2))
-    details = refusal(first, 409, "admin_authorization_required")["details"]
-    assert refusal(again, 409, "admin_authorization_required")["details"] == details
-    assert again.headers["Idempotency-Replayed"] == "true"
-    assert setups(session) == 1
-    assert unpermitted.audit() == ["enforcement.authorization_requested"]
-    [row] = session.scalars(select(IdempotencyKey))
-    assert row.secret
-    state = dict(parse_qsl(urlsplit(details[0]["authorizationUrl"]).query))["state"]
-    assert state.encode() not in (row.body or b"")
-
-
-def test_each_apply_without_a_key_opens_a_new_authorization(unpermitted: Tenant, session: Session) -> None:
-    admin = unpermitted.person("admin")
-    shown = [refusal(admin.post(SETUP, APPLY), 409, "admin_authorization_required")["details"] for _ in range(2)]
+    shown = [
+        refusal(admin.post(SETUP, APPLY, headers=headers), 409, "admin_authorization_required")["details"]
+        for _ in range(2)
+    ]
     assert shown[0][0]["authorizationUrl"] != shown[1][0]["authorizationUrl"]
     assert setups(session) == 2
+    assert unpermitted.audit() == ["enforcement.authorization_requested"] * 2
+    assert list(session.scalars(select(IdempotencyKey))) == []
 
 
 def test_first_setup_is_authorized_recorded_and_written_by_a_job(

@@ -236,7 +236,7 @@ class TestMintSessionToken:
         assert eve.calls(minted) == 200
         session.delete(session.get_one(Membership, (acme.id, user.id)))
         session.flush()
-        assert (eve.calls(minted), eve.calls()) == (403, 403)
+        assert (eve.calls(minted), eve.calls()) == (401, 403)
 
     def test_lost_membership_leaves_no_active_organization_until_chosen(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant

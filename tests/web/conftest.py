@@ -95,9 +95,7 @@ def refused_with(uow_factory: UnitOfWorkFactory, harness: Harness, scope: dict[s
             set_up(uow, scope, "apply")
         except ServiceError as error:
             refused.append(error)
-    assert [(each.code, each.commit_on_error, each.secret) for each in refused] == [
-        ("admin_authorization_required", True, True)
-    ]
+    assert [(each.code, each.commit_on_error) for each in refused] == [("admin_authorization_required", True)]
     return dict(refused[0].details[0].extra or {})
 
 

@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
 from app.edge.middleware import RequestMiddleware
+from app.edge.request_context import RequestContext
 from app.mount_web import MountedPages
 from schemas.contract import Contract, load_contract
 from tools.contract import Document
@@ -64,12 +65,17 @@ def client(contract: Contract) -> FlaskClient:
     return create_pages(contract).test_client()
 
 
+async def count_nothing(_request: RequestContext, _code: str | None) -> None:
+    """Leave out rate limits: pages take no credential."""
+
+
 @pytest.fixture(scope="module")
 def ask(contract: Contract) -> Ask:
     """Ask the pages as the service mounts them, behind the front that gives every answer its shape."""
     front: Any = RequestMiddleware(
         MountedPages(create_pages(contract)),
         errors=ErrorMapper(contract, "https://freeze.test/docs"),
+        count=count_nothing,
         log=AccessLog(None),
     )
 

@@ -79,8 +79,8 @@ ALSO_WRITTEN: Mapping[str, Condition] = {
 
 APPLICABLE: Mapping[str, Condition] = {
     "malformed_json": lambda operation: operation.body is not None,
-    "unsupported_content_type": lambda operation: operation.body is not None,
-    "payload_too_large": lambda operation: operation.body is not None,
+    "unsupported_content_type": lambda operation: operation.body is not None or operation.is_public,
+    "payload_too_large": lambda operation: operation.body is not None or operation.is_public,
     "missing_credentials": lambda operation: operation.credentialled,
     "invalid_token": lambda operation: operation.credentialled,
     "token_expired": lambda operation: operation.credentialled,

@@ -156,6 +156,11 @@ class Operation:
         """Return True if it, or its path, declares the parameter."""
         return any(parameter["name"] == name and parameter["in"] == location for _, parameter in self.parameters)
 
+    @property
+    def is_public(self) -> bool:
+        """True if it is part of the versioned API."""
+        return self.path.startswith("/v1/")
+
     @cached_property
     def validated(self) -> bool:
         """True if its body is validated against a schema: JSON of a client, and nothing but JSON."""

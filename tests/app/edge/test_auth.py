@@ -134,8 +134,8 @@ class TestSessions:
         sql.execute("UPDATE memberships SET role = 'viewer'")
         assert code(get(http, "/v1/administer", session)) == (403, "insufficient_permission")
         sql.execute("DELETE FROM memberships")
-        assert code(get(http, "/v1/things", session)) == (403, "organization_not_provisioned")
-        assert code(get(http, "/v1/personal", session)) == OK
+        for path in ("/v1/things", "/v1/personal"):
+            assert code(get(http, path, session)) == (401, "invalid_token")
 
     def test_access_token_of_an_ended_session_is_invalid(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
@@ -200,6 +200,8 @@ class TestForgedTokens:
             {"org": 7},
             {"exp": "tomorrow"},
             {"exp": 1e300},
+            {"exp": 10**30},
+            {"exp": -1},
             {"iss": ""},
             {"nbf": 4102444800},
         ],
@@ -219,7 +221,7 @@ class TestForgedTokens:
     ) -> None:
         globex = tenant(sql, "globex")
         forged = self.sign({**self.claims(acme), "org": globex.id})
-        assert code(get(http, "/v1/things", forged)) == (403, "no_organization_selected")
+        assert code(get(http, "/v1/things", forged)) == (401, "invalid_token")
 
     def test_unsigned_or_foreign_signed_token_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
         claims = self.claims(acme)

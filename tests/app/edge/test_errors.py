@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from app.edge.maintenance_mode import Maintenance
@@ -13,8 +14,9 @@ from rules.errors import ServiceError
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
 from tests.harness.clock import MovableClock
-from tests.harness.product import product_config, product_parts
+from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
+from tests.harness.tenants import tenant
 
 
 def error(response: httpx.Response) -> dict[str, object]:
@@ -112,6 +114,22 @@ def test_maintenance_window_refuses_all_but_public_operations(
             assert int(response.headers["Retry-After"]) > 0
         assert http.post("/webhooks/things").status_code == 503
         assert http.get("/ping").status_code == 200
+
+
+def test_maintenance_error_has_rate_limit_headers_for_a_valid_credential(
+    small_contract: Contract, database: str, shared_database: psycopg.Connection, redis_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "maintenance"
+    file.touch()
+    config = product_config(address_of(shared_database), redis_url, maintenance_file=file)
+    parts = product_parts(contract=small_contract, handlers="tests.app.edge.machinery")
+    headers = {"Authorization": f"Bearer {tenant(shared_database).key()}"}
+    with serving(create_app(config, parts)) as url, httpx.Client(base_url=url) as http:
+        for method in ("GET", "POST"):
+            response = http.request(method, "/v1/things", headers=headers)
+            assert (response.status_code, error(response)["code"]) == (503, "maintenance")
+            assert int(response.headers["RateLimit-Remaining"]) > 0
+            assert 0 < int(response.headers["RateLimit-Reset"]) <= 60
 
 
 def test_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:

@@ -93,16 +93,27 @@ def test_repeated_request_is_a_conflict_while_the_first_is_in_progress(
     assert effects(sql) == 1
 
 
-def test_conflict_of_a_service_is_replayed_and_rolled_back(
+def test_refused_request_is_rolled_back_and_corrected_under_the_same_key(
     api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
 ) -> None:
     body = {**BODY, "name": "refused by the service"}
     first, again = create(api, "one", body), create(api, "one", body)
     assert code(first) == code(again) == (409, "invalid_state")
-    assert again.headers["Idempotency-Replayed"] == "true"
-    assert again.json()["error"]["requestId"] == again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert "Idempotency-Replayed" not in again.headers
     assert effects(sql) == 0
     assert wakeups.sent == []
+    corrected = create(api, "one")
+    assert (corrected.status_code, "Idempotency-Replayed" in corrected.headers) == (201, False)
+    assert create(api, "one").headers["Idempotency-Replayed"] == "true"
+
+
+def test_error_that_an_earlier_version_has_stored_does_not_bind_the_key(
+    api: httpx.Client, sql: psycopg.Connection[Any]
+) -> None:
+    create(api, "one")
+    sql.execute("UPDATE idempotency_keys SET status = 409")
+    again = create(api, "one", {**BODY, "name": "another"})
+    assert (again.status_code, "Idempotency-Replayed" in again.headers) == (201, False)
 
 
 def test_rejected_input_and_internal_errors_are_not_stored(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:

@@ -33,6 +33,19 @@ def test_rate_limit_headers_are_on_every_answer_to_a_credential(api: httpx.Clien
         assert 0 < int(response.headers["RateLimit-Reset"]) <= 60
 
 
+def test_rate_limit_headers_are_on_unknown_routes_and_methods(http: httpx.Client, acme: Tenant) -> None:
+    for token in (acme.key(), acme.session(), acme.key("freeze:read")):
+        remaining = []
+        for method, path, status in (("GET", "/v1/nowhere", 404), ("PUT", "/v1/things", 405)):
+            response = http.request(method, path, headers={"Authorization": f"Bearer {token}"})
+            assert response.status_code == status
+            assert 0 < int(response.headers["RateLimit-Reset"]) <= 60
+            remaining.append(int(response.headers["RateLimit-Remaining"]))
+        assert remaining[1] == remaining[0] - 1
+    for header in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Bearer svc_session_unknown"}):
+        assert "RateLimit-Remaining" not in http.get("/v1/nowhere", headers=header).headers
+
+
 @pytest.mark.parametrize("with_redis", [True, False], ids=["in Redis", "in the process"])
 def test_rate_limits_cap_the_organization_and_the_writes_of_a_credential(
     redis_url: str, redis: object, with_redis: bool

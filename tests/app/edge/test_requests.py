@@ -53,6 +53,12 @@ class TestHandlerArguments:
         }
         assert isinstance(things.SEEN["create_thing"]["count"], int)
 
+    def test_empty_cursor_is_the_first_page(self, api: httpx.Client) -> None:
+        assert api.get("/v1/things?cursor=").status_code == 200
+        assert things.SEEN["list_things"]["cursor"] is None
+        assert code(api.get("/v1/things?cursor=&cursor=")) == (400, "invalid_parameter")
+        assert code(api.get("/v1/things?frozen=")) == (400, "invalid_parameter")
+
     def test_encoded_slash_stays_inside_its_path_segment(self, api: httpx.Client) -> None:
         assert api.get("/v1/things/acme%2Fweb").json()["name"] == "acme/web"
         assert api.get("/v1/things/caf%C3%A9%20au%20lait").json()["name"] == "café au lait"
@@ -116,6 +122,22 @@ class TestRejectedBodies:
     )
     def test_body_requires_the_json_content_type(self, api: httpx.Client, content_type: str) -> None:
         assert code(post(api, b"{}", content_type)) == (400, "unsupported_content_type")
+
+    @pytest.mark.parametrize("form", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+    @pytest.mark.parametrize(
+        ("method", "path"), [("POST", "/v1/installed"), ("GET", "/v1/things"), ("POST", "/v1/things")]
+    )
+    def test_form_is_rejected_with_and_without_a_documented_body(
+        self, api: httpx.Client, method: str, path: str, form: str
+    ) -> None:
+        for content in (b"a=1", b""):
+            response = api.request(method, path, content=content, headers={"Content-Type": form})
+            assert code(response) == (400, "unsupported_content_type")
+
+    def test_body_limit_holds_where_no_body_is_documented(self, api: httpx.Client) -> None:
+        for content in (b"x" * 1_048_577, iter([b"x" * 1_000_000, b"x" * 48_577])):
+            assert code(api.post("/v1/installed", content=content)) == (413, "payload_too_large")
+        assert api.post("/v1/installed", content=b"x" * 1_048_576).is_success
 
     def test_body_without_a_content_type_is_refused(self, api: httpx.Client) -> None:
         request = api.build_request("POST", "/v1/things", content=b"{}")

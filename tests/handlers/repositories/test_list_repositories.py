@@ -93,6 +93,12 @@ class TestGetRepository:
         web = acme.repository("web")
         assert acme.key().get("/v1/repos/ACME%2FWeb").json()["id"] == web.id
 
+    @pytest.mark.parametrize("rest", ["", "/branches"])
+    def test_unencoded_slash_of_a_repository_is_explained(self, acme: Tenant, rest: str) -> None:
+        error = refusal(acme.key().get(f"/v1/repos/acme/web{rest}"), 404, "not_found")
+        assert error["message"].endswith(f"as %2F: /v1/repos/acme%2Fweb{rest}")
+        assert "%2F" not in refusal(acme.key().get("/v1/freezes/acme/web"), 404, "not_found")["message"]
+
     def test_get_repository_finds_a_former_name(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web")
         web.name = "website"

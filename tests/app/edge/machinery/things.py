@@ -36,7 +36,7 @@ def create_thing(uow: UnitOfWork, body: dict[str, Any]) -> object:
         raise ServiceError("invalid_state", "Not now.")
     if body["name"] == "refused, and its effect stays":
         shown = Detail("/name", "go there", extra={"address": "https://go.test/canary-state"})
-        raise ServiceError("invalid_state", "Go there first.", details=(shown,), commit_on_error=True, secret=True)
+        raise ServiceError("invalid_state", "Go there first.", details=(shown,), commit_on_error=True)
     if body["name"] == "invalid for the service":
         raise ServiceError("invalid_parameter", "Cannot be.", details=(Detail("/name", "cannot be"),))
     if body["name"] == "fails within":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from openapi_core import OpenAPI
@@ -11,6 +12,7 @@ from openapi_spec_validator import validate
 
 from schemas.contract import CONTRACT_PATH, Contract, load_contract
 from schemas.dialect import standard_document
+from tests.harness.contract_assertions import assert_conforms
 from tools.contract import Document, lint
 
 CONTRACT = load_contract()
@@ -127,7 +129,18 @@ def test_viewer_may_call_every_read_and_personal_operation(contract: Contract) -
 
 def test_api_keys_can_have_every_scope_of_the_vocabulary(contract: Contract) -> None:
     vocabulary = contract.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"]
-    assert contract.document["components"]["schemas"]["ApiKeyScopeInput"]["enum"] == list(vocabulary)
+    schemas = contract.document["components"]["schemas"]
+    assert schemas["CreateApiKeyRequest"]["properties"]["scopes"]["items"]["enum"] == list(vocabulary)
+    assert schemas["ApiKeyScope"]["x-extensible-enum"] == list(vocabulary)
+
+
+def test_response_check_refuses_a_value_that_is_not_listed(contract: Contract) -> None:
+    body = {"complete": False, "nextStep": "invented", "steps": []}
+    headers = {"X-Request-Id": "req_06aq1m3k0v5t8c2n7d4e9f1g81", "Content-Type": "application/json"}
+    headers |= {"RateLimit-Remaining": "1", "RateLimit-Reset": "1"}
+    with pytest.raises(AssertionError, match="invented"):
+        assert_conforms("get_onboarding", httpx.Response(200, headers=headers, json=body))
+    assert_conforms("get_onboarding", httpx.Response(200, headers=headers, json={**body, "nextStep": "branches"}))
 
 
 def test_examples_are_valid_for_an_independent_validator(contract: Contract) -> None:

@@ -276,14 +276,19 @@ BROKEN = {
         "components.schemas.Kettle: has x-extensible-enum and no description",
     ),
     "open values in a request": (
-        "KettleStateInput: {type: string, enum",
-        "KettleStateInput: {type: string, x-extensible-enum",
-        "components.schemas.KettleStateInput: is in a request and has x-extensible-enum",
-    ),
-    "an accepted value that answers do not list": (
         "enum: [hot, cold], description: How it shall",
-        "enum: [hot, cold, warm], description: How it shall",
-        "components.schemas.KettleStateInput: accepts warm, which answers do not list",
+        "x-extensible-enum: [hot, cold], description: How it shall",
+        "components.schemas.CreateKettleRequest: is in a request and has x-extensible-enum",
+    ),
+    "an enum of its own in a request": (
+        "{type: string, enum: [hot, cold], description: How it shall be.}\n",
+        '{$ref: "#/components/schemas/Heat"}\n    Heat: {type: string, enum: [hot, cold], description: Not used.}\n',
+        "components.schemas.Heat: is an enum of its own",
+    ),
+    "a filter with other values than the property": (
+        "enum: [red, blue]}}",
+        "enum: [red, green]}}",
+        "list_kettles: colour does not accept the values of x-extensible-enum",
     ),
     "a form of unknown properties": (
         "      description: A kettle to buy.\n",
@@ -291,18 +296,18 @@ BROKEN = {
         "components.schemas.CreateKettleRequest: has x-forms that do not name optional properties",
     ),
     "a schema with the name of a built-in": (
-        "    KettleStateInput: ",
-        "    Error: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "    CreateKettleRequest:\n",
+        "    Error: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
         "components.schemas.Error: is a name that languages have already",
     ),
     "a schema with the name of an operation": (
-        "    KettleStateInput: ",
-        "    ListKettles: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "    CreateKettleRequest:\n",
+        "    ListKettles: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
         "components.schemas.ListKettles: has the name of list_kettles",
     ),
     "a schema with the name of an operation's parameters": (
-        "    KettleStateInput: ",
-        "    GetKettleRequest: {type: string, description: Not used.}\n    KettleStateInput: ",
+        "    CreateKettleRequest:\n",
+        "    GetKettleRequest: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
         "components.schemas.GetKettleRequest: has the name of the parameters of get_kettle",
     ),
     "a body without an example": (
@@ -353,8 +358,7 @@ COMPLETED = {
     "a response of a code": '        "422": {$ref: "#/components/responses/ValidationFailed"}\n',
     "a response of a cross-cutting code": UNAUTHORIZED,
     "the parameters of a list": (
-        '      parameters:\n        - $ref: "#/components/parameters/Limit"\n'
-        '        - $ref: "#/components/parameters/Cursor"\n'
+        '        - $ref: "#/components/parameters/Limit"\n        - $ref: "#/components/parameters/Cursor"\n'
     ),
     "the idempotency key of a write": '      parameters:\n        - $ref: "#/components/parameters/IdempotencyKey"\n',
     "a path parameter": '    parameters:\n      - $ref: "#/components/parameters/KettleId"\n',

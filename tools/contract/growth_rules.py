@@ -1,9 +1,10 @@
 """Rules that let answers grow, keep requests closed, and keep names of schemas apart from names that are generated."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from tools.contract.document import Document, Problem
+from tools.contract.document import Document, Operation, Problem
 from tools.contract.openness import answer_schemas, request_schemas
 
 _ALTERNATIVES = re.compile(r"\^\(\w+(\|\w+)+\)\$")
@@ -73,14 +74,32 @@ def listed_values(document: Document) -> Iterator[Problem]:
 
 
 def open_requests(document: Document) -> Iterator[Problem]:
-    """Require `enum` in requests, and that a schema `…Input` accepts no value that answers do not list."""
-    answers = document.components("schemas")
+    """Require `enum` in requests, in place: the values of two components are one constant in a generated Go client."""
     for place, schema in request_schemas(document).items():
         if "x-extensible-enum" in schema:
             yield document.problem(place, "is in a request and has x-extensible-enum: requests need enum")
-        listed = answers.get(str(place[-1]).removesuffix("Input"), {}).get("x-extensible-enum")
-        if listed and "enum" in schema and (extra := set(schema["enum"]) - set(listed)):
-            yield document.problem(place, f"accepts {', '.join(sorted(extra))}, which answers do not list")
+        if "enum" in schema and place[:2] == ("components", "schemas") and len(place) == 3:
+            yield document.problem(place, "is an enum of its own: write it where it is used")
+
+
+def filters(document: Document) -> Iterator[Problem]:
+    """Require that a filter of a list accepts the values that the property of its name can have."""
+    for operation in document.operations():
+        properties = _item_properties(operation) if operation.is_list else {}
+        for place, parameter in operation.parameters:
+            listed = document.resolved(properties.get(parameter["name"], {})).get("x-extensible-enum")
+            accepted = document.resolved(parameter.get("schema", {})).get("enum")
+            if accepted and listed and accepted != listed:
+                yield document.problem(place, f"{parameter['name']} does not accept the values of x-extensible-enum")
+
+
+def _item_properties(operation: Operation) -> Mapping[str, Any]:
+    """Return the properties of the objects in a list."""
+    document = operation.document
+    content = next(iter(operation.successes.values()))["content"]["application/json"]
+    data = document.resolved(content["schema"])["properties"]["data"]
+    found: Mapping[str, Any] = document.resolved(document.resolved(data).get("items", {})).get("properties", {})
+    return found
 
 
 def forms(document: Document) -> Iterator[Problem]:
@@ -122,6 +141,7 @@ RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (
     closed_answers,
     listed_values,
     open_requests,
+    filters,
     forms,
     colliding_names,
 )

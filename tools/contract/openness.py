@@ -2,7 +2,7 @@
 
 Fields and values are added to answers without notice, so their objects say `additionalProperties: true` (generators
 take an absent keyword for a closed object) and their values are listed in `x-extensible-enum` (a client generated from
-`enum` refuses an answer with a new value). Requests are closed, and use `enum`. A shape that both have is two schemas:
+`enum` refuses an answer with a new value). Requests are closed, and use `enum`. An object of both is two schemas:
 `Scope` in answers and `ScopeInput` in requests.
 
 `completed` writes `additionalProperties: true` into the objects of answers, and the values of `x-extensible-enum` into

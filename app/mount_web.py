@@ -15,7 +15,7 @@ from app.edge.errors import DATABASE_RETRY_AFTER_SECONDS, is_database_unavailabl
 from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
 from models.organizations import User
-from rules.access.permissions import NOBODY
+from rules.access.permissions import ANONYMOUS
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -76,7 +76,7 @@ class DatabaseMailedLinks:
             raise ServiceError("database_unavailable", message, retry_after=retry_after) from error
 
     def _find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
-        with self.uow_factory.open(Caller(None, NOBODY, "dashboard"), read_only=True) as uow:
+        with self.uow_factory.open(Caller(None, ANONYMOUS, "dashboard"), read_only=True) as uow:
             return _FINDERS[purpose](uow, token)
 
 

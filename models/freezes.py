@@ -56,7 +56,7 @@ class Freeze(Base):
 
     @hybrid_method
     def is_in_force(self, now: datetime) -> bool:
-        """True if the freeze has begun, and neither was it ended nor has its own end come."""
+        """True if the freeze has started, was not ended, and has not reached its own end."""
         return and_(self.started_at <= now, is_null(self.ended_at), is_ahead(self.ends_at, now))
 
     @hybrid_property

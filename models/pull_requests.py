@@ -56,7 +56,7 @@ class HeadCheck(Base):
     """Of title and summary: where the text is outdated, the check is written again. Empty: in any case."""
     tracked: Mapped[bool] = mapped_column(server_default="true")
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
-    """Whether GitHub may show a `success` that is not recorded: its write was begun, or came too late."""
+    """True if GitHub may show a `success` that is not recorded: its write was started, or finished too late."""
     written_at: Mapped[datetime]
 
     __table_args__ = (

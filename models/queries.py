@@ -145,7 +145,7 @@ def select_active_exceptions(
             pull_request_id=pull_request_id,
             branch_id=branch_id,
             pinned_sha=(pinned or "") if pins else None,
-            granted_by=str((by or {}).get("name") or "somebody"),
+            granted_by=str((by or {}).get("name") or "unknown"),
             expires_at=expires_at,
             number=number,
             head_sha=head_sha,

@@ -111,7 +111,7 @@ class Occurrence(Base):
     skipped_by: Mapped[dict[str, Any] | None]
     verified_at: Mapped[datetime | None]
     """When verification of its branches was requested, before it begins."""
-    begun_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
     freeze_id: Mapped[str | None] = mapped_column(ForeignKey("freezes.id"))
     due_at: Mapped[datetime | None]
     """When it could first begin, if it was planned while its window was open already; None: at its start."""
@@ -143,38 +143,38 @@ class Occurrence(Base):
 
     @hybrid_property
     def is_unsettled(self) -> bool:
-        """True if it is not recorded of the occurrence that it began, was skipped or was missed."""
-        return and_(is_null(self.begun_at), is_null(self.skip_reason), is_null(self.missed_at))
+        """True if the occurrence is not recorded as started, skipped or missed."""
+        return and_(is_null(self.started_at), is_null(self.skip_reason), is_null(self.missed_at))
 
     @hybrid_method
     def is_planned(self, now: datetime) -> bool:
-        """True if the occurrence is still to begin; its window may be open already."""
+        """True if the occurrence has not started yet; its window may be open already."""
         return and_(self.is_unsettled, self.ends_at > now)
 
     @hybrid_method
     def is_missed(self, now: datetime) -> bool:
         """True if the window of the occurrence passed without a freeze."""
-        return and_(is_null(self.begun_at), is_null(self.skip_reason), self.ends_at <= now)
+        return and_(is_null(self.started_at), is_null(self.skip_reason), self.ends_at <= now)
 
     @hybrid_method
     def has_state(self, state: OccurrenceState, now: datetime, freeze_in_force: Condition) -> bool:
         """True if the occurrence is in the state; `freeze_in_force` is of the freeze that it started, if it did.
 
         - `skipped`: the reason is recorded (`asked`, `no_such_time`, `no_targets`).
-        - `past`: its end has come, it was missed, or it began and its freeze is no longer in force.
-        - `active`: it began, its freeze is in force, and its end is still to come; a freeze that was extended outlives
-          its occurrence.
+        - `past`: it has ended, it was missed, or it started and its freeze is no longer in force.
+        - `active`: it has started and not ended, and its freeze is in force; a freeze that was extended lasts longer
+          than its occurrence.
         - `planned`: everything else.
         """
-        begun, skipped = not_(is_null(self.begun_at)), not_(is_null(self.skip_reason))
+        started, skipped = not_(is_null(self.started_at)), not_(is_null(self.skip_reason))
         frozen = and_(not_(is_null(self.freeze_id)), freeze_in_force)
         if state == "skipped":
             return skipped
         if state == "past":
-            over = or_(self.ends_at <= now, not_(is_null(self.missed_at)), and_(begun, not_(frozen)))
+            over = or_(self.ends_at <= now, not_(is_null(self.missed_at)), and_(started, not_(frozen)))
             return and_(not_(skipped), over)
         if state == "active":
-            return and_(not_(skipped), is_null(self.missed_at), begun, frozen, self.ends_at > now)
+            return and_(not_(skipped), is_null(self.missed_at), started, frozen, self.ends_at > now)
         return self.is_planned(now)
 
     def state(self, now: datetime, *, freeze_in_force: bool) -> OccurrenceState:

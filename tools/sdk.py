@@ -1,7 +1,7 @@
 """`python -m tools.sdk`: a Python client and TypeScript types, generated from the contract; a warning is a failure.
 
 Writes `sdk/python/change_freeze_client` (openapi-python-client) and `sdk/typescript/schema.d.ts` (openapi-typescript,
-which needs `npm ci` once). Both are made anew each time and are not committed.
+which needs `npm ci` once). Both are created again each time and are not committed.
 """
 
 import subprocess

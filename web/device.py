@@ -1,6 +1,6 @@
 """`/device`: a person signs in a device that shows them a code, or denies it (RFC 8628, 3.3 and 5.4).
 
-The code is submitted by a form even if the address brings it, so that nobody approves by following a link; then the
+The code is submitted by a form even if the address contains it, so that following a link approves nothing; then the
 page names the device, where it is, for which organisation, and what it will be able to do.
 """
 

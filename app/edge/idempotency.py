@@ -44,7 +44,7 @@ def read_idempotency_key(request: RequestContext, body: Any) -> IdempotencyReque
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = re.sub(r"\\(.)", r"\1", key[1:-1])
     if len(given) > 1 or not _VISIBLE_ASCII.fullmatch(key):
-        message = f"{HEADER} must be sent perform_once, with 1 to 255 visible ASCII characters"
+        message = f"{HEADER} must be sent once, with 1 to 255 visible ASCII characters"
         raise ServiceError("invalid_parameter", message, details=(Detail(HEADER, message, "invalid_parameter"),))
     method_and_path = f"{request.scope['method']} ".encode() + request.scope["raw_path"]
     serialized = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)

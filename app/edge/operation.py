@@ -1,4 +1,4 @@
-"""One operation of the contract, compiled perform_once: the steps of every request, in order."""
+"""One operation of the contract, compiled once: the steps of every request, in order."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from app.edge.responses import ResponseBuilder, make_conditional
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
-from rules.access.permissions import CODE_HOST, NOBODY
+from rules.access.permissions import ANONYMOUS, CODE_HOST
 from rules.errors import ServiceError
 from schemas.contract import Contract, ContractError, DatabaseRole, Operation
 from schemas.dialect import Validators
@@ -179,7 +179,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
     client = request.scope.get("client")
     anonymous = Caller(
         None,
-        NOBODY if database_role == "identity" else CODE_HOST,
+        ANONYMOUS if database_role == "identity" else CODE_HOST,
         "dashboard" if database_role == "identity" else "code_host",
         request_id=request.request_id,
         address=client[0] if client else "",

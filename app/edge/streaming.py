@@ -2,7 +2,7 @@
 
 A client that reads nothing for 30 seconds is disconnected, and so is one that reads for more than 15 minutes. The
 source of the response is closed in every case. An error after the first byte, such as a lost database connection, ends
-the connection without the final chunk (RFC 9112, 8), so the client can tell that the response is incomplete.
+the connection without the final chunk (RFC 9112, 8), so the client detects that the response is incomplete.
 """
 
 import asyncio

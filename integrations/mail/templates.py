@@ -57,37 +57,37 @@ class RenderedMail:
     html: str
 
 
-_NOT_YOU = "If you did not ask for this, there is nothing to do: without the link nothing happens."
+_NOT_YOU = "If you did not request this, you can ignore this email."
 
 TEMPLATES: dict[str, Template] = {
     "verify_email": Template(
         "Confirm your e-mail address",
         (
-            "Somebody, most likely you, signed up for the Change-Freeze Service with this address.",
-            Link("Confirm the address", "url"),
-            "The link works once, within 24 hours, and asks for the password that was chosen at the sign-up.",
-            "If it was not you, there is nothing to do: without the link and that password there is no account.",
-            "If you want one, sign up yourself, with a password of your own.",
+            "This email address was used to sign up for the Change-Freeze Service.",
+            Link("Confirm email address", "url"),
+            "The link can be used once and expires in 24 hours. You need the password that was chosen at sign-up.",
+            "If you did not sign up, you can ignore this email. No account is created without that password.",
+            "To create an account of your own, sign up with a new password.",
         ),
         _DAY,
     ),
     "known_address": Template(
         "You already have an account",
         (
-            "Somebody, most likely you, signed up for the Change-Freeze Service with this address.",
-            "It has an account already; nothing was changed.",
+            "This email address was used to sign up for the Change-Freeze Service, but it already has an account.",
+            "Nothing was changed.",
             Link("Sign in", "sign_in_url"),
-            Link("Choose another password, if you have forgotten yours", "forgot_url"),
-            "If it was not you, there is nothing to do.",
+            Link("Forgot your password?", "forgot_url"),
+            "If you did not sign up, you can ignore this email.",
         ),
         _DAY,
     ),
     "reset_password": Template(
         "Choose a new password",
         (
-            "Somebody, most likely you, asked for a new password of your account at the Change-Freeze Service.",
+            "A password reset was requested for your account at the Change-Freeze Service.",
             Link("Choose a new password", "url"),
-            "The link works once, within an hour. A new password ends every session.",
+            "The link can be used once and expires in one hour. A new password signs you out everywhere.",
             _NOT_YOU,
         ),
         timedelta(hours=1),
@@ -95,30 +95,30 @@ TEMPLATES: dict[str, Template] = {
     "invitation": Template(
         "Invitation to {organization}",
         (
-            "{inviter} invites you to the organisation {organization} at the Change-Freeze Service, as {role}.",
-            Link("See the invitation", "url"),
-            "It is for this address alone, and ends on {expires_at}.",
-            "If you do not know what this is about, there is nothing to do.",
+            "{inviter} has invited you to join {organization} on the Change-Freeze Service as {role}.",
+            Link("View invitation", "url"),
+            "The invitation is for this email address only and expires on {expires_at}.",
+            "If you did not expect this invitation, you can ignore this email.",
         ),
         7 * _DAY,
     ),
     "organization_deleted": Template(
         "{organization} has been deleted",
         (
-            "{by} has deleted the organisation {organization} on {deleted_at}.",
+            "{by} deleted the organisation {organization} on {deleted_at}.",
             "Its freezes have ended, and its API keys no longer work.",
-            "The rules that the service wrote at GitHub are being removed; you are told of any that could not be.",
-            "All data of the organisation is erased on {purged_at}.",
+            "Its rulesets are being removed from GitHub. We will email you if any of them cannot be removed.",
+            "All data of the organisation will be erased on {purged_at}.",
         ),
         7 * _DAY,
     ),
     "rules_left": Template(
-        "Rules of {organization} that you have to remove by hand",
+        "Action required: remove the rulesets of {organization}",
         (
-            "The organisation {organization} has been deleted, but these rules could not be removed from GitHub:",
+            "The organisation {organization} was deleted, but these rulesets could not be removed from GitHub:",
             Items("left"),
-            "They require a check that nobody writes any more: pull requests can stay blocked until you remove them.",
-            "You find them in GitHub's settings of the repository or organisation, under Rules, Rulesets.",
+            "They require a check that is no longer updated, so pull requests stay blocked until you remove them.",
+            "You find them on GitHub in the settings of the repository or organisation, under Rules, Rulesets.",
         ),
         14 * _DAY,
     ),

@@ -26,7 +26,7 @@ class Actor:
 
 SYSTEM = Actor("system", None, "Change-Freeze Service")
 CODE_HOST = Actor("code_host", None, "GitHub")
-NOBODY = Actor("user", None, "somebody who is not signed in")
+ANONYMOUS = Actor("user", None, "a person who is not signed in")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ ACTIONS: dict[str, str] = {
     "freeze.enforcement_gap": "A frozen branch was changed because our check reported success by mistake.",
     "freeze.expired": "A freeze reached its planned end.",
     "freeze.extended": "The planned end of a freeze was changed or removed.",
-    "freeze.grew": "A freeze now also covers branches that have begun to match its scope.",
+    "freeze.grew": "A freeze was extended to branches that match its scope now.",
     "freeze.landed_before_block": "A branch was changed after a freeze started and before our check blocked it.",
     "freeze.lifted": "A freeze was lifted.",
     "freeze.overridden": "The running freeze of a schedule was lifted; the schedule continues.",

@@ -33,24 +33,31 @@ def title(verdict: Verdict) -> str:
 
 
 def summary(verdict: Verdict, *, button: bool = False) -> str:
-    """Return the check's summary, Markdown; `button`: the check has one to request an exception with."""
+    """Return the check's summary as Markdown; `button`: whether the check has a button that requests an exception."""
     if verdict.blocking:
         lines = _shown([_line(freeze) for freeze in verdict.blocking])
-        told = ["This branch is covered by a change freeze:", "", *lines, *_not_enough(verdict), ""]
-        return "\n".join([*told, _advice(verdict, button=button)])
+        parts = ["This branch is covered by a change freeze:", "", *lines, *_not_enough(verdict), ""]
+        return "\n".join([*parts, _advice(verdict, button=button)])
     if verdict.grants:
         lines = _shown([_line(freeze) for freeze in verdict.excepted])
-        told = ["This branch is covered by a change freeze:", "", *lines, "", "An exception lets this commit pass:", ""]
+        parts = [
+            "This branch is covered by a change freeze:",
+            "",
+            *lines,
+            "",
+            "An exception allows this commit to merge:",
+            "",
+        ]
         return "\n".join(
-            [*told, *_granted(verdict), "", "This check turns red again by itself when an exception ends."]
+            [*parts, *_granted(verdict), "", "This check fails again automatically when an exception ends."]
         )
-    return "Merging is allowed. This check turns red by itself when a change freeze begins."
+    return "Merging is allowed. This check fails automatically when a change freeze starts."
 
 
 SUPERSEDED_TITLE = "No open pull request has this head"
 SUPERSEDED_SUMMARY = (
-    "A newer commit, a closed pull request or another base has superseded this head. "
-    "The check is judged anew as soon as an open pull request has it again."
+    "This head was superseded: by a newer commit, another base branch, or because the pull request was closed. "
+    "The check is updated when it is the head of an open pull request again."
 )
 
 
@@ -75,14 +82,16 @@ def _granted(verdict: Verdict) -> list[str]:
 
 def _grant(grant: Grant) -> str:
     end = instant(grant.expires_at) if grant.expires_at else "the freeze ends"
-    return f"- #{grant.number} may pass `{grant.freeze_id}`, granted by {_flat(grant.granted_by)}, until {end}"
+    return (
+        f"- #{grant.number} may be merged during `{grant.freeze_id}`, granted by {_flat(grant.granted_by)}, until {end}"
+    )
 
 
 def _not_enough(verdict: Verdict) -> list[str]:
     """Return lines about exceptions that are not sufficient: for one freeze only, or for one pull request only."""
     if not verdict.grants:
         return []
-    needed = "Every pull request that would land with this commit needs one from every freeze; granted so far:"
+    needed = "Each pull request merged with this commit needs an exception from each freeze. Granted so far:"
     return ["", needed, "", *_granted(verdict)]
 
 
@@ -97,7 +106,7 @@ def _flat(text: str) -> str:
 
 def _advice(verdict: Verdict, *, button: bool) -> str:
     if not verdict.exceptions_allowed:
-        return "Exceptions are off for this freeze: the merge has to wait until it ends."
+        return "This freeze does not allow exceptions. Merge after it ends."
     if button:
-        return f'To merge all the same, ask for an exception for this pull request with the button "{BUTTON}".'
-    return "To merge all the same, ask a release manager for an exception for this pull request."
+        return f'To merge now, request an exception for this pull request with the button "{BUTTON}".'
+    return "To merge now, ask a release manager for an exception for this pull request."

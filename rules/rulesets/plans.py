@@ -49,7 +49,7 @@ class Found:
     """Names of the place's other rulesets; with the ruleset where we began to create one of that name and do not know
     whether we did."""
     covered: bool = False
-    """Active rules, whoever wrote them, already require the check from our App wherever it is needed."""
+    """Active rules, ours or others', already require the check from our App wherever it is needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Detects pushes to frozen branches, has them classified, and reports them.
+"""Detection of bypasses: pushes to frozen branches are found, classified and reported.
 
 Each pass of the reconciler records the commits that the branches point at. A branch that has moved while a freeze
 covered it is due; `detect_bypasses` then reads what GitHub itself recorded (its activity, the pull request, all runs of
 our check), `rules/freezes/bypass.py` classifies it, and `services/bypass_detection/reports.py` records it once.
 
-What is not noticed: a branch that was moved and moved back between two reads, and pushes to a branch that has just
-begun to be watched, before it was first read. Deleting a branch is no push; creating it again at another commit is.
+What is not noticed: a branch that was moved and moved back between two reads, and pushes to a newly
+watched branch before it was first read. Deleting a branch is no push; creating it again at another commit is.
 """
 
 import logging

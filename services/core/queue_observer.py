@@ -1,10 +1,10 @@
-"""What the work queue reports to whoever counts it."""
+"""What the work queue reports to metrics."""
 
 from typing import Protocol
 
 
 class QueueObserver(Protocol):
-    """Counts what happens to work; `kind` is the name of a queue."""
+    """Counts the events of work queues; `kind` is the name of a queue."""
 
     def acquired(self, kind: str, count: int, taken_over: int) -> None:
         """Count rows that were acquired, and how many of them from a lease that had ended."""

@@ -1,1 +1,1 @@
-"""Enforcement: whether the code host's rules really make our checks block, and writing those rules."""
+"""Enforcement: whether GitHub's rules really make our checks block merges, and writing those rules."""

@@ -36,7 +36,7 @@ from services.github_access import client as github_client
 from services.github_access.failures import require_no_pause
 
 MAX_WRITING_SECONDS = 15.0
-"""After this no further ruleset is begun, so that the page answers within about twenty seconds."""
+"""After this time no further ruleset is written, so that the page responds within about twenty seconds."""
 POLL_INTERVAL = 0.25
 
 

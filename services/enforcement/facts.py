@@ -41,8 +41,8 @@ class Facts:
     repositories: dict[str, KnownRepository]
     """In the order of their ids."""
     owned: tuple[OwnedRuleset, ...]
-    begun: frozenset[tuple[str, str | None, str]]
-    """Level, repository id and name of rulesets that a process began to create, and did not record."""
+    unrecorded: frozenset[tuple[str, str | None, str]]
+    """Level, repository id and name of rulesets whose creation was started and not recorded."""
     frozen_checks: frozenset[tuple[str, str]]
     """Repository id and check name where a freeze is in force: these rulesets are not removed."""
     authorized: frozenset[str]
@@ -75,7 +75,7 @@ def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
         with_patterns=with_patterns,
         repositories=_repositories(uow, installation.id, reached),
         owned=_owned(uow, installation.id),
-        begun=_begun(uow),
+        unrecorded=_unrecorded(uow),
         frozen_checks=frozen_checks(uow),
         authorized=_authorized(uow, installation.id),
     )
@@ -127,10 +127,10 @@ def _authorized(uow: UnitOfWork, installation_id: int) -> frozenset[str]:
     return frozenset(rows)
 
 
-def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
-    begun = EnforcementSetup.progress["writing"]
+def _unrecorded(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
+    intent = EnforcementSetup.progress["writing"]
     rows = uow.session.scalars(
-        select(begun).where(
+        select(intent).where(
             EnforcementSetup.organization_id == uow.organization, EnforcementSetup.progress.has_key("writing")
         )
     )
@@ -139,7 +139,7 @@ def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
 
 
 def frozen_checks(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
-    """Return repository id and check name of every rule that a freeze in force stands on."""
+    """Return repository id and check name of every rule that enforces a freeze in force."""
     rows = uow.session.execute(
         select(WatchedBranch.repository_id, WatchedBranch.check_name)
         .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)

@@ -28,11 +28,11 @@ class Remaining:
     place: str
     """`owner/name`, or the organisation's login."""
     ruleset_id: int | None
-    """None for one whose creation was begun, so that it may not exist."""
+    """None for one whose creation was started and not recorded, so that it may not exist."""
     check_name: str
     message: str
     transient: bool = False
-    """Whether a retry may succeed without a change by a person."""
+    """True if a retry may succeed without a change by a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def _branches(facts: Facts, repository_ids: Iterable[str], progress: dict[str, A
 
 
 def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
-    """Plan one repository; what the code host refuses to show for good is a failure of that repository alone.
+    """Plan one repository; a permanent error of GitHub is a failure of that repository only.
 
     The common deadline is that of the reading: it has ended when the first change is written.
     """
@@ -189,14 +189,14 @@ def _write(run: SetupRun, facts: Facts, ruleset_writer: RulesetWriter, changes: 
 
 
 def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
-    """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
+    """Count writes as more expensive after GitHub has rejected one, so that it does not reject one every minute."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
         with ruleset_writer.uow_factory.open(SYSTEM_CALLER) as uow:
             learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.rate_limits)
 
 
 def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> None:
-    """Save what GitHub refuses for good; raise what a retry may mend, or what concerns everything."""
+    """Record a permanent failure; raise an error that a retry may solve, or that concerns the whole installation."""
     if error.transient or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}:
         raise error
     _fail(run, where, error.code, error.message)

@@ -147,7 +147,7 @@ class Survey:
             return plan_target(target, place, Found(own=Existing(mine[0], access.get(mine[0]))))
         taken = {
             name: Existing(number, access.get(number))
-            if (place.level, place.repository_id, name) in self.facts.begun and number not in owned
+            if (place.level, place.repository_id, name) in self.facts.unrecorded and number not in owned
             else None
             for name, number in listed.items()
         }
@@ -175,5 +175,5 @@ class Survey:
 def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
     """Return the function's result for each value, in order; the deadline of the caller applies inside it."""
     with ThreadPoolExecutor(MAX_READERS) as threads:
-        begun = [threads.submit(copy_context().run, function, value) for value in values]
-        return [each.result() for each in begun]
+        futures = [threads.submit(copy_context().run, function, value) for value in values]
+        return [each.result() for each in futures]

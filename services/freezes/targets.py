@@ -79,7 +79,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Evaluate branches again, and add them to every open-ended freeze in force whose scope reaches them.
 
     The caller holds the coverage lock exclusively. The freezes are locked against ending, so that no target
-    is added after a release has begun; and before the branches, in the order in which `end` locks them.
+    is added after a release has started; and before the branches, in the order in which `end` locks them.
     """
     wanted = set(branch_ids)
     facts = [fact for fact in watched_branches(uow.session, uow.organization) if fact.branch_id in wanted]

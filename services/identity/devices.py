@@ -244,7 +244,7 @@ def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens:
 
 
 def revoke_approvals(uow: UnitOfWork, user_id: str) -> None:
-    """Revoke approvals that no device has used yet, because somebody else may have given them."""
+    """Revoke approvals that no device has used yet, because another person may have given them."""
     unused = (DeviceAuthorization.user_id == user_id, DeviceAuthorization.consumed_at.is_(None))
     uow.session.execute(update(DeviceAuthorization).where(*unused).values(approved=False))
 

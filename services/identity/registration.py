@@ -1,7 +1,7 @@
 """Sign-up: a mailed link confirms the address, and the account is created when the link is followed.
 
 Until then name and password are stored with the token of the link, separately for each sign-up. Following the link is
-not enough: the password of that sign-up must be entered too. Otherwise somebody could sign up with an address that is
+not enough: the password of that sign-up must be entered too. Otherwise a stranger could sign up with an address that is
 not theirs, and its owner would create an account with a password that a stranger knows. A sign-up with the address of
 an existing account gets the same response; the owner gets a mail that explains it.
 """

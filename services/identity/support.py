@@ -2,7 +2,7 @@
 
 Only an operator's command starts them (`app/commands/support.py`). The edge rejects their writes, and their
 transactions are read-only in the database (I13). The organisation's audit log names the operator and the reason. An
-operator is a user without password, membership or address, so nobody can sign in as one.
+operator is a user without password, membership or address, so signing in as one is impossible.
 """
 
 from dataclasses import dataclass

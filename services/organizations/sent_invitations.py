@@ -40,8 +40,8 @@ def list_invitations(uow: UnitOfWork, state: InvitationState | None, cursor: str
 def invite(uow: UnitOfWork, email: str, role: Role) -> dict[str, Any]:
     """Invite an address and mail it a link.
 
-    Raise `already_exists` if the address belongs to a member or is invited, `insufficient_permission` if somebody other
-    than an owner invites an owner, and `rate_limited` after 5 mails to an address within an hour, or 500 within a day.
+    Raise `already_exists` if the address belongs to a member or is invited, `insufficient_permission` if a person who
+    is not an owner invites an owner, and `rate_limited` after 5 mails to an address in an hour, or 500 in a day.
     """
     organization = lock_current(uow)
     if role == "owner":

@@ -80,7 +80,7 @@ BRANCHES = WorkQueue(
     ),
     lease=LEASE_DURATION,
     on_acquire={
-        "due_at": WatchedBranch.due_at,  # generations tell what is requested during the lease
+        "due_at": WatchedBranch.due_at,  # generations show what is requested during the lease
         "read_back": false(),
         "reread_at": case(
             (_taken_over, NOW + LEASE_DURATION), (WatchedBranch.reread_at > NOW, WatchedBranch.reread_at)

@@ -101,7 +101,7 @@ def _require_expressible(globs: Sequence[str]) -> None:
 def _match_now_or_later(
     uow: UnitOfWork, candidates: Sequence[tuple[Repository, Sequence[str]]]
 ) -> dict[str, list[str]]:
-    """Return the branches that globs match, as far as one request can tell; the job `sync` handles the rest.
+    """Return the branches that globs match, as far as one request can find them; the job `sync` does the rest.
 
     If GitHub does not respond, watching is delayed but nothing fails. The request is made before any lock is acquired;
     it holds this unit's database connection until it is done, at most for its deadline.

@@ -1,9 +1,8 @@
-"""The mirror of repositories: compared with what an installation covers, on request and on a webhook's hint.
+"""The mirror of repositories: compared with what an installation covers, on request and after webhooks.
 
-A requested comparison is a row of the work queue, which outlives a lost wake-up and a killed worker. GitHub is read
-outside of any transaction, and only while it has not limited us; what was read is written only while the lease holds,
-so that a slow comparison never undoes what a later one has read. Nothing here ends a freeze
-or takes a branch out of one (I14).
+A requested comparison is a row of the work queue, which survives a lost wake-up and a killed worker. GitHub is read
+outside of transactions, and only while the installation is not paused; the result is written only while the lease is
+held, so that a slow comparison never replaces a later one. Nothing here ends a freeze or shrinks one (I14).
 """
 
 import logging
@@ -73,7 +72,7 @@ def _last_synced(instants: Iterable[datetime | None]) -> datetime | None:
 
 
 def request_all_comparisons(uow: UnitOfWork) -> None:
-    """Have every installation compared, and asked for where it was suspended: heals webhooks that were missed."""
+    """Request a comparison of every claimed installation, suspended ones included; this repairs missed webhooks."""
     claimed = select(Installation.id).where(Installation.organization_id.is_not(None))
     request_comparison(uow, uow.session.scalars(claimed).all())
 
@@ -190,7 +189,7 @@ def _new(uow: UnitOfWork, installation_id: int, info: RepositoryInfo, synced_at:
 
 
 def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced_at: datetime) -> bool:
-    """Write down what was read; tell whether scopes may reach the repository anew: renamed, or covered again."""
+    """Save what was read; True if more scopes may reach the repository, because it is renamed or covered again."""
     changed = row.removed_at is not None or row.full_name != f"{info.owner}/{info.name}"
     if row.owner.lower() != info.owner.lower():
         row.rulesets_authorized_by = row.rulesets_authorized_at = None  # by an administrator of another account
@@ -202,7 +201,7 @@ def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced
 
 
 def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None:
-    """Let open-ended freezes in force take in branches whose repository has a new name, or is covered again."""
+    """Extend open-ended freezes to the branches of repositories that are renamed or covered again."""
     enabled = [repository.id for repository in repositories if repository.enabled]
     query = select(WatchedBranch.id).where(WatchedBranch.repository_id.in_(enabled))
     branch_ids = uow.session.scalars(query).all() if enabled else []
@@ -211,7 +210,7 @@ def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None
 
 
 def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:
-    """Look now at branches that were parked because the code host did not show their repository, which it lists."""
+    """Make branches due whose repository GitHub did not find before; it is in the list of repositories now."""
     uow.session.execute(
         text(
             "WITH parked AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
@@ -226,9 +225,9 @@ def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:
 
 
 def refresh_repository(uow_factory: UnitOfWorkFactory, github: GitHub, github_id: int) -> None:
-    """Read one repository anew, wherever it is mirrored: its name, its default branch, or that it is gone.
+    """Read one repository again in every organisation that mirrors it: its name, default branch, or removal.
 
-    Where it must not be asked now, a comparison does it later. Raises GitHubError when the code host could not be read.
+    If GitHub must not be called now, request a comparison instead. Raise GitHubError if GitHub could not be read.
     """
     with uow_factory.open(GITHUB_CALLER) as uow:
         query = select(Repository.id, Repository.installation_id).where(Repository.github_id == github_id)
@@ -237,7 +236,7 @@ def refresh_repository(uow_factory: UnitOfWorkFactory, github: GitHub, github_id
         try:
             info = background_client(uow_factory, github, installation_id).repository(github_id)
         except ThrottledError:
-            with uow_factory.open(GITHUB_CALLER) as uow:  # hints are soon given up; a comparison waits
+            with uow_factory.open(GITHUB_CALLER) as uow:  # refresh requests are soon given up; a comparison waits
                 request_comparison(uow, [installation_id])
             continue
         except GitHubError as error:

@@ -23,7 +23,7 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> N
     uow.refresh_now()
     uow.session.execute(
         delete(Occurrence)
-        .where(Occurrence.schedule_id == schedule.id, Occurrence.begun_at.is_(None))
+        .where(Occurrence.schedule_id == schedule.id, Occurrence.started_at.is_(None))
         .where(or_(Occurrence.is_planned(uow.now), Occurrence.starts_at > uow.now))
     )
     schedule.deleted_at, schedule.windows = uow.now, None

@@ -51,11 +51,11 @@ class Due(NamedTuple):
 
 def start_windows(uow_factory: UnitOfWorkFactory) -> int:
     """Start all due windows, each in its own unit of work; return their number."""
-    begun, after = 0, None
+    started, after = 0, None
     while found := _due(uow_factory, after):
-        begun += for_each_isolated(found, lambda due: _start_one(uow_factory, due))
+        started += for_each_isolated(found, lambda due: _start_one(uow_factory, due))
         after = found[-1]
-    return begun
+    return started
 
 
 def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
@@ -146,7 +146,7 @@ def start_freeze(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) ->
         seconds_late=int(late_by.total_seconds()) if is_late else None,
     )
     freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
-    occurrence.begun_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
+    occurrence.started_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
     resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
     return freeze
 

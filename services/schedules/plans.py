@@ -117,7 +117,7 @@ def _rows(uow: UnitOfWork, schedule: Schedule, earliest: datetime) -> Sequence[O
 
 def _is_settled(row: Occurrence, now: datetime) -> bool:
     """True if a row must not change: started, over, without targets, or skipped and open."""
-    if row.begun_at is not None or row.missed_at is not None or row.skip_reason == "no_targets":
+    if row.started_at is not None or row.missed_at is not None or row.skip_reason == "no_targets":
         return True
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
@@ -144,7 +144,7 @@ def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
     return [
         row
         for row in rows
-        if row.ends_at > now and (row.begun_at is not None or (row.starts_at <= now and row.skip_reason in left_out))
+        if row.ends_at > now and (row.started_at is not None or (row.starts_at <= now and row.skip_reason in left_out))
     ]
 
 

@@ -86,8 +86,8 @@ Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
 def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
     """Return the preview of a schedule outside any session; `rows` are its future occurrences by start.
 
-    As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
-    freeze was ended by hand is over.
+    Where windows are planned, the stored occurrences are returned: one that started before an edit replaces the window
+    of its day. One whose freeze was ended manually is over.
     """
     ahead: Sequence[Interval] = upcoming_windows(uow, schedule)
     schedule.windows = ranges(not_skipped(ahead, skipped_rows(uow, schedule.id) if schedule.id else ()))

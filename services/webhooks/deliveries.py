@@ -1,8 +1,8 @@
-"""Deliveries of the code host: verified, stored once, and turned into reasons to look again (I11).
+"""Webhook deliveries: verified, stored once, and turned into requests to read from GitHub again (I11).
 
-A payload is never believed. Its requests make branches due or have an installation or a repository read anew, so that
-doubled, late, reordered and lost deliveries all end in the same state. Only a button that somebody has pressed is a
-wish of its own: it is heeded once, on the facts of the day.
+The facts in a payload are never used. A delivery makes branches due, or requests that an installation or a repository
+is read again, so that duplicate, late, reordered and lost deliveries all end in the same state. The exception is a
+requested action, a pressed button of a check: it is carried out once, on the facts at that time.
 """
 
 import json
@@ -98,7 +98,7 @@ def _parsed(raw_body: bytes) -> dict[str, Any]:
 
 
 def _quickly(raw_body: bytes) -> Any:
-    """Read a body that PostgreSQL can hold as it is, as nearly all are; None for one that has to be looked at."""
+    """Return the parsed body if PostgreSQL can store it unchanged, which is the usual case; otherwise None."""
     try:
         return None if b"\\u0000" in raw_body else orjson.loads(raw_body)
     except orjson.JSONDecodeError:

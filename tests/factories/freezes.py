@@ -58,7 +58,7 @@ def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
         "timezone": "Europe/London",
         "recurrence": {"frequency": "weekly", "start_date": "2026-01-02", "by_day": ["FR"]},
         "wall_clock_window": {"start_time": "17:00", "end_time": "08:00", "days": 3},
-        "reason": "Nobody is here at the weekend",
+        "reason": "No release team at the weekend",
         "exceptions_allowed": True,
         "enabled": True,
         "allow_overlap": False,

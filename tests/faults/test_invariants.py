@@ -118,7 +118,7 @@ class Machine(HarnessMachine):
         harness, session = self.harness, self.harness.session
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             starts_at = uow.now + timedelta(minutes=minutes)
-        coming = harness.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
+        coming = harness.sql("SELECT count(*) FROM occurrences WHERE started_at IS NULL AND missed_at IS NULL")[0][0]
         if coming < 3:
             schedule = factories.schedule(session, harness.organization, scope=SCOPES[which % len(SCOPES)])
             factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=hours))
@@ -314,11 +314,11 @@ class Machine(HarnessMachine):
         """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             now = uow.now
-        due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND begun_at IS NULL AND skip_reason IS NULL"
+        due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND started_at IS NULL AND skip_reason IS NULL"
         assert self.harness.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
         unlike = (
             "SELECT count(*) FROM occurrences o LEFT JOIN freezes f ON f.occurrence_id = o.id "
-            "WHERE (o.begun_at IS NULL) <> (f.id IS NULL) OR f.id <> o.freeze_id OR f.ends_at <> o.ends_at"
+            "WHERE (o.started_at IS NULL) <> (f.id IS NULL) OR f.id <> o.freeze_id OR f.ends_at <> o.ends_at"
         )
         assert self.harness.sql(unlike) == [(0,)]
         assert self.harness.sql("SELECT count(*) FROM freezes WHERE targets_pending") == [(0,)]

@@ -18,7 +18,7 @@ from tests import factories
 HOUR = timedelta(hours=1)
 BEGUN = text(
     "SELECT (SELECT count(*) FROM freezes WHERE ended_at IS NULL AND ends_at > now()), "
-    "(SELECT count(*) FROM occurrences WHERE begun_at IS NOT NULL AND freeze_id IS NOT NULL), "
+    "(SELECT count(*) FROM occurrences WHERE started_at IS NOT NULL AND freeze_id IS NOT NULL), "
     "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.started')"
 )
 COVERED = text(

@@ -50,7 +50,7 @@ def begun(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch
     """Have a window of the schedule be in force, since a minute, for half an hour."""
     starts_at = factories.now() - timedelta(minutes=1)
     ends_at = starts_at + timedelta(minutes=30)
-    occurrence = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=ends_at, begun_at=starts_at)
+    occurrence = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=ends_at, started_at=starts_at)
     given = {"source": "schedule", "schedule_id": schedule.id, "ends_at": occurrence.ends_at, **columns}
     freeze = factories.freeze(session, acme.organization, [web], occurrence_id=occurrence.id, **given)
     occurrence.freeze_id = freeze.id

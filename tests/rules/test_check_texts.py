@@ -69,7 +69,7 @@ class TestCheckText:
     def test_text_of_an_allowed_head_explains_the_automatic_change(self) -> None:
         verdict = judge([])
         assert title(verdict) == "No freeze covers this branch"
-        assert "turns red" in summary(verdict)
+        assert "fails automatically" in summary(verdict)
 
     def test_text_of_a_blocked_head_has_freeze_reason_and_end(self) -> None:
         verdict = blocked(freeze(7, reason="Black Friday", ends_at=NOON + timedelta(days=1)))
@@ -87,7 +87,7 @@ class TestCheckText:
 
     def test_text_suggests_no_exception_when_exceptions_are_off(self) -> None:
         text = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
-        assert "Exceptions are off" in text
+        assert "does not allow exceptions" in text
         assert "ask a release manager" not in text
 
     def test_freezes_beyond_the_listed_maximum_are_counted(self) -> None:

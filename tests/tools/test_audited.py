@@ -56,7 +56,7 @@ def test_read_with_an_audit_entry_is_a_fault() -> None:
 @pytest.mark.parametrize("instant", ["2027-01-04T08:00:00+00:00", "2027-01-04T08:00:00", "2027-01-04T08:00:00.5+01:00"])
 def test_instant_in_another_format_than_the_api_is_a_fault(instant: str) -> None:
     found = fault_of("extend_freeze", entry(before={"endsAt": None}, after={"rows": [{"endsAt": instant}]}))
-    assert found == f"extend_freeze recorded instants that the API tells otherwise: {instant}"
+    assert found == f"extend_freeze recorded instants in another format than the API's: {instant}"
     assert fault_of("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
 
 

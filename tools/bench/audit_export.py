@@ -83,24 +83,24 @@ def copied(database_url: str, organization_id: str) -> float:
     with psycopg.connect(url) as connection:
         sql = statement(connection, organization_id)
     own = f"SET role {ROLE}; SELECT set_config('app.organization_id', '{organization_id}', false) \\g /dev/null\n"
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     subprocess.run([PSQL, "-q", url], input=f"{own}{sql};".encode(), stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_time
 
 
 def exported(address: str, secret: str, worker: str) -> Read:
     """Read an export to its end."""
     Path(f"/proc/{worker}/clear_refs").write_text("5")  # the peak counts from now on
     before = _memory(worker, "VmRSS")
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     headers = {"Authorization": f"Bearer {secret}"}
     with requests.get(address + PATH, headers=headers, stream=True, timeout=60) as answer:
         answer.raise_for_status()
         pieces = answer.iter_content(1 << 16)
         size = len(next(pieces))
-        first_byte = time.perf_counter() - begun
+        first_byte = time.perf_counter() - start_time
         size += sum(len(piece) for piece in pieces)
-    return Read(time.perf_counter() - begun, first_byte, size, _memory(worker, "VmHWM") - before)
+    return Read(time.perf_counter() - start_time, first_byte, size, _memory(worker, "VmHWM") - before)
 
 
 def _memory(process_id: str, name: str) -> float:

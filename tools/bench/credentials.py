@@ -46,7 +46,7 @@ class Cost:
 
 class _NoWakeups:
     def send(self, names: set[str]) -> None:
-        """Wake nobody: nothing is written here."""
+        """Send no wake-ups: nothing is written here."""
 
 
 def tokens(database_url: str, count: int) -> list[str]:
@@ -146,7 +146,7 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
         unseen = await first_sight(credentials, fresh)
     await uses.close()
     await reads.close()
-    tell(found, unseen)
+    report(found, unseen)
 
 
 class Lifespan:
@@ -176,7 +176,7 @@ class Lifespan:
         assert answer["type"] == f"lifespan.{what}.complete", answer
 
 
-def tell(found: dict[tuple[str, str], list[Cost]], unseen: float) -> None:
+def report(found: dict[tuple[str, str], list[Cost]], unseen: float) -> None:
     """Print the table."""
     print(f"Credentials ({machine()}; one process, one request after the other)")
     for kind in ("key", "JWT"):

@@ -72,10 +72,10 @@ class Sender:
 
     async def run(self) -> Acknowledged:
         """Send everything at an even pace, and wait for the last answer."""
-        begun, count = time.perf_counter(), int(self.plan.per_second * self.plan.seconds)
+        start_time, count = time.perf_counter(), int(self.plan.per_second * self.plan.seconds)
         under_way = []
         for number in range(count):
-            due = begun + number / self.plan.per_second
+            due = start_time + number / self.plan.per_second
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             self.late.append(time.perf_counter() - due)
             under_way.append(asyncio.create_task(self._send(number, due)))

@@ -22,35 +22,35 @@ def main() -> None:
         warm(stack, "acme/service-1")
         until(lambda: conclusions(stack) == {"success": REPOSITORIES})
         stack.control("GET", "/calls?reset=true")
-        begun = time.monotonic()
+        start_time = time.monotonic()
         answer = stack.call(
             "POST",
             "/v1/freezes",
             {"scope": {"type": "organization"}, "reason": "Measuring the fan-out", "impactAcknowledged": True},
         )
-        answered = time.monotonic() - begun
+        answered = time.monotonic() - start_time
         answer.raise_for_status()
-        first = report(stack, "failure", begun)
+        first = report(stack, "failure", start_time)
         print(f"  201 after {answered * 1000:.0f} ms (aim 100)")
         print(f"  first 100 heads blocked after {first[0]:.1f} s, last after {first[1]:.1f} s (aim 10)")
         print(f"  {first[2] / REPOSITORIES:.3f} calls to GitHub per head (aim 0.1)")
         freeze = answer.json()["id"]
         stack.control("GET", "/calls?reset=true")
-        begun = time.monotonic()
+        start_time = time.monotonic()
         stack.call("POST", f"/v1/freezes/{freeze}/lift", {}).raise_for_status()
-        second = report(stack, "success", begun)
+        second = report(stack, "success", start_time)
         print(f"  lifted: last head free after {second[1]:.1f} s, {second[2] / REPOSITORIES:.3f} calls per head")
         shown = stack.call("GET", f"/v1/freezes/{freeze}").json()
         print(f"  receipts: enforcedAt {shown['enforcedAt']}, releasedAt {shown['releasedAt']}, {shown['targets']}")
         print(f"  memory of an API process {memory_of_api():.0f} MB (aim 150)")
 
 
-def report(stack: Stack, wanted: str, begun: float) -> tuple[float, float, int]:
+def report(stack: Stack, wanted: str, start_time: float) -> tuple[float, float, int]:
     """Wait until every head shows `wanted`; return seconds to the 100th and to the last, and calls made."""
     until(lambda: conclusions(stack).get(wanted, 0) >= REPOSITORIES // 10)
-    hundredth = time.monotonic() - begun
+    hundredth = time.monotonic() - start_time
     until(lambda: conclusions(stack).get(wanted) == REPOSITORIES)
-    last = time.monotonic() - begun
+    last = time.monotonic() - start_time
     calls: int = stack.control("GET", "/calls")["total"]
     return hundredth, last, calls
 

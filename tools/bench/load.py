@@ -36,13 +36,13 @@ async def _connection(
     host: str, port: int, request: bytes, end: float, times: list[float], statuses: dict[str, int]
 ) -> None:
     reader, writer = await asyncio.open_connection(host, port)
-    while (begun := time.perf_counter()) < end:
+    while (start_time := time.perf_counter()) < end:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         length = CONTENT_LENGTH.search(head)
         if length:
             await reader.readexactly(int(length[1]))
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start_time)
         status = head[9:12].decode()
         statuses[status] = statuses.get(status, 0) + 1
     writer.close()
@@ -55,15 +55,15 @@ async def _generate(url: str, headers: Sequence[str], connections: int, seconds:
     request = ("\r\n".join(lines) + "\r\n\r\n").encode()
     times: list[float] = []
     statuses: dict[str, int] = {}
-    begun = time.perf_counter()
-    end = begun + seconds
+    start_time = time.perf_counter()
+    end = start_time + seconds
     await asyncio.gather(
         *(
             _connection(parts.hostname or "", parts.port or 80, request, end, times, statuses)
             for _ in range(connections)
         )
     )
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - start_time
     times.sort()
     return Load(
         len(times),

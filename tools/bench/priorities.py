@@ -7,13 +7,13 @@ request to the moment at which GitHub has taken a head's `failure`; one worker.
 
 **Points** (GitHub's documented limits: points a minute, requests at once). Aims: the 100 most mergeable within 3 s, all
 as soon as the points allow, at most 0.07 calls per head, and no call refused. Beside it, in the same run and under the
-same limits: a loop of one REST call per head, which waits as long as it is told to. It writes 200 heads; the rest is
+same limits: a loop of one REST call per head, which waits as long as GitHub says. It writes 200 heads; the rest is
 worked out from its time per call and its pauses.
 
 **Content** (80 checks a minute and 500 an hour, each alias of a mutation counted: what GitHub's limits could mean at
 worst). All 10,000 heads would take 20 hours, so three minutes are measured: the most mergeable have to come first, at
-least 90 % of the minutes' budget has to be used, and no call may be refused. Once the service is told how content is
-counted, and once it has to learn it (from one refusal).
+least 90 % of the minutes' budget has to be used, and no call may be refused. Once the counting of
+content is configured, and once the service has to learn it (from one refusal).
 """
 
 import time
@@ -131,7 +131,7 @@ def measure_points(stack: Stack) -> None:
 def measure_loop(stack: Stack, total: int) -> None:
     """Measure one REST call per head under the same limits, as far as `LOOPED`, and print what all would take."""
     wait_for_rest(stack)
-    client, begun, pauses, spent = stack.as_app(), time.monotonic(), 0, 0.0
+    client, start_time, pauses, spent = stack.as_app(), time.monotonic(), 0, 0.0
     heads = sorted(heads_of(stack).listed, key=rank_of)[:LOOPED]
     hundredth = written = 0.0
     for number, head in enumerate(heads, 1):
@@ -146,8 +146,8 @@ def measure_loop(stack: Stack, total: int) -> None:
             pauses += 1
             time.sleep(pause)
         if number == min(100, len(heads)):
-            hundredth = time.monotonic() - begun
-    took = time.monotonic() - begun
+            hundredth = time.monotonic() - start_time
+    took = time.monotonic() - start_time
     each = spent / (len(heads) + pauses)
     window = written or len(heads)
     whole = total * each + (total / window - 1) * PAUSE if pauses else total * each
@@ -186,7 +186,7 @@ def measure_content(stack: Stack, counting: str) -> None:
     blocked = writes.first("failure", since, first)
     leading = written[: min(CONTENT_PER_MINUTE, len(first))]
     minute = sum(write.at <= since + 60 for write in writes.all[before:])
-    print(f"Content is limited too, each alias counted; the service is told `{counting}`")
+    print(f"Content is limited too, each alias counted; the service is configured as `{counting}`")
     print(
         f"  {minute} written in the first minute; of the first {len(leading)}, {_share(leading, first)} most mergeable"
     )

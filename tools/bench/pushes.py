@@ -77,11 +77,11 @@ def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:
         answer.raise_for_status()
         pushed[answer.json()["commit"]["sha"]] = time.monotonic()
 
-    begun = time.monotonic()
+    start_time = time.monotonic()
     with ThreadPoolExecutor(16) as pool:
         tasks = []
         for number in range(len(branches)):
-            time.sleep(max(0.0, begun + number / PER_SECOND - time.monotonic()))
+            time.sleep(max(0.0, start_time + number / PER_SECOND - time.monotonic()))
             tasks.append(pool.submit(push, number))
         for task in tasks:
             task.result()

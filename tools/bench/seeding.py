@@ -88,7 +88,7 @@ def _account(session: Session, fake_github: str, account: Account) -> str:
 def _remember(
     session: Session, ours: Organization, account: Account, made: Sequence[Json], heads: dict[int, list[Json]]
 ) -> None:
-    """Write down what the service would know after it has looked at everything once."""
+    """Store what the service would have stored after a first full resync."""
     rows: dict[type, list[Json]] = defaultdict(list)
     for given in made:
         repository = _repository(ours, account, given)

@@ -3,7 +3,7 @@
 A hundred schedules of one organisation with ten repositories each, one open head a repository, GitHub at 50 ms a
 call, one worker and one sweeper. The delay counts from the planned second: the sweeper has to come in time, begin a
 hundred windows one by one, and the worker has to write a thousand heads. Aims: the first head within 2 s, the last
-window begun within 5 s, the last head within 15 s.
+window started within 5 s, the last head within 15 s.
 """
 
 import time
@@ -31,7 +31,7 @@ def main() -> None:
         print(f"{WINDOWS} windows at one second, {EACH} heads each, {LATENCY_MS} ms a call ({machine()})")
         starts_at = plan(stack)
         blocked = delays(stack, "failure", starts_at, heads)
-        print(f"  last window begun after {last_begun(stack, starts_at):.2f} s (aim 5)")
+        print(f"  last window started after {last_start(stack, starts_at):.2f} s (aim 5)")
         print(f"  first head blocked after {blocked[0]:.2f} s (aim 2), last after {blocked[-1]:.2f} s (aim 15)")
         wait_for_rest(stack)
         free = delays(stack, "success", starts_at + LENGTH, heads)
@@ -68,11 +68,11 @@ def delays(stack: Stack, conclusion: str, since: datetime, heads: set[str]) -> l
     return [at - since.timestamp() for at in writes.first(conclusion, since.timestamp(), heads).values()]
 
 
-def last_begun(stack: Stack, starts_at: datetime) -> float:
-    """Return how many seconds after the start the last window had begun."""
+def last_start(stack: Stack, starts_at: datetime) -> float:
+    """Return how many seconds after the start the last window had started."""
     engine = create_engine(stack.stores.database_url)
     with engine.connect() as connection:
-        last: datetime = connection.execute(text("SELECT max(begun_at) FROM occurrences")).scalar_one()
+        last: datetime = connection.execute(text("SELECT max(started_at) FROM occurrences")).scalar_one()
     engine.dispose()
     return (last - starts_at).total_seconds()
 

@@ -52,7 +52,7 @@ class Writes:
         def written() -> bool:
             nonlocal place, last
             self.look()
-            for write in self.all[place:]:  # each is looked at once: measuring costs the measured one its processor
+            for write in self.all[place:]:  # each once: measuring takes processor time
                 if write.conclusion == conclusion and write.at >= since and write.head in missing:
                     missing.remove(write.head)
                     last = write.at
@@ -73,7 +73,7 @@ def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: f
 
 
 def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
-    """Freeze everything of an organisation; return the freeze's id and the moment at which it was asked for."""
+    """Freeze everything of an organisation; return the freeze's id and the moment at which it was requested."""
     since = time.time()
     body = {"scope": {"type": "organization"}, "reason": reason, "impactAcknowledged": True}
     answer = stack.call("POST", "/v1/freezes", body, login)
@@ -82,7 +82,7 @@ def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
 
 
 def lift(stack: Stack, login: str, freeze_id: str) -> float:
-    """Lift a freeze; return the moment at which it was asked for."""
+    """Lift a freeze; return the moment at which it was requested."""
     since = time.time()
     stack.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
     return since

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def claim(file: Path, patience: float) -> int | None:
-    """Return the descriptor that holds the lock, or None when somebody else still has it after `patience` seconds.
+    """Return the descriptor that holds the lock, or None if another process still has it after `patience` seconds.
 
     A child that inherits the descriptor holds the lock as well, for as long as it lives.
     """

@@ -1,7 +1,7 @@
 """Whom embedded servers run as, and where they may keep data, sockets and binaries.
 
 PostgreSQL refuses to run as root, so root hands the servers to an unprivileged account. That account often cannot enter
-root's own directories (`/root` has mode 0700). Nobody's directories are opened for it: what it cannot reach is put
+root's own directories (`/root` has mode 0700). No directory's mode is changed for it: what it cannot reach is put
 elsewhere, always at the same place for the same directory, so that a second start finds it again.
 """
 
@@ -72,14 +72,14 @@ def socket_directory(data: Path, account: Account | None) -> Path:
 def own_directory(directory: Path, owner: Account, mode: int) -> None:
     """Make `directory` with exactly this owner and mode.
 
-    Refuses one that somebody else has put there: in a directory open to all, its name can be guessed.
+    Refuse a directory of another user: in a directory open to all, its name can be guessed.
     """
     try:
         directory.mkdir(mode=mode)
     except FileExistsError:
         found = directory.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {owner.user, os.geteuid()}:
-            raise RuntimeError(f"{directory} belongs to somebody else; remove it and start again") from None
+            raise RuntimeError(f"{directory} belongs to another user; remove it and start again") from None
     directory.chmod(mode)
     if os.geteuid() == 0:
         os.chown(directory, owner.user, owner.group)
@@ -103,7 +103,7 @@ def runnable(binary: Path, root: Path, needs: Iterable[str], name: str, account:
         return binary
     copy = ELSEWHERE / f"change-freeze-{name}"
     if copy.exists() and copy.lstat().st_uid != os.geteuid():
-        raise RuntimeError(f"{copy} belongs to somebody else; remove it and start again")
+        raise RuntimeError(f"{copy} belongs to another user; remove it and start again")
     if not copy.exists():
         draft = Path(tempfile.mkdtemp(prefix=f"change-freeze-{name}-", dir=ELSEWHERE))
         for directory in needs:

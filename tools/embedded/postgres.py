@@ -39,7 +39,7 @@ class EmbeddedPostgres(EmbeddedServer):
         binaries = self._binaries()
         if not (self.directory / "PG_VERSION").exists():
             self._initialise(binaries / "initdb")
-        # The lock says that nobody runs here; a left-over file may name a number that now belongs to another process.
+        # The lock shows that no server runs here; the number in a left-over file may belong to another process now.
         (self.directory / "postmaster.pid").unlink(missing_ok=True)
         settings = [f"-c{name}={value}" for name, value in self.settings.items()]
         return [binaries / "postgres", "-D", self.directory, "-k", self.sockets, *settings]

@@ -1,8 +1,8 @@
 """What the two embedded servers share: one owner per data directory, start until ready, stop for certain.
 
 A data directory is claimed by a lock that the server inherits. It is held for as long as any process of the server
-lives and no longer, so after kill -9, of the server or of us, there is no stale state to interpret: whoever gets the
-lock knows that nobody uses the data.
+lives and no longer, so after kill -9, of the server or of us, there is no stale state to interpret: the holder of the
+lock is the only user of the data.
 """
 
 import os

@@ -1,7 +1,7 @@
 """What people may do, and how they let an OAuth client act for them: authorisation with PKCE.
 
 A person without rights of their own may do everything, as `maintainer` does; with rights they may do what these say.
-There are two clients: an OAuth App, and the GitHub App itself, whose tokens also tell where it is installed. Nothing
+There are two clients: an OAuth App, and the GitHub App itself, whose tokens also show where it is installed. Nothing
 here is kept in the state file: codes and tokens are short-lived, and rights are for tests.
 """
 

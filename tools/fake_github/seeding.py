@@ -41,7 +41,7 @@ def seed(github: Core, given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
     See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
-    Nothing is told to webhooks, unless `announce` is true.
+    No webhooks are sent, unless `announce` is true.
     """
     with nullcontext() if given.get("announce") else github.quietly():
         persons = [

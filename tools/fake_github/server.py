@@ -34,7 +34,7 @@ class Handle:
     thread: threading.Thread
 
     def stop(self, *, wait: bool = True) -> None:
-        """Stop serving and sending webhooks; without waiting, for a fifth of a second somebody may be answered."""
+        """Stop serving and sending webhooks; without `wait`, requests may still be answered for a fifth of a second."""
         self.server.should_exit = True
         self.server.force_exit = True  # calls that hang by a fault are not waited for
         if wait:

@@ -84,7 +84,7 @@ class Fuzzing:
         )
 
     def passes(self, attempt: ThrottledAttempt) -> bool:
-        """Run Schemathesis with one credential; tell whether it found nothing."""
+        """Run Schemathesis with one credential; True if it found nothing."""
         document, tally = self.directory / "openapi.json", self.directory / "tally"
         freeze = self.organization_fixture.set_up(document, self.organization["id"])
         self.fixtures.person_of_the_examples()
@@ -96,7 +96,7 @@ class Fuzzing:
             command += ["--include-path-regex", OF_SIGN_IN]
         if credential.token:
             command += ["--header", f"Authorization: Bearer {credential.token}"]
-        told = {
+        variables = {
             "FUZZ_CREDENTIAL": credential.to_json(),
             "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
             "FUZZ_TALLY": str(tally),
@@ -106,10 +106,10 @@ class Fuzzing:
             "PYTHONPATH": str(ROOT),
         }
         print(f"\n== Credential: {credential.kind} (seed {attempt.seed})", flush=True)
-        return subprocess.run(command, cwd=ROOT, env=os.environ | told, check=False).returncode == 0
+        return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode == 0
 
     def never_succeeded(self) -> list[str]:
-        """Return the operations that nobody has called with success: nothing was learnt of their answers."""
+        """Return the operations without a successful call: their responses were not checked."""
         lines = (self.directory / "tally").read_text().splitlines()
         succeeded = {operation for operation, status in map(str.split, lines) if status[0] == "2"}
         return sorted(load_contract().operations.keys() - succeeded)
@@ -122,7 +122,7 @@ def run(report: dict[str, Any], given: argparse.Namespace) -> int:
         planned = attempts(fuzzing.organization, given)
         failed = [attempt.credential.kind for attempt in planned if not fuzzing.passes(attempt)]
         print(f"\nNever called with success: {', '.join(fuzzing.never_succeeded()) or 'none'}")
-    print(f"Found something as: {', '.join(failed) or 'nobody'} (seed {given.seed})")
+    print(f"Found something as: {', '.join(failed) or 'no credential'} (seed {given.seed})")
     return 1 if failed else 0
 
 

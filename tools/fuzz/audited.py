@@ -20,7 +20,7 @@ MAY_CHANGE_NOTHING = {
 }
 """Operations that may succeed without a change, and when; then nothing is recorded."""
 _WRONG_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+([+-][\d:]+)?")
-"""An instant or reading that is not told as the API tells instants: RFC 3339, UTC, ending in `Z`."""
+"""An instant or local time that is not in the API's format: RFC 3339, UTC, ending in `Z`."""
 QUERY = "SELECT action, organization_id, target ->> 'id', details FROM audit_entries WHERE request_id = "
 
 
@@ -61,7 +61,7 @@ def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
     if silent := sorted({entry.action for entry in entries if not entry.tells_the_change}):
         return f"{operation.id} recorded {', '.join(silent)} without what was before and after"
     if strange := [text for entry in entries for text in _texts(entry.details) if _WRONG_INSTANT.fullmatch(text)]:
-        return f"{operation.id} recorded instants that the API tells otherwise: {', '.join(strange)}"
+        return f"{operation.id} recorded instants in another format than the API's: {', '.join(strange)}"
     return None
 
 

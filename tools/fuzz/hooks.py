@@ -77,7 +77,7 @@ class As(requests.auth.AuthBase):
         self.token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Replace the header; whoever asked for none, or for a wrong one, goes on doing so."""
+        """Replace the header, unless the case leaves it out or makes it wrong."""
         if request.headers.get("Authorization") == f"Bearer {CREDENTIAL.token}":
             request.headers["Authorization"] = f"Bearer {self.token}"
         return request
@@ -131,7 +131,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _apply_fixture(case: Case[Any], operation: Operation) -> str | None:
-    """Put in what is needed afresh; return the token of somebody else where it would be the end of ours."""
+    """Insert the fixtures that are needed; return another person's token if the call would end ours."""
     if operation.path.startswith("/api/auth/"):
         CALL_FIXTURES.forget_attempts()
     fresh = FOR_ANYBODY.get(operation.id)
@@ -144,7 +144,7 @@ def _apply_fixture(case: Case[Any], operation: Operation) -> str | None:
 def filter_failure(context: HookContext, failure: Failure, case: Case[Any], response: Response) -> bool:  # noqa: ARG001
     """Let pass what looks like a failure to Schemathesis alone.
 
-    A key that came before with another body decides before the body is looked at: a refusal all the same. And where it
+    A key that came before with another body decides before the body is read: also an error. And where it
     leaves out the only credential that an operation takes, ours is sent nonetheless, with every request.
     """
     reused = response.status_code == 409 and (error_of(response) or {}).get("code") == "idempotency_key_reuse"
@@ -182,7 +182,7 @@ def every_error_is_documented(ctx: CheckContext, response: Response, case: Case[
 
 @schemathesis.check
 def access_is_as_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
-    """Give nobody a success that the contract's security does not grant, and turn nobody away whom it lets in."""
+    """Require success exactly for the credentials that the contract's security allows."""
     operation = operation_of(case)
     sent = response.request.headers.get("Authorization")
     if not is_guarded(operation) or sent != (f"Bearer {CREDENTIAL.token}" if CREDENTIAL.token else None):
@@ -227,7 +227,7 @@ def every_change_is_audited(ctx: CheckContext, response: Response, case: Case[An
 
 @schemathesis.check
 def authenticated_responses_have_rate_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
-    """Tell every credential that holds what is left of its limits."""
+    """Require that every response to a valid credential has the headers of its limits."""
     error = error_of(response)
     off_the_path = error is not None and error["code"] in ROUTING_ERRORS
     if CREDENTIAL.holds and is_guarded(operation_of(case)) and response.status_code != 401 and not off_the_path:

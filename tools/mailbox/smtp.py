@@ -86,7 +86,7 @@ class Connection(SMTP):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Record that TLS has begun."""
+        """Record that TLS has started."""
         if transport.get_extra_info("ssl_object") is not None:
             self.mailbox.commands.append("TLS")
         super().connection_made(transport)

@@ -145,12 +145,12 @@ def main() -> int:
     killed = 0
     chosen = [mutant for mutant in mutants if options.only is None or options.only in mutant.name]
     for mutant in chosen:
-        begun, line = monotonic(), mutant.line(options.root)
+        start, line = monotonic(), mutant.line(options.root)
         tests = known.tests(mutant.file, line)
         outcome, by = run(mutant, tests, options.root)
         killed += outcome == "killed"
         print(
-            f"{outcome:11} {mutant.name:40} {mutant.file}:{line} {len(tests)} tests {monotonic() - begun:.0f}s {by}",
+            f"{outcome:11} {mutant.name:40} {mutant.file}:{line} {len(tests)} tests {monotonic() - start:.0f}s {by}",
             flush=True,
         )
     print(f"{killed} of {len(chosen)} killed")

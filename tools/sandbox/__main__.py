@@ -22,11 +22,11 @@ PREDECESSOR_PATIENCE = 30.0
 
 
 def run(settings: Settings, lock: int) -> int:
-    """Run the sandbox until it is told to stop; return the exit status."""
+    """Run the sandbox until it is stopped; return the exit status."""
     logs = settings.directory / "logs"
     logs.mkdir(exist_ok=True)
     report = settings.directory / "sandbox.json"
-    report.unlink(missing_ok=True)  # left by a killed one: it stands for what is ready and running
+    report.unlink(missing_ok=True)  # left by a killed one: it would mean ready and running
     processes, make = Processes(logs, lock), interrupts.Make()
     status = 0
     try:

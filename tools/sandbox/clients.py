@@ -28,7 +28,7 @@ class Client:
             self.session.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the decoded answer; raise Refused, or requests' own error when nobody answers."""
+        """Return the decoded answer; raise Refused, or requests' own error when there is no response."""
         answer = self.session.request(method, self.base_url + path, json=body, timeout=TIMEOUT)
         if not answer.ok:
             raise Refused(answer.status_code, message_of(answer))

@@ -23,7 +23,7 @@ class Heads:
 
 
 class Demonstration:
-    """One freeze of an organisation, told line by line."""
+    """One freeze of an organisation, described line by line."""
 
     def __init__(
         self,

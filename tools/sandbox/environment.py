@@ -1,4 +1,4 @@
-"""What the sandbox's processes are told: everything that `app/config.py` reads."""
+"""The environment of the sandbox's processes: everything that `app/config.py` reads."""
 
 import os
 import shlex
@@ -63,6 +63,6 @@ def child_environment(
 
 
 def write_environment(file: Path, environment: Mapping[str, str]) -> None:
-    """Write what the service is told, for a shell to read: with it, the commands of operators work in the sandbox."""
-    told = [name for one in fields(Config) if (name := one.name.upper()) in environment]
-    write_private_text(file, "".join(f"export {name}={shlex.quote(environment[name])}\n" for name in told))
+    """Write the service's configuration for a shell, so that the operator commands work in the sandbox."""
+    names = [name for one in fields(Config) if (name := one.name.upper()) in environment]
+    write_private_text(file, "".join(f"export {name}={shlex.quote(environment[name])}\n" for name in names))

@@ -36,7 +36,7 @@ def repository(given: Repository) -> dict[str, Any]:
 def ruleset(pattern: str, check: str) -> dict[str, Any]:
     """Return the organisation's rule that branches of a pattern require a check which only the App can write.
 
-    A branch may be created before its check is there: nobody could cut a release otherwise.
+    A branch may be created before its check is there: otherwise releases would be impossible.
     """
     parameters = {
         "required_status_checks": [{"context": check, "integration_id": APP_ID}],

@@ -1,4 +1,4 @@
-"""How the sandbox is told to stop: Ctrl-C, SIGTERM, a closed terminal, or the end of the `make` that runs it."""
+"""How the sandbox is stopped: Ctrl-C, SIGTERM, a closed terminal, or the end of the `make` that runs it."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """Somebody wants the sandbox to stop; like KeyboardInterrupt, it passes every `except Exception`."""
+    """The request to stop the sandbox; like KeyboardInterrupt, it passes every `except Exception`."""
 
 
 def listen() -> None:

@@ -63,7 +63,7 @@ def write_private(file: Path, content: dict[str, Any]) -> None:
 
 
 def write_private_text(file: Path, text: str) -> None:
-    """Write what only its owner can read; whoever looks sees the whole of it, or none."""
+    """Write a file that only its owner can read, at once and whole."""
     draft = file.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -111,7 +111,7 @@ class Processes:
             raise SandboxError(self.ended() or f"{name} does not keep running.")
 
     def stop(self) -> None:
-        """Stop everything, the last started first, and servers when nobody uses them any more."""
+        """Stop everything, the last started first, and servers after their clients."""
         for one in reversed(self.running):
             if one.child.poll() is None:
                 one.child.send_signal(signal.SIGTERM)  # all at once: each drains while the others do

@@ -35,7 +35,7 @@ def write_report(
     write_private(settings.directory / "sandbox.json", report)
 
 
-def tell(settings: Settings, key: str, administrator: str) -> None:
+def print_summary(settings: Settings, key: str, administrator: str) -> None:
     """Print where everything is, and lines to paste: with a key, and with the session of globex's administrator."""
     say(
         f"""

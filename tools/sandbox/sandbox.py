@@ -22,7 +22,7 @@ from tools.sandbox.interrupts import Make
 from tools.sandbox.persisted_secrets import SECRETS_FILE, PersistedSecrets, load_secrets, public_key
 from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
-from tools.sandbox.report import tell, write_report
+from tools.sandbox.report import print_summary, write_report
 from tools.sandbox.seed import Seed
 from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
@@ -73,7 +73,7 @@ class Sandbox:
         self.report()
         acme, globex = TENANTS
         administrator = self.organizations[globex.slug]["sessions"]["admin"]
-        tell(self.settings, self.secrets.keys[acme.slug]["all"], administrator)
+        print_summary(self.settings, self.secrets.keys[acme.slug]["all"], administrator)
 
     def report(self) -> None:
         """Write `sandbox.json`."""
@@ -201,7 +201,7 @@ class Sandbox:
         Demonstration(tenant, service, fake_github, self.processes.wait_until).run()
 
     def watch(self, make: Make) -> None:
-        """Return when `make` is told to stop; until then start again what ends, as a service manager would.
+        """Return when `make` is stopped; until then start again what ends, as a service manager would.
 
         Raises SandboxError when a process ends again and again.
         """

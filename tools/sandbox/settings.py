@@ -65,7 +65,7 @@ def number(variable: str, text: str, most: int) -> int:
 
 
 def any_port(port: int) -> int:
-    """Return the port, or for 0 one that nobody uses."""
+    """Return the port, or for 0 an unused one."""
     if port:
         return port
     with closing(socket.socket()) as probe:
@@ -74,7 +74,7 @@ def any_port(port: int) -> int:
 
 
 def claim_ports(settings: Settings) -> None:
-    """Make sure that nobody else listens on our ports; raise SandboxError."""
+    """Raise SandboxError if another process listens on one of our ports."""
     ports = {
         "PORT": settings.port,
         "FAKE_GITHUB_PORT": settings.fake_github_port,

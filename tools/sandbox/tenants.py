@@ -133,4 +133,4 @@ TENANTS = (
 )
 
 NEWCOMER = ("initech", (_repository("portal", 2), _repository("reports", 1)))
-"""An organisation at GitHub where the App is not installed: whoever signs up can connect it."""
+"""An organisation at GitHub where the App is not installed: anyone who signs up can connect it."""

@@ -1,4 +1,4 @@
-"""Where a ruleset stands at the code host, what it says there, and the snippet that is made of it."""
+"""The location and content of a ruleset at GitHub, and the snippet that is made of it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,17 +19,17 @@ API_VERSION = "2022-11-28"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A ruleset of a repository or of its owner, as it should be, and where the code host is asked for it."""
+    """The desired ruleset of a repository or of its owner, and its location in GitHub's API."""
 
     level: Level
     owner: str
     repository: str
     ruleset: dict[str, Any]
-    """The code host's own JSON."""
+    """As JSON of GitHub's API."""
     found_as: str
-    """The name of the ruleset that is there; that of `ruleset` when none was seen."""
+    """The name of the existing ruleset; that of `ruleset` if none was found."""
     api_url: str
-    """REST address of the code host, without a slash at its end."""
+    """Base URL of GitHub's REST API, without a slash at the end."""
 
     @property
     def path(self) -> str:
@@ -60,7 +60,7 @@ class Place:
 
     @property
     def host(self) -> str | None:
-        """Name of the code host as `gh` takes it; None is github.com."""
+        """GitHub's host name as `gh` expects it; None for github.com."""
         address = urlsplit(self.api_url)
         name = address.netloc.removeprefix("api.") if not address.path else address.netloc
         return None if name == "github.com" else name
@@ -87,9 +87,9 @@ class Snippet:
 
 def title(place: Place, purpose: Purpose, means: str) -> str:
     """Return a snippet's title: what it does, where, and what it needs."""
-    said = {
+    titles = {
         "enable": f"Require the check in {place.title}",
         "disable": f"Break glass: stop requiring the check in {place.title}",
         "restore": f"After a break glass: require the check in {place.title} again",
     }
-    return f"{said[purpose]}, {means}"
+    return f"{titles[purpose]}, {means}"

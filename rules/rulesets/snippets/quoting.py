@@ -1,7 +1,7 @@
 """Writing text into shell, jq and HCL so that no branch name is ever read as a command, an expression or a template.
 
 A branch name may hold quotes, backquotes, `$(…)`, `${…}`, `%{…}` and any Unicode, also what is invisible or turns the
-direction of writing; what is not ASCII is therefore escaped, so that nobody pastes what he does not see.
+direction of writing; other than ASCII characters are therefore escaped, so that nothing invisible is pasted.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def shell_word(text: str) -> str:
-    """Return text as one word of a POSIX shell; it has to be ASCII, or visible to whoever pastes it."""
+    """Return text as one word of a POSIX shell; it has to be ASCII, or visible text."""
     return shlex.quote(text)
 
 

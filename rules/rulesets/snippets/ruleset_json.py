@@ -1,4 +1,4 @@
-"""Ruleset JSON: what the code host's API takes, and its page `Rules → Import a ruleset`."""
+"""Ruleset JSON: as GitHub's API accepts it, and its page `Rules → Import a ruleset`."""
 
 from rules.rulesets.snippets.place import ENFORCEMENT, SWITCHES, Place, Purpose, Snippet, title
 from rules.rulesets.snippets.quoting import json_text

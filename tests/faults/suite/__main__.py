@@ -56,8 +56,8 @@ def main() -> int:
             outcomes[one.name].append(outcome)
             took = "not recovered" if outcome.seconds is None else f"right after {outcome.seconds:.1f} s"
             print(f"{one.name}: {took} ({time.monotonic() - began:.1f} s)", flush=True)  # noqa: T201
-            for told in complaints(outcome):
-                print(f"    {told}", flush=True)  # noqa: T201
+            for complaint in complaints(outcome):
+                print(f"    {complaint}", flush=True)  # noqa: T201
     print("\n" + table([line(tried) for tried in outcomes.values() if tried]))  # noqa: T201
     return 0 if all(outcome.recovered for tried in outcomes.values() for outcome in tried) else 1
 

@@ -21,7 +21,7 @@ _numbers = count(1)
 
 @dataclass(slots=True)
 class Interval:
-    """A freeze that was acknowledged, and from which evaluation to which nobody may have allowed a merge."""
+    """A freeze that was acknowledged, and the evaluations from and up to which no merge may have been allowed."""
 
     id: str
     branches: frozenset[str]
@@ -36,11 +36,11 @@ class Interval:
 
 @dataclass
 class Ledger:
-    """What clients were told."""
+    """What clients were answered."""
 
     freezes: dict[str, Interval] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
-    """Every idempotency key under which a freeze was asked for, acknowledged or not."""
+    """Every idempotency key under which a freeze was requested, acknowledged or not."""
     answers: list[tuple[str, int, float]] = field(default_factory=list)
     """What was asked, the status (0: none), and the seconds it took."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,7 +54,7 @@ class Client:
     organization: Organization
     ledger: Ledger
     stop: Callable[[], bool] = lambda: False
-    """Tells whether to give up retrying."""
+    """True if retries are given up."""
 
     def request(
         self,
@@ -106,7 +106,7 @@ class Client:
         return self.note(answer.json()["id"], key)
 
     def note(self, freeze_id: str, key: str) -> str:
-        """Write down that a freeze was acknowledged, and return its id."""
+        """Record that a freeze was acknowledged, and return its id."""
         branches = self.stack.sql("SELECT branch_id FROM freeze_targets WHERE freeze_id = %s", freeze_id)
         found = Interval(freeze_id, frozenset(row[0] for row in branches), key, self.evaluation())
         with self.ledger.lock:
@@ -122,7 +122,7 @@ class Client:
         self.ledger.freezes[freeze_id].lifted = True
 
     def asking_to_lift(self, freeze_id: str) -> None:
-        """Write down that from now on evaluations may allow a merge again."""
+        """Record that from now on evaluations may allow a merge again."""
         self.ledger.freezes[freeze_id].until = self.evaluation()
 
     def evaluation(self) -> int:
@@ -131,18 +131,18 @@ class Client:
 
 
 def new_key() -> str:
-    """Return an idempotency key that nobody has used."""
+    """Return an unused idempotency key."""
     return f"fault-suite-{next(_numbers)}"
 
 
 def freeze_body(scope: dict[str, Any] | None, key: str, **wanted: Any) -> dict[str, Any]:
     """Return the body of a request for a freeze; its reason names the key, so that it can be counted."""
     whole = scope or {"type": "organization"}
-    return {"scope": whole, "reason": f"Asked for under {key}.", "impactAcknowledged": True, **wanted}
+    return {"scope": whole, "reason": f"Requested under {key}.", "impactAcknowledged": True, **wanted}
 
 
 def _is_to_be_repeated(answer: requests.Response) -> bool:
-    """Tell whether a client should send it again: the service was away, or the first one is still under way."""
+    """True if a client should send it again: the service was away, or the first one is still under way."""
     if answer.status_code == 409:
         return "still in progress" in answer.text
     return answer.status_code >= 500 or answer.status_code == 429

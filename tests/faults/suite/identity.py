@@ -1,4 +1,4 @@
-"""The App that the service is at the code host, and what all its processes are told alike."""
+"""The service's GitHub App, and the configuration that all its processes share."""
 
 from dataclasses import dataclass
 

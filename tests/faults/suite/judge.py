@@ -1,4 +1,4 @@
-"""The judge: compares the code host with the database, and both with what clients were told.
+"""The judge: compares GitHub with the database, and both with the responses that clients got.
 
 It shares no code with the service: it reads freezes with SQL of its own, and the state of the simulated code host.
 """
@@ -40,7 +40,7 @@ _ACKNOWLEDGED = """
 def wrong_heads(stack: Stack, of: Organization | None = None) -> dict[str, tuple[str | None, str | None]]:
     """Return every head (of one organisation) that shows another verdict than the database gives: (shown, expected).
 
-    An open head of a watched branch shows the verdict of the freezes that cover its base now (I1); a head that nobody
+    An open head of a watched branch shows the verdict of the freezes that cover its base now (I1); a head that no one
     can merge any more shows no `success` (I3).
     """
     bases: dict[int, dict[str, tuple[str, bool]]] = defaultdict(dict)
@@ -77,7 +77,7 @@ def _compare(
 
 
 def is_busy(stack: Stack, of: Organization | None = None) -> bool:
-    """Tell whether somebody works (for one organisation), or has work that is due, or a webhook is under way."""
+    """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
     return bool(stack.sql(_BUSY, [one.id for one in whose])[0][0]) or not (of or stack.host.sender.drain(0))
 
@@ -85,19 +85,19 @@ def is_busy(stack: Stack, of: Organization | None = None) -> bool:
 def lost(stack: Stack, ledger: Ledger) -> list[str]:
     """Return what was acknowledged and is not there, or was done twice (I4, I5)."""
     found = {row[0]: row[1:] for row in stack.sql(_ACKNOWLEDGED, list(ledger.freezes))}
-    told = []
+    losses = []
     for freeze in ledger.freezes.values():
         starts, lifts, ended = found.get(freeze.id, (0, 0, False))
         if starts != 1:
-            told.append(f"{freeze.id} was acknowledged and has {starts} audit rows of its start")
+            losses.append(f"{freeze.id} was acknowledged and has {starts} audit rows of its start")
         if freeze.lifted and not (ended and lifts == 1):
-            told.append(f"{freeze.id} was lifted, and has {lifts} audit rows of it")
+            losses.append(f"{freeze.id} was lifted, and has {lifts} audit rows of it")
     counted = stack.sql(
         "SELECT k, count(f.id) FROM unnest(CAST(%s AS text[])) k "
-        "LEFT JOIN freezes f ON f.reason = 'Asked for under ' || k || '.' GROUP BY k HAVING count(f.id) > 1",
+        "LEFT JOIN freezes f ON f.reason = 'Requested under ' || k || '.' GROUP BY k HAVING count(f.id) > 1",
         sorted(ledger.keys),
     )
-    return told + [f"the key {key} started {times} freezes" for key, times in counted]
+    return losses + [f"the key {key} started {times} freezes" for key, times in counted]
 
 
 def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
@@ -111,12 +111,12 @@ def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
             intervals[branch_id].append(freeze)
     with stack.host.world.lock:
         writes = [write for write in stack.host.calls.writes if write["conclusion"] == "success"]
-    told = []
+    losses = []
     for write in writes:
         branch_id, number = (write["externalId"] or "-/0").split("/")[:2]
-        told += [
+        losses += [
             f"evaluation {number} wrote a success on {write['headSha'][:8]} in spite of {freeze.id}"
             for freeze in intervals.get(branch_id, ())
             if freeze.since < int(number) and (freeze.until is None or int(number) <= freeze.until)
         ]
-    return told
+    return losses

@@ -60,7 +60,7 @@ class Load:
         except AssertionError as error:
             if str(error) != "stopped":
                 self.failures.append(str(error))
-        except Exception as error:  # noqa: BLE001 - told by the runner; a thread has nobody else to tell
+        except Exception as error:  # noqa: BLE001 - reported by the runner, because this is a thread
             self.failures.append(repr(error))
 
     def _push(self) -> None:

@@ -12,7 +12,7 @@ from tools.fake_github.model.world import Actor
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Whoever works in one organisation's repositories."""
+    """A person who works in one organisation's repositories."""
 
     stack: Stack
     organization: Organization

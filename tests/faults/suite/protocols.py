@@ -1,6 +1,6 @@
-"""What a wire understands of what it carries: enough to tell which request is on its way.
+"""What a proxy parses of its traffic: enough to know which request is under way.
 
-`request` is given the bytes that a client sends and returns the whole request so far; `answered` is told that the
+`request` is given the bytes that a client sends and returns the whole request so far; `answered` is called when the
 server has answered.
 """
 
@@ -19,7 +19,7 @@ class Dialect(Protocol):
         """Return the request that these bytes continue or end."""
 
     def answered(self) -> None:
-        """Hear that an answer has begun: the next bytes of the client are a new request."""
+        """Note that a response has started: the next bytes of the client are a new request."""
 
 
 class Bytes:
@@ -34,7 +34,7 @@ class Bytes:
         return self._sent.decode("utf-8", "replace")
 
     def answered(self) -> None:
-        """Begin anew."""
+        """Forget what was read."""
         self._sent = b""
 
 

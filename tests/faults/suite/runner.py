@@ -36,7 +36,7 @@ class Outcome:
 
 
 def rest(stack: Stack, patience: float = FIRST_REST) -> None:
-    """Wait until everything is right and nobody has anything to do."""
+    """Wait until everything is right and there is no work left."""
     try:
         wait_until(lambda: not is_busy(stack) and not wrong_heads(stack), "coming to rest", patience, POLL)
     except AssertionError as error:
@@ -58,7 +58,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
         try:
             trial.began = time.monotonic()
             fault.inject(trial)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is what the table is to tell
+        except Exception as error:  # noqa: BLE001 - the table shows what went wrong
             where = traceback.extract_tb(error.__traceback__)[-1]
             trial.broken.append(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         stack.mend()
@@ -82,7 +82,7 @@ class _Nothing:
 
 
 def _hear_what_was_lost(stack: Stack) -> None:
-    """Have everything read anew if a webhook got lost on its way: that is what the full pass is for."""
+    """Request a full resync if a webhook was lost."""
     stack.host.sender.drain(10)
     deliveries = stack.host.sender.deliveries
     if any(delivery.status_code != 202 for delivery in list(deliveries.values())):

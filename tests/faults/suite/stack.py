@@ -178,7 +178,7 @@ class Stack:
 
     @property
     def usual(self) -> set[str]:
-        """The processes that run when nobody does harm."""
+        """The processes that run normally."""
         return {"api", "worker-1", "worker-2", "sweeper-1"} if self.redis else {"api", "sweeper-1", "sweeper-2"}
 
     def wait_for_api(self) -> None:

@@ -38,10 +38,10 @@ def table(lines: Sequence[tuple[str, ...]]) -> str:
 
 def complaints(outcome: Outcome) -> list[str]:
     """Say what went wrong in one try."""
-    told = [f"promise broken: {text}" for text in outcome.broken] + [f"lost: {text}" for text in outcome.lost]
-    told += [
+    lines = [f"promise broken: {text}" for text in outcome.broken] + [f"lost: {text}" for text in outcome.lost]
+    lines += [
         f"stale at rest: {head} shows {shown}, not {due}" for head, (shown, due) in list(outcome.stale.items())[:5]
     ]
     if outcome.seconds is None:
-        told.append(f"not right again within {outcome.fault.within:.0f} s")
-    return told
+        lines.append(f"not right again within {outcome.fault.within:.0f} s")
+    return lines

@@ -87,7 +87,7 @@ class Trap:
         self.wire.exchange.loop.call_soon_threadsafe(self._open.set)
 
     def takes(self, request: str) -> bool:
-        """Tell whether this request is one to catch, and count it."""
+        """Count a request that may be caught; True if it is to be caught."""
         if self.count >= self.most or not self.matches(request):
             return False
         self.count += 1

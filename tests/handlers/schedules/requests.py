@@ -14,7 +14,7 @@ from tests import factories
 from tests.handlers.callers import Caller, Tenant
 
 EVERYTHING = {"type": "organization"}
-REASON = "Nobody is here at night"
+REASON = "No release team at night"
 SOON = (factories.now() + timedelta(days=2)).date()
 DAILY = {"frequency": "daily", "startDate": SOON.isoformat()}
 NOON = {"startTime": "12:00", "endTime": "13:00"}
@@ -59,6 +59,6 @@ def running(session: Session, acme: Tenant, web: WatchedBranch, schedule_id: str
         session, acme.organization, [web], source="schedule", schedule_id=schedule_id, ends_at=ends_at
     )
     schedule = session.get_one(Schedule, schedule_id)
-    begun = {"begun_at": freeze.started_at, "freeze_id": freeze.id}
+    begun = {"started_at": freeze.started_at, "freeze_id": freeze.id}
     factories.occurrence(session, schedule, starts_at=freeze.started_at, ends_at=ends_at, **begun)
     return freeze.id

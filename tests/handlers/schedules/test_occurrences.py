@@ -60,7 +60,7 @@ class TestListOccurrences:
     ) -> None:
         now = factories.now()
         freeze = factories.freeze(session, acme.organization, [web], ends_at=now + DAY)
-        begun = {"begun_at": now - DAY, "freeze_id": freeze.id}
+        begun = {"started_at": now - DAY, "freeze_id": freeze.id}
         states = {
             "past": factories.occurrence(session, schedule, starts_at=now - 3 * DAY),
             "active": factories.occurrence(session, schedule, starts_at=now - DAY, ends_at=now + DAY, **begun),

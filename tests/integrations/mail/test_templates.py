@@ -42,7 +42,7 @@ def test_long_template_value_is_cut(template: str) -> None:
 
 def test_braces_in_a_template_value_stay_as_they_are() -> None:
     values = {"organization": "{url}", "inviter": "{0.__class__}", "role": "member", "url": "u", "expires_at": "e"}
-    assert "{0.__class__} invites you to the organisation {url}" in render("invitation", values).text
+    assert "{0.__class__} has invited you to join {url}" in render("invitation", values).text
 
 
 @pytest.mark.parametrize("template", ["verify_email", "known_address", "reset_password"])

@@ -52,7 +52,7 @@ class TestAGrantedException:
         shown = check(harness, first)
         told = f"{until:%Y-%m-%d %H:%M} UTC"
         assert shown["title"] == f"Allowed by an exception until {told}"
-        assert f"#1 may pass `{freeze}`, granted by Linus, until {told}" in shown["summary"]
+        assert f"#1 may be merged during `{freeze}`, granted by Linus, until {told}" in shown["summary"]
         assert REASON in shown["summary"]
         assert shown["actions"] == []
 
@@ -153,7 +153,7 @@ class TestTwoPullRequestsWithOneHead:
         grant(harness, freeze, first.number)
         harness.run_until_idle()
         assert check(harness, first)["conclusion"] == "failure"
-        assert "Every pull request that would land with this commit needs one" in check(harness, first)["summary"]
+        assert "Each pull request merged with this commit needs an exception" in check(harness, first)["summary"]
         assert harness.merge("acme/web", first.number).status_code == 405
         grant(harness, freeze, second.number)
         harness.run_until_idle()
@@ -242,7 +242,7 @@ class TestTheButton:
         harness.freeze(exceptions_allowed=False)
         harness.run_until_idle()
         assert self.buttons(harness, pull) == []
-        assert "Exceptions are off" in check(harness, pull)["summary"]
+        assert "does not allow exceptions" in check(harness, pull)["summary"]
 
     def test_button_is_missing_without_the_plan(self, harness: Harness, build: Builder) -> None:
         harness.organization.plan = "free"

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.database import IDENTITY_ROLE, WORKER_ROLE
 from models.organizations import User
-from rules.access.permissions import NOBODY
+from rules.access.permissions import ANONYMOUS
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.harness.clock import MovableClock
@@ -43,7 +43,7 @@ def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -
 @pytest.fixture
 def uow(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
     """Open a unit of somebody who is not signed in, at 203.0.113.7."""
-    return partial(uow_factory.open, Caller(None, NOBODY, "dashboard", address="203.0.113.7", client="a browser"))
+    return partial(uow_factory.open, Caller(None, ANONYMOUS, "dashboard", address="203.0.113.7", client="a browser"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from app.database import IDENTITY_ROLE, WORKER_ROLE
 from integrations.mail.smtp import MailServer
 from jobs import background_thread, context, registry
 from jobs.context import Context
-from rules.access.permissions import NOBODY
+from rules.access.permissions import ANONYMOUS
 from services.core.encryption import DecryptionError, decrypt, encrypt
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.mail import delivery
@@ -30,7 +30,7 @@ from tools.mailbox import Handle
 
 ADA, EVE = "ada@example.com", "eve@example.com"
 URL = "https://web.test/verify?token=a-secret-of-the-mail"
-ANYBODY = Caller(None, NOBODY, "dashboard")
+ANYBODY = Caller(None, ANONYMOUS, "dashboard")
 Rows = list[Any]
 
 
@@ -130,12 +130,12 @@ class TestPosting:
         session.commit()
         inside = elsewhere(jobs)
         inside.engine = engine
-        with inside.open(Caller(acme.id, NOBODY, "dashboard")) as uow:
+        with inside.open(Caller(acme.id, ANONYMOUS, "dashboard")) as uow:
             values = {"organization": "Acme", "inviter": "Ada", "role": "member", "url": URL}
             enqueue_mail(uow, EVE, "invitation", **values, expires_at=uow.now.replace(2026, 12, 1, 9, 5))
         drained(jobs)
         [mail] = box.mailbox.to(EVE)
-        assert "ends on 1 December 2026, 09:05 UTC." in mail.text
+        assert "expires on 1 December 2026, 09:05 UTC." in mail.text
 
 
 class TestSending:

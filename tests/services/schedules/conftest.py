@@ -33,7 +33,7 @@ NIGHTS: dict[str, Any] = {
     "timezone": "Europe/London",
     "recurrence": {"frequency": "daily", "start_date": "2026-01-01"},
     "window": {"start_time": "22:00", "end_time": "06:00", "days": 1},
-    "reason": "Nobody is here at night",
+    "reason": "No release team at night",
 }
 
 

@@ -22,7 +22,7 @@ def occurrence(starts: float, ends: float, **columns: Any) -> Occurrence:
     given: dict[str, Any] = {
         "late": False,
         "missed_at": None,
-        "freeze_id": columns.get("begun_at") and "frz",
+        "freeze_id": columns.get("started_at") and "frz",
         **columns,
     }
     return Occurrence(id="occ", schedule_id="sch", starts_at=NOW + starts * HOUR, ends_at=NOW + ends * HOUR, **given)
@@ -38,21 +38,21 @@ class TestState:
         assert state_of(occurrence(-1, 1), None, NOW) == "planned"
 
     def test_occurrence_is_active_while_its_freeze_is_in_force(self) -> None:
-        begun = occurrence(-1, 1, begun_at=NOW - HOUR)
+        begun = occurrence(-1, 1, started_at=NOW - HOUR)
         assert state_of(begun, freeze(ends=NOW + HOUR), NOW) == "active"
         assert state_of(begun, freeze(ended=True), NOW) == "past"
         assert state_of(begun, freeze(ends=NOW), NOW) == "past"
         assert state_of(begun, freeze(), NOW + HOUR) == "past"
 
     def test_occurrence_is_active_before_its_start_when_begun_early(self) -> None:
-        assert state_of(occurrence(1, 2, begun_at=NOW), freeze(ends=NOW + 2 * HOUR), NOW) == "active"
+        assert state_of(occurrence(1, 2, started_at=NOW), freeze(ends=NOW + 2 * HOUR), NOW) == "active"
 
     def test_occurrence_is_past_and_missed_when_it_never_began(self) -> None:
         over = occurrence(-2, -1)
         assert state_of(over, None, NOW) == "past"
         assert over.is_missed(NOW)
         assert not occurrence(-1, 1).is_missed(NOW)
-        assert not occurrence(-2, -1, begun_at=NOW - HOUR).is_missed(NOW)
+        assert not occurrence(-2, -1, started_at=NOW - HOUR).is_missed(NOW)
 
     def test_occurrence_that_was_recorded_as_missed_is_past(self) -> None:
         assert state_of(occurrence(-1, 1, missed_at=NOW + HOUR), None, NOW) == "past"

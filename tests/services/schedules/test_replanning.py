@@ -89,7 +89,7 @@ class Watched:
         schedule = self.schedules.schedule(self.id)
         rows = self.schedules.rows(self.id)  # last: `schedule` expires what was read before, row by row
         self._history_stays(rows)
-        planned = [row for row in rows if row.begun_at is None and row.skip_reason is None and row.ends_at > self.now]
+        planned = [row for row in rows if row.started_at is None and row.skip_reason is None and row.ends_at > self.now]
         if not schedule.enabled:
             assert planned == []
             return
@@ -97,12 +97,12 @@ class Watched:
         wanted = self.expected(schedule, schedule.planned_until)
         to_come = {row.starts_at: row.ends_at for row in planned if row.starts_at > self.now}
         assert to_come.items() <= wanted.items()
-        had = [row for row in rows if row.begun_at is not None or row.skip_reason == "asked"]
+        had = [row for row in rows if row.started_at is not None or row.skip_reason == "asked"]
         for start in wanted.keys() - to_come.keys():
             assert any(row.starts_at < wanted[start] and start < row.ends_at for row in had)
 
     def _history_stays(self, rows: list[Occurrence]) -> None:
-        begun = {row.id: (row.starts_at, row.ends_at) for row in rows if row.begun_at is not None}
+        begun = {row.id: (row.starts_at, row.ends_at) for row in rows if row.started_at is not None}
         assert self.history.items() <= begun.items()
         self.history = begun
 
@@ -134,7 +134,7 @@ class TestConcurrentStart:
                 with ThreadPoolExecutor(2) as both:
                     for done in (both.submit(schedules.begin), both.submit(change, made)):
                         done.result()
-                begun = [row for row in schedules.rows(made) if row.begun_at is not None]
+                begun = [row for row in schedules.rows(made) if row.started_at is not None]
                 open_now = schedules.windows(made, "active")
                 assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])
                 assert len(begun) == len(open_now)

@@ -26,7 +26,7 @@ PASSED = text("""
         SELECT 'frz_' || n, :organization, 'long over', '{}', 'schedule', at, at, at, true, true, '{}', at, at
         FROM passed
     )
-    INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at, begun_at)
+    INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at, started_at)
     SELECT 'occ_' || n, :organization, :schedule, at, at, at FROM passed
 """)
 

@@ -14,7 +14,7 @@ def dump_checks(github: Core, query: dict[str, str]) -> Json:
     """Return the newest run of every name on every open head and queued group.
 
     Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this github);
-    `details=true` tells of each pull request besides what decides how soon it could merge.
+    `details=true` adds for each pull request what decides how soon it could merge.
     """
     app_id = int(query.get("appId", github.app_id))
     shown: list[Json] = []

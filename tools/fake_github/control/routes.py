@@ -59,7 +59,7 @@ def _get_calls(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer
 
 
 def _get_writes(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    """List the verdicts written since the last reset, without the first `after`: for whoever asks again and again."""
+    """List the verdicts written since the last reset, without the first `after`, for polling."""
     return Answer(200, {"writes": github.calls.writes[int(query.get("after", 0)) :]})
 
 

@@ -38,7 +38,7 @@ def _node(context: Context, identifier: str, kind: type, name: str) -> Any:
 
 
 def _writer(context: Context) -> int:
-    """Return the App that writes checks; nobody else may."""
+    """Return the App that writes checks; no one else may."""
     context.caller.require("checks:write")
     app_id = context.caller.actor.app_id
     if app_id is None:

@@ -33,7 +33,7 @@ class QueueParametersOf(NamedTuple):
 
 
 class BypassOf(NamedTuple):
-    """Somebody who can bypass a ruleset."""
+    """A person who can bypass a ruleset."""
 
     ruleset: Ruleset
     entry: dict[str, Any]

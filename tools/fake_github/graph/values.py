@@ -48,7 +48,7 @@ class PullCommit(NamedTuple):
 
 @dataclass(slots=True)
 class Connection:
-    """One page of a list, with what `pageInfo` tells."""
+    """One page of a list, with the fields of `pageInfo`."""
 
     page: Sequence[Any]
     cursors: Callable[[Any], str]

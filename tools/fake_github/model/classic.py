@@ -1,6 +1,6 @@
 """Classic branch protection, as far as status checks, administrators and locking go: one rule for one branch.
 
-A person stands for an administrator, an App does not: classic protection binds administrators only if it says so.
+People count as administrators, Apps do not: classic protection binds administrators only if configured.
 """
 
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ PULLS = "https://docs.github.com/rest/pulls/pulls#merge-a-pull-request"
 
 
 def check_state(world: World, repository: Repository, sha: str, context: str, app_id: int | None) -> str | None:
-    """Tell why a required check does not pass: expected, queued, in progress or failing; None when it does."""
+    """Return why a required check does not pass: expected, queued, in progress or failing; None when it does."""
     run = world.newest_run(repository.id, sha, context, app_id)
     if run is None:
         return "expected"

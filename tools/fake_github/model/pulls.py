@@ -19,7 +19,7 @@ def pull_numbered(repository: Repository, number: int) -> PullRequest:
 def announce(
     world: World, actor: Actor, repository: Repository, pull: PullRequest, action: str, **facts: object
 ) -> None:
-    """Tell that something happened to a pull request."""
+    """Announce an event of a pull request."""
     world.emit(Event("pull_request", action, actor.account, repository, {"pull": pull, **facts}))
 
 
@@ -53,7 +53,7 @@ def open_pull_request(world: World, actor: Actor, repository: Repository, wanted
 
 
 def add_pull(world: World, repository: Repository, author_id: int, wanted: Proposal) -> PullRequest:
-    """Add a pull request without asking or telling anyone."""
+    """Add a pull request without checks and webhooks."""
     identifier, now, number = world.next_id(), world.now(), repository.next_number
     repository.next_number += 1
     pull = PullRequest(

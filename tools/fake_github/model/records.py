@@ -127,7 +127,7 @@ class QueueEntry:
 
 @dataclass(slots=True)
 class Activity:
-    """A change of where a branch points, as the repository's activity tells it."""
+    """A change of where a branch points, as in the repository's activity."""
 
     id: int
     node_id: str

@@ -21,7 +21,7 @@ def add_repository(
     *,
     private: bool = True,
 ) -> Repository:
-    """Add a repository with one commit on its branches, telling nobody."""
+    """Add a repository with one commit on its branches, without webhooks."""
     if not NAME.fullmatch(name) or f"{owner.login}/{name}".lower() in world.full_names:
         raise validation_failed("Repository", "name", message="name already exists on this account")
     number, now = world.next_id(), world.now()

@@ -12,7 +12,7 @@ DOCUMENTATION = "https://docs.github.com/rest/repos/repos#list-repository-activi
 
 
 def _selected(call: Call) -> list[Activity]:
-    """Apply `ref` (full, or the branch's name), `actor` and `activity_type`; the newest first unless told."""
+    """Apply `ref` (full, or the branch's name), `actor` and `activity_type`; the newest first by default."""
     query = call.query
     branch, how = query.get("ref", "").removeprefix("refs/heads/"), query.get("activity_type")
     actor = call.world.logins.get(query.get("actor", "").lower())

@@ -96,7 +96,7 @@ class Sender:
         self._threads: list[threading.Thread] = []
 
     def heard(self, event: Event) -> None:
-        """Make the delivery of an event, if somebody is to hear of it."""
+        """Create the delivery of an event, if there is a receiver."""
         settings = self.github.settings
         if not settings.webhook_url:
             return
@@ -116,7 +116,7 @@ class Sender:
         return f"webhook {delivery.event}.{delivery.action or ''} {name}"
 
     def _audience(self, event: Event) -> Installation | None:
-        """Return the installation that is told of an event."""
+        """Return the installation that an event is sent to."""
         named = event.facts.get("installation")
         if isinstance(named, Installation):
             return named

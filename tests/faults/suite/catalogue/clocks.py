@@ -14,14 +14,14 @@ OFF = 600.0
 
 
 def start_with_clock(processes: Iterable[Process], shift: float) -> None:
-    """Start processes anew whose clocks are wrong by so many seconds."""
+    """Restart processes with clocks that are wrong by so many seconds."""
     for process in processes:
         process.set_clock(shift)
         process.start()
 
 
 def sweepers(trial: Trial) -> list[Process]:
-    """Return the sweepers that run when nobody does harm."""
+    """Return the sweepers that run normally."""
     return [trial.stack.processes[name] for name in sorted(trial.stack.usual) if name.startswith("sweeper")]
 
 

@@ -14,7 +14,7 @@ from tests.faults.suite.trial import Trial, fault
 
 
 def commits_a_freeze(transaction: str) -> bool:
-    """Tell whether a transaction that starts a freeze is about to be committed."""
+    """True if a transaction that starts a freeze is about to be committed."""
     return "INSERT INTO freezes" in transaction and transaction.upper().endswith("COMMIT")
 
 
@@ -48,7 +48,7 @@ def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple
     key = new_key()
 
     def is_ours(transaction: str) -> bool:
-        return commits_a_freeze(transaction) and f"Asked for under {key}." in transaction
+        return commits_a_freeze(transaction) and f"Requested under {key}." in transaction
 
     trap = trial.stack.wire("api", "postgres").trap(is_ours, place, strikes=strikes)
     asked = Asked(trial, key)
@@ -98,7 +98,7 @@ def commit_never_arrives(trial: Trial) -> None:
     asked, _trap = ask_and_catch(trial, "request", strikes=True)
     trial.injected()
     _away(trial, asked)
-    trial.require(not retry(trial, asked.key).headers.get("Idempotency-Replayed"), "the retry did it anew")
+    trial.require(not retry(trial, asked.key).headers.get("Idempotency-Replayed"), "the retry was executed again")
 
 
 @fault("The answer to the COMMIT of a freeze is lost: it is there, and the retry replays it", load=False)

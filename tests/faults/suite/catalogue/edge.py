@@ -12,7 +12,7 @@ from tools.embedded.processes import processes
 ENDLESS = 1 << 30
 
 
-@fault("The API is told to stop under load: it answers what it has begun and exits with 0")
+@fault("The API gets SIGTERM under load: it finishes its requests and exits with 0")
 def stop_requested(trial: Trial) -> None:
     stack = trial.stack
     asked, trap = ask_and_catch(trial, "answer")
@@ -21,7 +21,7 @@ def stop_requested(trial: Trial) -> None:
     trap.release()
     trial.injected()
     status, _code = asked.result()
-    trial.require(status == 201, f"what it had begun was answered with {status}")
+    trial.require(status == 201, f"a running request was answered with {status}")
     if asked.answer is not None and status == 201:
         trial.client.note(asked.answer.json()["id"], asked.key)
     code = stack.api.ended(30)
@@ -37,7 +37,7 @@ def killed(trial: Trial) -> None:
     stack.api.kill()
     trap.release()
     status, _code = asked.result()
-    trial.require(status == 0, f"nobody could answer, and yet it was {status}")
+    trial.require(status == 0, f"the API was unavailable, and yet the status was {status}")
     trial.injected()
     stack.api.start()
     retry(trial, asked.key)
@@ -105,7 +105,7 @@ def fifty_at_once(trial: Trial) -> None:
     asked = [Asked(trial, key) for _ in range(50)]
     statuses = [one.result() for one in asked]
     trial.injected()
-    wrong = [told for told in statuses if told[0] not in {201, 409} and told[0] != 503]
+    wrong = [each for each in statuses if each[0] not in {201, 409} and each[0] != 503]
     trial.require(not wrong, f"answers were {wrong[:3]}")
     retry(trial, key)
     trial.require(threading.active_count() < 100, "every request ended")

@@ -180,7 +180,7 @@ def denied(trial: Trial) -> None:
     wait_until(lambda: not is_busy(stack, stack.acme), "that one try", 30)
     tried = _attempts_of_acme(trial)
     time.sleep(3)
-    trial.require(_attempts_of_acme(trial) <= tried, "nobody tries again at once")
+    trial.require(_attempts_of_acme(trial) <= tried, "there is no immediate retry")
     _allow(trial, "write")
     trial.injected()
     wait_until(lambda: counts(trial, freeze)["applied"] == len(stack.acme.branches), "using the permission", 30)
@@ -234,7 +234,7 @@ def hidden(trial: Trial) -> None:
     trial.require(codes == {"repository_not_found"}, f"targets name {codes}")
     tried = _attempts_of_acme(trial)
     time.sleep(2)
-    trial.require(_attempts_of_acme(trial) == tried, "nobody tries again at once")
+    trial.require(_attempts_of_acme(trial) == tried, "there is no immediate retry")
     _choose(trial, None, heard=True)
     trial.injected()
 
@@ -277,7 +277,7 @@ def _state(trial: Trial) -> str:
     return str(state)
 
 
-@fault("The App is uninstalled in silence and installed again: its freezes end, and everything is looked at anew")
+@fault("The App is uninstalled without a webhook and installed again: its freezes end, and everything is read again")
 def uninstalled(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
     wait_until(lambda: is_settled(stack), "the freeze", 60)

@@ -1,4 +1,4 @@
-"""The code host's limits: the whole installation is quiet for as long as it was told to be, and then goes on."""
+"""GitHub's rate limits: the whole installation pauses for as long as GitHub says, and then continues."""
 
 import time
 from collections import Counter
@@ -8,7 +8,7 @@ from tests.faults.suite.trial import Trial, fault
 from tools.fake_github.limits import HOUR, Window
 
 WRITES = "createCheckRun"
-TOLD = 3
+RETRY_AFTER = 3
 """Seconds that the code host asks for."""
 SHORTEST = 60
 """Seconds that are waited where it does not say."""
@@ -17,7 +17,7 @@ PRIMARY = "API rate limit exceeded for installation ID 4711."
 
 
 def calls(trial: Trial) -> Counter[str]:
-    """Return the calls that the code host has had for `acme`'s installation: nobody else has to wait."""
+    """Return the number of GitHub's calls for `acme`'s installation; the others do not pause."""
     mine = f"installation {trial.stack.acme.installation_id}:"
     with trial.stack.host.world.lock:
         by_caller = trial.stack.host.calls.by_caller
@@ -46,7 +46,7 @@ def be_refused(trial: Trial, **answer: object) -> float:
 
 
 def require_silence(trial: Trial, seconds: float) -> None:
-    """Require that nobody calls for so long."""
+    """Require that there are no calls for so many seconds."""
     time.sleep(0.5)
     before = calls(trial)
     time.sleep(seconds)
@@ -60,7 +60,7 @@ def forget_the_lesson(trial: Trial) -> None:
 
 
 def restart_hands(trial: Trial) -> None:
-    """Start anew whoever remembers the pause itself, so that a quick run need not wait for it."""
+    """Restart the processes that remember the pause, so that a quick run need not wait for it."""
     if trial.stack.quick:
         for hand in trial.stack.hands:
             hand.kill()
@@ -68,9 +68,9 @@ def restart_hands(trial: Trial) -> None:
 
 
 def _secondary(trial: Trial, status: int) -> None:
-    waits = be_refused(trial, status=status, message=SECONDARY, headers={"Retry-After": str(TOLD)})
+    waits = be_refused(trial, status=status, message=SECONDARY, headers={"Retry-After": str(RETRY_AFTER)})
     forget_the_lesson(trial)
-    trial.require(waits <= TOLD + 2, f"a pause of {waits:.1f} s instead of {TOLD}")
+    trial.require(waits <= RETRY_AFTER + 2, f"a pause of {waits:.1f} s instead of {RETRY_AFTER}")
     require_silence(trial, waits - 1.5)
     trial.injected()
 
@@ -101,10 +101,10 @@ def secondary_without_words(trial: Trial) -> None:
 
 
 def _primary(trial: Trial, status: int) -> None:
-    reset = str(int(time.time()) + TOLD + 1)
-    told = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset, "x-ratelimit-resource": "graphql"}
-    waits = be_refused(trial, status=status, message=PRIMARY, headers={**told, "x-ratelimit-limit": "5000"})
-    trial.require(waits <= TOLD + 3, f"a pause of {waits:.1f} s instead of {TOLD}")
+    reset = str(int(time.time()) + RETRY_AFTER + 1)
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset, "x-ratelimit-resource": "graphql"}
+    waits = be_refused(trial, status=status, message=PRIMARY, headers={**headers, "x-ratelimit-limit": "5000"})
+    trial.require(waits <= RETRY_AFTER + 3, f"a pause of {waits:.1f} s instead of {RETRY_AFTER}")
     require_silence(trial, waits - 1.5)
     trial.injected()
 
@@ -119,18 +119,18 @@ def primary_429(trial: Trial) -> None:
     _primary(trial, 429)
 
 
-@fault("The hourly allowance of points runs out, told with status 200: it waits for the reset", load=False)
+@fault("The hourly allowance of points is used up, reported with status 200: it waits for the reset", load=False)
 def points_run_out(trial: Trial) -> None:
     host = trial.stack.host
     with host.world.lock:
         window = _points(trial)
-        window.start = host.world.clock().timestamp() - HOUR + TOLD + 1
+        window.start = host.world.clock().timestamp() - HOUR + RETRY_AFTER + 1
         host.settings.graphql_points_per_hour = int(window.used) + 1
         host.settings.primary_limits = True
     try:
         trial.client.freeze()
         wait_until(lambda: pause(trial) > 0, "the pause", 20)
-        trial.require(pause(trial) <= TOLD + 3, f"a pause of {pause(trial):.1f} s instead of {TOLD}")
+        trial.require(pause(trial) <= RETRY_AFTER + 3, f"a pause of {pause(trial):.1f} s instead of {RETRY_AFTER}")
         wait_until(lambda: pause(trial) <= 0, "the reset", 30)
     finally:
         host.settings.primary_limits, host.settings.graphql_points_per_hour = False, None

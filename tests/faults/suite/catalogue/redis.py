@@ -85,9 +85,7 @@ def restarted(trial: Trial) -> None:
     stack.start_redis()
 
 
-@fault(
-    "Redis hangs for longer than a worker waits: its workers begin anew by themselves", needs_redis=True, quick=False
-)
+@fault("Redis hangs for longer than a worker waits: the workers restart", needs_redis=True, quick=False)
 def hung_for_long(trial: Trial) -> None:
     stack = trial.stack
     for wire in stack.wires_to("redis"):

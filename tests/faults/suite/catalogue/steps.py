@@ -9,16 +9,16 @@ from tests.faults.suite.stack import Stack
 from tests.faults.suite.tcp_proxies import Place, Trap
 
 LEASE = 40.0
-"""Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/leases.py`)."""
+"""Seconds that a branch stays leased to a lost worker (`services/reconcile/leases.py`)."""
 
 
 def is_right(stack: Stack) -> bool:
-    """Tell whether every head of `acme` is right, though somebody may still hold leases."""
+    """True if every head of `acme` is right, though leases may still be held."""
     return not wrong_heads(stack, stack.acme)
 
 
 def is_settled(stack: Stack) -> bool:
-    """Tell whether every head of `acme` is right, and nobody works on it."""
+    """True if every head of `acme` is right, and no process works on it."""
     return is_right(stack) and not is_busy(stack, stack.acme)
 
 

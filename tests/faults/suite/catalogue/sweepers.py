@@ -1,4 +1,4 @@
-"""Sweepers: what time does is recorded once, whoever dies and however many there are."""
+"""Sweepers: what is due by time is recorded once, with any number of sweepers and crashes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def freezes_that_end(trial: Trial, seconds: float, count: int) -> list[str]:
 
 
 def all_ended(trial: Trial, freezes: list[str]) -> bool:
-    """Tell whether the ends are recorded."""
+    """True if the ends are recorded."""
     rows = trial.stack.sql("SELECT count(*) FROM freezes WHERE id = ANY(%s) AND ended_at IS NOT NULL", freezes)
     return bool(rows[0][0] == len(freezes))
 
@@ -79,7 +79,7 @@ def two_at_once(trial: Trial) -> None:
         require_once(trial, freezes)
 
 
-@fault("The sweeper is told to stop: it exits with 0")
+@fault("The sweeper gets SIGTERM: it exits with 0")
 def stop_requested(trial: Trial) -> None:
     sweeper = trial.stack.processes["sweeper-1"]
     sweeper.terminate()

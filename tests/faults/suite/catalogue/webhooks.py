@@ -42,7 +42,7 @@ def late(trial: Trial) -> None:
     _disturb(trial, "webhook_delay", probability=0.6, seconds=2.0)
 
 
-@fault("30 % of all webhooks are lost: the full pass finds what they told of", quick=False)
+@fault("30 % of all webhooks are lost: the full resync finds their changes", quick=False)
 def lost(trial: Trial) -> None:
     _disturb(trial, "webhook_drop", probability=0.3)
 

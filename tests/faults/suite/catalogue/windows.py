@@ -1,4 +1,4 @@
-"""Windows of schedules: each begins and ends once, late rather than never, whoever dies."""
+"""Windows of schedules: each starts and ends once, late rather than never, whichever process dies."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -41,9 +41,9 @@ def plan(trial: Trial, after: float, *, length: float = HOUR, count: int = 1) ->
     return made
 
 
-def begun(trial: Trial, occurrences: list[str]) -> bool:
-    """Tell whether all of them have begun."""
-    rows = trial.stack.sql("SELECT bool_and(begun_at IS NOT NULL) FROM occurrences WHERE id = ANY(%s)", occurrences)
+def all_started(trial: Trial, occurrences: list[str]) -> bool:
+    """True if all of them have started."""
+    rows = trial.stack.sql("SELECT bool_and(started_at IS NOT NULL) FROM occurrences WHERE id = ANY(%s)", occurrences)
     return bool(rows[0][0])
 
 
@@ -74,13 +74,13 @@ def killed_while_windows_begin(trial: Trial) -> None:
             lambda wires=wires, before=before: all(w.taken > b for w, b in zip(wires, before, strict=True)),
             "the sweepers",
         )
-        wait_until(lambda: trial.random.random() < 0.05 or begun(trial, occurrences), "a moment", 30, 0.01)
+        wait_until(lambda: trial.random.random() < 0.05 or all_started(trial, occurrences), "a moment", 30, 0.01)
         for sweeper in sweepers:
             sweeper.kill()
     trial.injected()
     for sweeper in sweepers:
         sweeper.start()
-    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+    wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)
     require_begun_once(trial, occurrences)
 
 
@@ -89,7 +89,7 @@ def windows_of_two_sweepers(trial: Trial) -> None:
     with two_sweepers(trial):
         occurrences = plan(trial, 1, length=3, count=6)
         trial.injected()
-        wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+        wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)
         require_begun_once(trial, occurrences)
         wait_until(lambda: all_ended(trial, freezes_of(trial, occurrences)), "the end of the windows", 60)
         require_once(trial, freezes_of(trial, occurrences))
@@ -106,7 +106,7 @@ def no_sweeper_for_hours(trial: Trial) -> None:
     trial.injected()
     for sweeper in sweepers:
         sweeper.start()
-    wait_until(lambda: begun(trial, still_open), "the beginning of what is open", 60)
+    wait_until(lambda: all_started(trial, still_open), "the beginning of what is open", 60)
     require_begun_once(trial, still_open)
     late = stack.sql("SELECT bool_and(late) FROM occurrences WHERE id = ANY(%s)", still_open)
     trial.require(late[0][0], "windows that began late say so")
@@ -122,5 +122,5 @@ def database_crashes_as_windows_begin(trial: Trial) -> None:
     stack.stop_postgres(crash=True)
     trial.injected()
     stack.start_postgres()
-    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+    wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)
     require_begun_once(trial, occurrences)

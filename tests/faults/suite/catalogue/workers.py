@@ -80,7 +80,7 @@ def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
 
 
 def _decided_on_success(transaction: str) -> bool:
-    """Tell whether a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
+    """True if a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
     decided = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
     return decided and transaction.upper().endswith("COMMIT")
 
@@ -120,7 +120,7 @@ def loses_its_lease(trial: Trial) -> None:
     )
 
 
-@fault("A worker is told to stop in mid fan-out: it finishes and exits with 0")
+@fault("A worker gets SIGTERM during a fan-out: it finishes and exits with 0")
 def stop_requested(trial: Trial) -> None:
     stack = trial.stack
     traps = trap_writes(stack)

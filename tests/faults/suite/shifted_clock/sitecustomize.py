@@ -1,7 +1,7 @@
 """Shifts the clock of any Python process that has this directory on its PYTHONPATH, by CLOCK_SHIFT seconds.
 
-Python imports a module of this name before anything else, so that whoever keeps a reference to `time.time` keeps the
-shifted one. Monotonic time goes on as it was, as it does when somebody sets a machine's clock.
+Python imports a module of this name before anything else, so that code that keeps a reference to `time.time` keeps the
+shifted one. Monotonic time is unchanged, as when a machine's clock is set.
 """
 
 import datetime as dt

@@ -1,48 +1,78 @@
-"""Access to PostgreSQL: an engine for units of work in worker threads, and an asynchronous pool for frequent reads.
+"""Access to PostgreSQL: an engine for units of work in worker threads, and a pool for frequent reads on the event loop.
 
-Both set the role `change_freeze_app`, to which row-level security applies, in the startup packet of a connection, and
-wait at most two seconds for a free connection.
+Both act as a role to which row-level security applies, wait at most two seconds for a free connection, and find dead
+connections before they use them.
 """
 
 import asyncio
-import logging
+from collections.abc import Sequence
+from time import monotonic
 from typing import Any, LiteralString
 
 import orjson
 import psycopg
+import sqlalchemy.exc
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import Engine, NullPool, create_engine, make_url
+from sqlalchemy import Engine, NullPool, create_engine, event, make_url
 
+from app.database_connections import (
+    PATIENCE_SECONDS,
+    STATEMENT_TIMEOUT_SECONDS,
+    AsyncConnection,
+    Connection,
+    has_died,
+    libpq_address,
+    open_async_connection,
+    open_connection,
+    verify,
+)
+from app.database_outages import DatabaseOutageError
+from rules.errors import ServiceError
 from services.core.read_context import Parameters
-
-logger = logging.getLogger(__name__)
+from services.core.transactions import set_in_every_transaction
 
 ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
 IDENTITY_ROLE = "change_freeze_identity"
 POOL_TIMEOUT_SECONDS = 2.0
-_OPTIONS = "-c role={role} -c timezone=UTC -c statement_timeout=15000 -c idle_in_transaction_session_timeout=30000"
-_CONNECT_SECONDS = 2
-_BIND = "SELECT set_config('app.organization_id', %s, false)"
+READINESS_TIMEOUT_SECONDS = 1.5
+MAX_CONNECTION_AGE_SECONDS = 3600.0
+"""Of polled reads: server processes grow with what they have cached."""
+_SETTINGS = {
+    "timezone": "UTC",
+    "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+    "idle_in_transaction_session_timeout": "30s",
+}
+_BIND: LiteralString = (
+    "SELECT set_config('app.organization_id', %(organization_id)s, %(local)s), "
+    "set_config('role', %(role)s, %(local)s), "
+    "set_config('timezone', 'UTC', %(local)s), set_config('statement_timeout', '15s', %(local)s), "
+    "set_config('idle_in_transaction_session_timeout', '30s', %(local)s)"
+)
 
 
-def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
-    """Return the engine of one process.
+def make_engine(
+    database_url: str, pool_size: int, role: str = ROLE, *, patience: float | None = PATIENCE_SECONDS
+) -> Engine:
+    """Return the engine of one process, whose transactions take the role.
 
     Jobs commit without waiting for the disk. A crash of the server can lose only their latest commits, and they repeat
     that work: a lost record looks like an expired lease, and the checks are read back.
+
+    An operation fails after `patience` seconds without an answer; None is for statements without a timeout.
     """
-    durability = " -c synchronous_commit=off" if role == WORKER_ROLE else ""
-    return create_engine(
+    engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=0,
         hide_parameters=True,  # errors are logged, and parameters may be secrets (I10)
         pool_timeout=POOL_TIMEOUT_SECONDS,
         json_deserializer=orjson.loads,  # five times as fast for pages with hundreds of small objects
-        connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )
+    durability = {"synchronous_commit": "off"} if role == WORKER_ROLE else {}
+    _configure(engine, database_url, role, {**_SETTINGS, **durability}, patience)
+    return engine
 
 
 def make_lock_engine(database_url: str) -> Engine:
@@ -50,81 +80,151 @@ def make_lock_engine(database_url: str) -> Engine:
 
     Both sides detect within half a minute that the other host or the network is lost.
     """
-    keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
-    server = "".join(f" -c tcp_{name}={value}" for name, value in keepalives.items() if name.startswith("keepalives"))
-    return create_engine(
+    keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+    engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
         hide_parameters=True,
-        connect_args={
-            "options": _OPTIONS.format(role=WORKER_ROLE) + server + " -c idle_session_timeout=0",
-            "connect_timeout": _CONNECT_SECONDS,
-            **keepalives,
-        },
+        connect_args={**keepalives, "tcp_user_timeout": 25_000},
     )
+    _configure(engine, database_url, WORKER_ROLE, _SETTINGS, PATIENCE_SECONDS)
+    of_session = {"idle_session_timeout": "0", **{f"tcp_{name}": str(value) for name, value in keepalives.items()}}
+
+    def set_up(connection: Connection, _: Any) -> None:
+        for name, value in of_session.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.commit()
+
+    event.listen(engine, "connect", set_up)
+    return engine
 
 
-class _Connection(psycopg.AsyncConnection[dict[str, Any]]):
+def _configure(engine: Engine, database_url: str, role: str, settings: dict[str, str], patience: float | None) -> None:
+    """Open and verify the engine's connections as all others, replace dead ones, and set up its transactions."""
+    address = libpq_address(database_url)
+
+    def connect(_dialect: Any, _record: Any, _arguments: Sequence[Any], parameters: dict[str, Any]) -> Connection:
+        return open_connection(address, role, patience, **parameters)
+
+    def replace_dead(connection: Connection, _record: Any, _proxy: Any) -> None:
+        if has_died(connection.pgconn):
+            raise sqlalchemy.exc.DisconnectionError
+
+    event.listen(engine, "do_connect", connect)
+    event.listen(engine, "checkout", replace_dead)
+    set_in_every_transaction(engine, {"role": role, **settings})
+
+
+class _Connection(AsyncConnection):
     """A connection with the organisation whose rows it may see."""
 
     organization_id: str | None = None
+    opened_at = 0.0
 
 
 class Reads:
-    """Queries on the event loop: one statement and transaction each, prepared once per connection."""
+    """Queries on the event loop: one statement and transaction each, prepared once per connection.
+
+    Role, organisation and timeouts are set in the query's own transaction, in the same round trip. Where the session is
+    ours alone they are set in the session instead, and again only for another organisation.
+    """
 
     def __init__(self, database_url: str, pool_size: int) -> None:
-        url = make_url(database_url).set(drivername="postgresql")
-        self._pool = AsyncConnectionPool(
-            url.render_as_string(hide_password=False),
-            connection_class=_Connection,
-            kwargs={
-                "options": _OPTIONS.format(role=ROLE),
-                "autocommit": True,
-                "row_factory": dict_row,
-                "prepare_threshold": 0,
-                "connect_timeout": _CONNECT_SECONDS,
-            },
-            min_size=1,
-            max_size=pool_size,
-            timeout=POOL_TIMEOUT_SECONDS,
-            reconnect_timeout=5,
-            open=False,
-        )
-        self._checks: set[asyncio.Task[None]] = set()
-
-    async def open(self) -> None:
-        """Open the pool on the running loop, without waiting for the database."""
-        await self._pool.open()
+        self._address = libpq_address(database_url)
+        self._free = asyncio.Semaphore(pool_size)
+        self._idle: list[_Connection] = []
+        self._closed = False
 
     async def close(self) -> None:
-        """Close every connection."""
-        await self._pool.close()
+        """Close idle connections now, and the others when they are given back."""
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().close()
 
     async def fetch(
         self, sql: LiteralString, parameters: Parameters = (), organization_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Run one query and return its rows.
+        """Run one query and return its rows. Raise `database_unavailable` if all connections stay busy.
 
         Row-level security shows only rows of `organization_id`; None is for functions that read across organisations.
+        A query on an idle connection that turns out to be dead runs again on a new one.
         """
-        connection = await self._pool.getconn()
+        await self._acquire()
         try:
-            if organization_id is not None and connection.organization_id != organization_id:
-                connection.organization_id = None
-                await connection.execute(_BIND, (organization_id,))
-                connection.organization_id = organization_id
-            cursor = await connection.execute(sql, parameters)
-            return await cursor.fetchall()
-        except psycopg.OperationalError:
-            self._check_others()
-            raise
+            connection = self._take_idle()
+            if connection is not None:
+                try:
+                    return await self._fetch(connection, sql, parameters, organization_id)
+                except psycopg.OperationalError as error:
+                    if not connection.closed or isinstance(error, DatabaseOutageError):
+                        raise
+            return await self._fetch(await self._open(), sql, parameters, organization_id)
         finally:
-            await self._pool.putconn(connection)
+            self._free.release()
 
-    def _check_others(self) -> None:
-        """After a broken connection, replace other broken ones before they are used."""
-        if not self._checks:
-            task = asyncio.get_running_loop().create_task(self._pool.check())
-            self._checks.add(task)
-            task.add_done_callback(self._checks.discard)
+    async def verify(self) -> None:
+        """Raise DatabaseNotReadyError, or another OperationalError, unless requests can be served now."""
+        try:
+            async with asyncio.timeout(READINESS_TIMEOUT_SECONDS):
+                await self._acquire()
+                try:
+                    connection = self._take_idle() or await self._open()
+                    try:
+                        await verify(connection, ROLE, accept_newer=False)
+                    finally:
+                        self._give_back(connection)
+                finally:
+                    self._free.release()
+        except TimeoutError:
+            raise DatabaseOutageError("PostgreSQL does not answer in time") from None
+
+    async def _acquire(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            message = "All database connections are in use. Try again."
+            raise ServiceError("database_unavailable", message, retry_after=1) from None
+
+    def _take_idle(self) -> _Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not has_died(connection.pgconn):
+                return connection
+            connection.pgconn.finish()
+        return None
+
+    async def _open(self) -> _Connection:
+        connection = await open_async_connection(
+            _Connection, self._address, ROLE, PATIENCE_SECONDS, row_factory=dict_row, prepare_threshold=0
+        )
+        connection.opened_at = monotonic()
+        return connection
+
+    def _give_back(self, connection: _Connection) -> None:
+        is_idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if is_idle and not self._closed and monotonic() - connection.opened_at < MAX_CONNECTION_AGE_SECONDS:
+            self._idle.append(connection)
+        else:
+            connection.pgconn.finish()
+
+    async def _fetch(
+        self, connection: _Connection, sql: LiteralString, parameters: Parameters, organization_id: str | None
+    ) -> list[dict[str, Any]]:
+        try:
+            bound = connection.organization_id
+            if bound is not None and organization_id in {None, bound}:
+                cursor = await connection.execute(sql, parameters)
+            else:
+                connection.organization_id = None
+                settings = {"organization_id": organization_id or "", "role": ROLE, "local": not connection.is_direct}
+                async with connection.pipeline():
+                    await connection.execute(_BIND, settings)
+                    cursor = await connection.execute(sql, parameters)
+                connection.organization_id = (organization_id or "") if connection.is_direct else None
+            return await cursor.fetchall()
+        finally:
+            self._give_back(connection)

@@ -82,7 +82,6 @@ class Resources:
             stack.callback(self.identity_engine.dispose)
             stack.push_async_callback(self.redis.aclose)
             stack.push_async_callback(self.downloads.close)
-            await self.reads.open()
             stack.push_async_callback(self.reads.close)
             stack.push_async_callback(self.key_uses.close)
             for workers in self.workers.values():

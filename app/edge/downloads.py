@@ -11,10 +11,11 @@ from inspect import isasyncgen
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import IsolationLevel
 from psycopg.rows import dict_row
-from sqlalchemy import make_url
 
 from app.database import ROLE
+from app.database_connections import AsyncConnection, libpq_address, open_async_connection
 from rules.errors import ServiceError
 from services.core.read_context import Parameters
 
@@ -25,20 +26,19 @@ MAX_DOWNLOADS_PER_ORGANIZATION = 2
 MAX_DURATION_SECONDS = 15 * 60
 """An older snapshot would keep vacuum from removing dead rows."""
 RETRY_AFTER_SECONDS = 10
-_CONNECT_TIMEOUT_SECONDS = 2
-_OPTIONS = (
-    f"-c role={ROLE} -c timezone=UTC -c statement_timeout={MAX_DURATION_SECONDS * 1000} "
-    "-c idle_in_transaction_session_timeout=60000 -c default_transaction_isolation=repeatable\\ read "
-    "-c default_transaction_read_only=on -c enable_sort=off -c jit=off -c max_parallel_workers_per_gather=0"
+_SET_UP: LiteralString = (
+    "SELECT set_config('app.organization_id', %(organization_id)s, true), set_config('role', %(role)s, true), "
+    "set_config('timezone', 'UTC', true), set_config('statement_timeout', %(timeout)s, true), "
+    "set_config('idle_in_transaction_session_timeout', '60s', true), set_config('enable_sort', 'off', true), "
+    "set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)"
 )
-_BIND = "SELECT set_config('app.organization_id', %s, false)"
-_TRY_SLOT = "SELECT pg_try_advisory_lock(hashtextextended('download ' || %s || ' of ' || %s, 0)) AS free"
+_TRY_SLOT = "SELECT pg_try_advisory_xact_lock(hashtextextended('download ' || %s || ' of ' || %s, 0)) AS free"
 
 
 class DatabaseDownload:
     """One download: a connection and its transaction."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[dict[str, Any]], downloads: "DatabaseDownloads") -> None:
+    def __init__(self, connection: AsyncConnection, downloads: "DatabaseDownloads") -> None:
         self._connection = connection
         self._downloads = downloads
         self._running: AsyncGenerator[bytes, None] | None = None
@@ -71,8 +71,7 @@ class DatabaseDownloads:
     """Opens the downloads of one process."""
 
     def __init__(self, database_url: str) -> None:
-        url = make_url(database_url).set(drivername="postgresql")
-        self._address = url.render_as_string(hide_password=False)
+        self._address = libpq_address(database_url)
         self._opening = 0
         self._open: set[DatabaseDownload] = set()
 
@@ -83,12 +82,8 @@ class DatabaseDownloads:
             raise ServiceError("database_unavailable", message, retry_after=RETRY_AFTER_SECONDS)
         self._opening += 1
         try:
-            connection = await psycopg.AsyncConnection.connect(
-                self._address,
-                options=_OPTIONS,
-                autocommit=True,
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                row_factory=dict_row,
+            connection = await open_async_connection(
+                AsyncConnection, self._address, ROLE, MAX_DURATION_SECONDS, row_factory=dict_row
             )
             try:
                 await _prepare(connection, organization_id)
@@ -111,13 +106,16 @@ class DatabaseDownloads:
             await download.close()
 
 
-async def _prepare(connection: psycopg.AsyncConnection[dict[str, Any]], organization_id: str) -> None:
-    """Bind the connection to the organisation, acquire one of its slots, and begin the transaction."""
-    await connection.execute(_BIND, (organization_id,))
+async def _prepare(connection: AsyncConnection, organization_id: str) -> None:
+    """Begin the transaction for the organisation, and acquire one of its slots until the end of the transaction."""
+    await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+    await connection.set_read_only(True)
+    await connection.set_autocommit(False)
+    settings = {"organization_id": organization_id, "role": ROLE, "timeout": f"{MAX_DURATION_SECONDS}s"}
+    await connection.execute(_SET_UP, settings)
     for slot in range(MAX_DOWNLOADS_PER_ORGANIZATION):
         found = await (await connection.execute(_TRY_SLOT, (str(slot), organization_id))).fetchone()
         if found and found["free"]:
-            await connection.set_autocommit(False)
             return
     message = (
         f"This organisation already has {MAX_DOWNLOADS_PER_ORGANIZATION} downloads running. Wait until one is done."

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 import psycopg
-import psycopg_pool
 import sqlalchemy.exc
 
+from app.database_connections import DatabaseNotReadyError
 from app.edge.request_context import Reply, RequestContext
 from rules.errors import Detail, MethodNotAllowedError, ServiceError
 from rules.time.instants import format_instant
@@ -31,8 +31,6 @@ _CHALLENGES = {
 _UNAVAILABLE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    psycopg_pool.PoolTimeout,
-    psycopg_pool.PoolClosed,
     sqlalchemy.exc.TimeoutError,
 )
 
@@ -56,10 +54,14 @@ class ErrorMapper:
                 return error
             logger.error("code %s is not in the catalogue", error.code, extra=_log_fields(request))
         elif is_database_unavailable(error):
+            cause = getattr(error, "orig", error)
             logger.warning("database unavailable: %s", type(error).__name__, extra=_log_fields(request))
+            reason = (
+                str(cause) if isinstance(cause, DatabaseNotReadyError) else "The service cannot reach its database."
+            )
             return ServiceError(
                 "database_unavailable",
-                "The service cannot reach its database; checks already written stay as they are. Try again.",
+                f"{reason} Checks that are written already stay as they are. Try again.",
                 retry_after=DATABASE_RETRY_AFTER_SECONDS,
             )
         logger.error("request failed", exc_info=error, extra=_log_fields(request))

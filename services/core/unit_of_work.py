@@ -28,6 +28,7 @@ from services.core.clock import Clock
 from services.core.lease_holder import HolderLock
 from services.core.password_hashing import PasswordHasher
 from services.core.queue_observer import IgnoreQueue, QueueObserver
+from services.core.transactions import begin
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class UnitOfWork:
     clock: Clock
     dependencies: Dependencies = field(default_factory=Dependencies)
     wakeups: set[str] = field(default_factory=set)
+    read_only: bool = False
 
     @property
     def organization(self) -> str:
@@ -159,7 +161,7 @@ class UnitOfWork:
             return
         self.session.commit()
         yield
-        self.session.execute(_BIND, {"organization": self.caller.organization_id or ""})
+        begin(self.session, self.caller.organization_id, read_only=self.read_only)
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Add an audit entry; `target` is type, id and name of the object.
@@ -217,13 +219,8 @@ class UnitOfWorkFactory:
         `read_only` makes the database reject writes (I13).
         """
         with Session(self.engine, expire_on_commit=False) as session:
-            if read_only:
-                session.execute(text("SET TRANSACTION READ ONLY"))
-            now = session.execute(
-                text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
-                {"organization": caller.organization_id or ""},
-            ).one()[0]
-            uow = UnitOfWork(session, self.clock.read(now), caller, self.clock, self.dependencies)
+            now = begin(session, caller.organization_id, read_only=read_only)
+            uow = UnitOfWork(session, self.clock.read(now), caller, self.clock, self.dependencies, read_only=read_only)
             yield uow
             session.commit()
         if uow.wakeups and not read_only:

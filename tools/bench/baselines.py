@@ -94,8 +94,7 @@ def _instant(value: Any) -> str | None:
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Open and close the pool."""
-    await reads.open()
+    """Close the connections at the end."""
     yield
     await reads.close()
 

@@ -134,7 +134,6 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
     credentials = Credentials(reads, verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
     held = {"key": b"Bearer " + key.encode(), "JWT": b"Bearer " + token.encode()}
     found: dict[tuple[str, str], list[Cost]] = {}
-    await reads.open()
     async with Lifespan(application):
         for _ in range(ROUNDS):
             for kind, header in held.items():

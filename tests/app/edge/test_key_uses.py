@@ -120,7 +120,6 @@ def test_last_use_is_not_recorded_for_an_expired_key(
 def test_unwritten_last_use_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def use_without_a_database() -> set[str]:
         reads = Reads("postgresql://nobody@127.0.0.1:1/nothing", 1)
-        await reads.open()
         uses = KeyUses(reads, batch_seconds=0)
         uses.record("key_1", NOON)
         await uses.close()

@@ -1,0 +1,210 @@
+"""Opening connections to PostgreSQL: each new one is verified, and one on which the server falls silent is given up.
+
+A connection is refused (`DatabaseNotReadyError`) if its role could see the rows of every organisation, or if the schema
+is older than this release. A newer schema does not stop a process that runs: the next release is being started.
+"""
+
+import asyncio
+import select
+from pathlib import Path
+from typing import Any, LiteralString, NamedTuple, NoReturn, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
+from psycopg.rows import class_row
+from sqlalchemy import make_url
+
+from app.database_outages import OutageDetector, R, outage_detector
+
+VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
+RELEASE_REVISION = max(file.name.partition("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
+"""The revision of the schema that this release is written for."""
+CONNECT_TIMEOUT_SECONDS = 2
+STATEMENT_TIMEOUT_SECONDS = 15
+PATIENCE_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
+"""No operation waits for longer, also if PostgreSQL answers others: it would have ended the statement before."""
+_MIGRATE = "run `python -m app migrate`"
+_TAKE_ROLE: LiteralString = "SELECT set_config('role', %s, true)"
+_FACTS: LiteralString = """
+    SELECT current_user::text AS role, r.rolsuper OR r.rolbypassrls AS bypasses_policies,
+           EXISTS (SELECT FROM pg_class c
+                   WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+                     AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owns_tables,
+           pg_backend_pid() AS process, (SELECT v.version_num FROM public.alembic_version v) AS revision
+    FROM pg_roles r WHERE r.rolname = current_user
+"""
+
+
+class DatabaseNotReadyError(psycopg.OperationalError):
+    """The database must not or cannot be used as it is; the message says why and what to do, in one line."""
+
+
+class _Facts(NamedTuple):
+    role: str
+    bypasses_policies: bool
+    owns_tables: bool
+    process: int
+    """The number of the server process."""
+    revision: str | None
+
+
+class Connection(psycopg.Connection[Any]):
+    """A connection for threads."""
+
+    detector: OutageDetector | None = None
+    patience: float | None = None
+
+    def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
+        """Run an operation; raise DatabaseOutageError if PostgreSQL does not answer."""
+        if self.detector is not None:
+            gen = self.detector.watch(self.pgconn, gen, self.patience)
+        return super().wait(gen, interval, timeout)
+
+
+class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
+    """A connection for the event loop."""
+
+    detector: OutageDetector | None = None
+    patience: float | None = None
+    is_direct = False
+    """True if the session is ours alone. A pooler gives its clients numbers of its own for server processes."""
+
+    async def wait(
+        self,
+        gen: PQGen[R],
+        interval: float = 0.1,
+        timeout: float | None = None,  # noqa: ASYNC109 - psycopg's signature
+    ) -> R:
+        """Run an operation; raise DatabaseOutageError if PostgreSQL does not answer.
+
+        One that is cancelled closes the connection: psycopg would wait for the server to cancel it too.
+        """
+        if self.detector is not None:
+            gen = self.detector.watch(self.pgconn, gen, self.patience)
+        try:
+            return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
+        except asyncio.CancelledError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+C = TypeVar("C", bound=AsyncConnection)
+
+
+def libpq_address(database_url: str) -> str:
+    """Return the address of a database as libpq takes it."""
+    return make_url(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def open_connection(address: str, role: str, patience: float | None, **parameters: Any) -> Connection:
+    """Open and verify a connection for a role. Raise OperationalError, DatabaseNotReadyError among others."""
+    detector = outage_detector(address)
+    detector.raise_if_outage()
+    try:
+        connection = Connection.connect(**parameters, connect_timeout=CONNECT_TIMEOUT_SECONDS)
+    except psycopg.errors.ConnectionTimeout:
+        detector.suspect()
+        raise
+    try:
+        connection.detector, connection.patience = detector, patience
+        _verify(connection, role)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _verify(connection: Connection, role: str) -> None:
+    with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
+        try:
+            cursor.execute(_TAKE_ROLE, (role,))
+        except psycopg.Error as error:
+            _raise_role_error(error, role)
+        try:
+            facts = cursor.execute(_FACTS).fetchone()
+        except psycopg.Error as error:
+            _raise_schema_error(error)
+    _require_usable(facts, role)
+
+
+async def open_async_connection(kind: type[C], address: str, role: str, patience: float | None, **parameters: Any) -> C:
+    """Open and verify a connection for a role, on the running loop, which commits each statement.
+
+    Raise as `open_connection` does.
+    """
+    detector = outage_detector(address)
+    detector.raise_if_outage()
+    try:
+        connection = await kind.connect(address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, **parameters)
+    except psycopg.errors.ConnectionTimeout:
+        detector.suspect()
+        raise
+    try:
+        connection.detector, connection.patience = detector, patience
+        await verify(connection, role)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def verify(connection: AsyncConnection, role: str, *, accept_newer: bool = True) -> None:
+    """Verify the role and the schema; raise DatabaseNotReadyError unless requests can be served."""
+    async with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
+        try:
+            await cursor.execute(_TAKE_ROLE, (role,))
+        except psycopg.Error as error:
+            _raise_role_error(error, role)
+        try:
+            facts = await (await cursor.execute(_FACTS)).fetchone()
+        except psycopg.Error as error:
+            _raise_schema_error(error)
+    _require_usable(facts, role, accept_newer=accept_newer)
+    connection.is_direct = facts is not None and facts.process == connection.pgconn.backend_pid
+
+
+def _raise_role_error(error: psycopg.Error, role: str) -> NoReturn:
+    if isinstance(error, psycopg.errors.InvalidParameterValue):  # the first revision creates the roles
+        raise DatabaseNotReadyError(f"The database has no schema: {_MIGRATE}.") from error
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        message = f"The login of DATABASE_URL may not take the role {role}: grant it (docs/operations.md)."
+        raise DatabaseNotReadyError(message) from error
+    raise error
+
+
+def _raise_schema_error(error: psycopg.Error) -> NoReturn:
+    if isinstance(error, psycopg.errors.UndefinedTable):
+        raise DatabaseNotReadyError(f"The database has no schema: {_MIGRATE}.") from error
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):  # of the revisions that did not let roles read it
+        raise DatabaseNotReadyError(f"The schema of the database is older than this release: {_MIGRATE}.") from error
+    raise error
+
+
+def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = True) -> None:
+    if facts is None or facts.role != role or facts.bypasses_policies or facts.owns_tables:
+        raise DatabaseNotReadyError(
+            f"The role {role} is exempt from row-level security: "
+            "it must not be a superuser, have BYPASSRLS or own tables."
+        )
+    if facts.revision is None:
+        raise DatabaseNotReadyError(f"The database has no schema: {_MIGRATE}.")
+    revisions = f"(revision {facts.revision}, not {RELEASE_REVISION})"
+    if facts.revision < RELEASE_REVISION:
+        raise DatabaseNotReadyError(f"The schema of the database is older than this release {revisions}: {_MIGRATE}.")
+    if facts.revision > RELEASE_REVISION and not accept_newer:
+        raise DatabaseNotReadyError(
+            f"The schema of the database is newer than this release {revisions}: start the release that migrated it."
+        )
+
+
+def has_died(pgconn: PGconn) -> bool:
+    """True if the server has ended an idle connection: then its socket is readable. Asks the kernel, not the server."""
+    if pgconn.status != ConnStatus.OK:
+        return True
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 import orjson
 import psycopg
 import sqlalchemy.exc
+from psycopg import AsyncClientCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from sqlalchemy import Engine, NullPool, create_engine, event, make_url
@@ -125,8 +126,8 @@ class _Connection(AsyncConnection):
 class Reads:
     """Queries on the event loop: one statement and transaction each, prepared once per connection.
 
-    Role, organisation and timeouts are set in the query's own transaction, in the same round trip. Where the session is
-    ours alone they are set in the session instead, and again only for another organisation.
+    Where the session is ours alone, role, timeouts and organisation are set in it, and again for another organisation.
+    Otherwise they are set in the transaction of each query, by the same message to the server.
     """
 
     def __init__(self, database_url: str, pool_size: int) -> None:
@@ -215,16 +216,18 @@ class Reads:
         self, connection: _Connection, sql: LiteralString, parameters: Parameters, organization_id: str | None
     ) -> list[dict[str, Any]]:
         try:
+            organization = organization_id or ""
+            settings = {"organization_id": organization, "role": ROLE, "local": not connection.is_direct}
+            if not connection.is_direct:  # one message is one transaction
+                one = AsyncClientCursor(connection)
+                await one.execute(f"{one.mogrify(_BIND, settings)}; {one.mogrify(sql, parameters)}".encode())
+                one.nextset()
+                return await one.fetchall()
             bound = connection.organization_id
-            if bound is not None and organization_id in {None, bound}:
-                cursor = await connection.execute(sql, parameters)
-            else:
+            if bound is None or organization_id not in {None, bound}:
                 connection.organization_id = None
-                settings = {"organization_id": organization_id or "", "role": ROLE, "local": not connection.is_direct}
-                async with connection.pipeline():
-                    await connection.execute(_BIND, settings)
-                    cursor = await connection.execute(sql, parameters)
-                connection.organization_id = (organization_id or "") if connection.is_direct else None
-            return await cursor.fetchall()
+                await connection.execute(_BIND, settings)
+                connection.organization_id = organization
+            return await (await connection.execute(sql, parameters)).fetchall()
         finally:
             self._give_back(connection)

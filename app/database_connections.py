@@ -12,6 +12,7 @@ from typing import Any, LiteralString, NamedTuple, NoReturn, TypeVar
 import psycopg
 from psycopg import waiting
 from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 from psycopg.rows import class_row
@@ -70,7 +71,7 @@ class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
     detector: OutageDetector | None = None
     patience: float | None = None
     is_direct = False
-    """True if the session is ours alone. A pooler gives its clients numbers of its own for server processes."""
+    """True if the session is ours alone."""
 
     async def wait(
         self,
@@ -97,7 +98,8 @@ C = TypeVar("C", bound=AsyncConnection)
 
 def libpq_address(database_url: str) -> str:
     """Return the address of a database as libpq takes it."""
-    return make_url(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
+    url = make_url(database_url).set(drivername="postgresql+psycopg")
+    return make_conninfo(**url.get_dialect()().create_connect_args(url)[1])
 
 
 def open_connection(address: str, role: str, patience: float | None, **parameters: Any) -> Connection:
@@ -121,14 +123,15 @@ def open_connection(address: str, role: str, patience: float | None, **parameter
 def _verify(connection: Connection, role: str) -> None:
     with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
         try:
-            cursor.execute(_TAKE_ROLE, (role,))
+            cursor.execute(_TAKE_ROLE, (role,), prepare=False)
         except psycopg.Error as error:
             _raise_role_error(error, role)
         try:
-            facts = cursor.execute(_FACTS).fetchone()
+            facts = cursor.execute(_FACTS, prepare=False).fetchone()
         except psycopg.Error as error:
             _raise_schema_error(error)
-    _require_usable(facts, role)
+    if not _is_direct(connection, _require_usable(facts, role)):
+        connection.prepare_threshold = None
 
 
 async def open_async_connection(kind: type[C], address: str, role: str, patience: float | None, **parameters: Any) -> C:
@@ -156,15 +159,16 @@ async def verify(connection: AsyncConnection, role: str, *, accept_newer: bool =
     """Verify the role and the schema; raise DatabaseNotReadyError unless requests can be served."""
     async with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
         try:
-            await cursor.execute(_TAKE_ROLE, (role,))
+            await cursor.execute(_TAKE_ROLE, (role,), prepare=False)
         except psycopg.Error as error:
             _raise_role_error(error, role)
         try:
-            facts = await (await cursor.execute(_FACTS)).fetchone()
+            facts = await (await cursor.execute(_FACTS, prepare=False)).fetchone()
         except psycopg.Error as error:
             _raise_schema_error(error)
-    _require_usable(facts, role, accept_newer=accept_newer)
-    connection.is_direct = facts is not None and facts.process == connection.pgconn.backend_pid
+    connection.is_direct = _is_direct(connection, _require_usable(facts, role, accept_newer=accept_newer))
+    if not connection.is_direct:
+        connection.prepare_threshold = None
 
 
 def _raise_role_error(error: psycopg.Error, role: str) -> NoReturn:
@@ -184,7 +188,7 @@ def _raise_schema_error(error: psycopg.Error) -> NoReturn:
     raise error
 
 
-def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = True) -> None:
+def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = True) -> _Facts:
     if facts is None or facts.role != role or facts.bypasses_policies or facts.owns_tables:
         raise DatabaseNotReadyError(
             f"The role {role} is exempt from row-level security: "
@@ -199,6 +203,15 @@ def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = Tru
         raise DatabaseNotReadyError(
             f"The schema of the database is newer than this release {revisions}: start the release that migrated it."
         )
+    return facts
+
+
+def _is_direct(connection: Connection | AsyncConnection, facts: _Facts) -> bool:
+    """True if no pooler lies between: it would have given us a number of its own for the server process.
+
+    In shared sessions nothing may be prepared, since the next transaction gets another one.
+    """
+    return facts.process == connection.pgconn.backend_pid
 
 
 def has_died(pgconn: PGconn) -> bool:

@@ -133,12 +133,12 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         validators=Validators(contract.document),
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
-        probes=_probes(resources.redis, dependencies.github, dependencies.mail),
+        probes=_probes(resources, dependencies.github, dependencies.mail),
     )
 
 
-def _probes(client: "redis.asyncio.Redis", github: GitHub | None, mail: MailServer | None) -> dict[str, Probe]:
-    probes: dict[str, Probe] = {"redis": client.ping}
+def _probes(resources: Resources, github: GitHub | None, mail: MailServer | None) -> dict[str, Probe]:
+    probes: dict[str, Probe] = {"database": resources.reads.verify, "redis": resources.redis.ping}
     if github is not None:
         probes["code_host"] = CachedHealthCheck(github.app)
     if mail is not None:

@@ -38,7 +38,7 @@ async def get_health(_: ReadContext) -> object:
 
 async def get_readiness(context: ReadContext) -> object:
     """Report whether requests can be served; fail without the database, only report other dependencies."""
-    await context.reader.verify()
+    await context.probes["database"]()
     names = ("redis", "code_host", "mail")
     states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
     running = {row["kind"]: "ok" if row["runs"] else "unavailable" for row in await context.fetch(RUNNING_KINDS)}

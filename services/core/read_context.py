@@ -19,9 +19,6 @@ class Reader(Protocol):
     ) -> list[dict[str, Any]]:
         """Return the rows that `organization_id` may see; None is for functions that check access themselves."""
 
-    async def verify(self) -> None:
-        """Raise unless the database answers in time, protects organisations, and has the schema of this release."""
-
 
 class Download(Protocol):
     """A dedicated connection with one read-only transaction, for a streamed response."""

@@ -8,11 +8,12 @@ import httpx
 import psycopg
 import pytest
 
+from app.database import WORKER_ROLE
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import purge_expired
 from tests.app.edge.machinery import things
 from tests.harness.clock import MovableClock
-from tests.harness.engines import owner_engine_of
+from tests.harness.engines import engine_of
 from tests.harness.tenants import Tenant, tenant
 from tests.harness.wakeups import RecordedWakeups
 
@@ -184,7 +185,7 @@ def test_secret_is_replayed_for_an_hour_and_stored_encrypted(
     assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
     clock.offset = timedelta(hours=1, seconds=1)
     assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
-    purge_expired(UnitOfWorkFactory(owner_engine_of(database), clock, RecordedWakeups()))
+    purge_expired(UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups()))
     assert sql.execute("SELECT secret, body FROM idempotency_keys").fetchall() == [(True, None)]
     assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
     assert effects(sql) == 1

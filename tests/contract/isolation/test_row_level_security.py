@@ -23,6 +23,7 @@ class TestRowLevelSecurity:
         connection = pooled.driver_connection
         assert isinstance(connection, psycopg.Connection)
         connection.autocommit = True
+        connection.execute("SET ROLE change_freeze_app")
         connection.execute("SELECT set_config('app.organization_id', %s, false)", (ours.organization.id,))
         yield connection
         pooled.invalidate()

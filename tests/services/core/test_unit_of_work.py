@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy.exc
 
 from app.database import make_engine
 from rules.access.permissions import SYSTEM
@@ -32,3 +33,16 @@ def test_unit_of_work_restores_its_caller_when_the_block_fails(uow: UnitOfWork) 
     with pytest.raises(ZeroDivisionError), uow.act_as_service():
         _ = 1 / 0
     assert uow.caller == CALLER
+
+
+def test_read_only_unit_of_work_stays_read_only_after_leaving_its_transaction(database: str) -> None:
+    engine = make_engine(database, 1)
+    with (
+        UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups()).open(CALLER, read_only=True) as uow,
+        pytest.raises(sqlalchemy.exc.InternalError, match="read-only transaction"),
+    ):
+        with uow.outside_transaction():
+            pass
+        uow.audit("branch.watched", ("branch", "brn_1", "main"))
+        uow.session.flush()
+    engine.dispose()

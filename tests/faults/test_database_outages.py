@@ -1,0 +1,146 @@
+"""PostgreSQL that hangs or restarts under the API: quick refusals, quick recovery, nothing left over."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from app.commands.migrate import migrate
+from app.main import create_app
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import client_of, serving
+from tests.harness.tenants import Tenant, tenant
+from tests.harness.wakeups import RecordedWakeups
+from tools.embedded import EmbeddedPostgres
+from tools.embedded.processes import processes
+
+POOL = 4
+READINESS_SECONDS = 2.0
+REQUEST_SECONDS = 5.0
+RECOVERY_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def postgres(server_home: Path) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(server_home / "postgres-that-hangs", throwaway=True) as server:
+        migrate(server.ensure_database("hanging"))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def acme(postgres: EmbeddedPostgres) -> Iterator[Tenant]:
+    with psycopg.connect(postgres.url("hanging"), autocommit=True) as connection:
+        yield tenant(connection)
+
+
+@pytest.fixture
+def http(postgres: EmbeddedPostgres, redis_url: str, acme: Tenant) -> Iterator[httpx.Client]:
+    config = product_config(postgres.url("hanging"), redis_url, database_pool_size=POOL)
+    with (
+        serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url,
+        client_of(url, limits=httpx.Limits(max_connections=100)) as client,
+    ):
+        client.headers["Authorization"] = f"Bearer {acme.key()}"
+        client.headers["Test-Session"] = acme.session()
+        warm_up(client)
+        yield client
+
+
+def warm_up(http: httpx.Client) -> None:
+    """Have every connection of the pools opened."""
+    with ThreadPoolExecutor(4 * POOL) as pool:
+        for answer in pool.map(lambda call: call(http), CALLS * POOL):
+            assert answer.status_code in {200, 201, 422}, answer.text
+
+
+CALLS: list[Callable[[httpx.Client], httpx.Response]] = [
+    lambda http: http.get("/v1/freeze-state?organization=current"),
+    lambda http: http.get("/v1/freezes"),
+    lambda http: http.post("/v1/freezes", json={"scope": {"type": "organization"}, "reason": "A freeze of nothing"}),
+    lambda http: http.get("/v1/me", headers={"Authorization": f"Bearer {http.headers['Test-Session']}"}),
+]
+"""Reads on the event loop, reads and writes in threads, and an operation of people, which has threads of its own."""
+
+
+@contextmanager
+def hanging(server: EmbeddedPostgres) -> Iterator[None]:
+    """Stop every process of the server, as a machine out of memory or a lost disk does, and let them go on."""
+    assert server.child is not None
+    postmaster = server.child.pid
+    stopped = [process for process, stat in processes() if stat.parent == postmaster]
+    for process in (postmaster, *stopped):
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in (postmaster, *stopped):
+            os.kill(process, signal.SIGCONT)
+
+
+def timed(call: Any, http: httpx.Client) -> tuple[float, httpx.Response]:
+    began = time.monotonic()
+    answer = call(http)
+    return time.monotonic() - began, answer
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json().get("error", {}).get("code", "")
+
+
+def sessions(acme: Tenant) -> int:
+    row = acme.connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = 'hanging'").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def wait_until_served(http: httpx.Client) -> float:
+    """Return after how many seconds every kind of request is served again."""
+    began = time.monotonic()
+    while any(call(http).status_code == 503 for call in (*CALLS, lambda http: http.get("/readyz"))):
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
+    postgres: EmbeddedPostgres, http: httpx.Client, acme: Tenant
+) -> None:
+    threads, connections = threading.active_count(), sessions(acme)
+    for _ in range(2):
+        with hanging(postgres), ThreadPoolExecutor(40) as pool:
+            ready = pool.submit(timed, lambda http: http.get("/readyz"), http)
+            first = [pool.submit(timed, call, http) for call in CALLS for _ in range(8)]
+            time.sleep(1)
+            later = [pool.submit(timed, call, http) for call in CALLS]
+            seconds, answer = ready.result()
+            assert (code(answer), seconds <= READINESS_SECONDS) == ((503, "database_unavailable"), True), seconds
+            for seconds, answer in (asked.result() for asked in (*first, *later)):
+                assert (code(answer), seconds <= REQUEST_SECONDS) == ((503, "database_unavailable"), True), seconds
+            seconds, answer = timed(lambda http: http.get("/readyz"), http)
+            assert (answer.status_code, seconds <= READINESS_SECONDS) == (503, True), seconds
+        assert wait_until_served(http) <= RECOVERY_SECONDS
+    warm_up(http)
+    deadline = time.monotonic() + 10
+    while sessions(acme) > connections or threading.active_count() > threads:
+        assert time.monotonic() < deadline, (sessions(acme), connections, threading.enumerate())
+        time.sleep(0.1)
+
+
+def test_restarted_database_is_used_at_once(postgres: EmbeddedPostgres, http: httpx.Client, acme: Tenant) -> None:
+    acme.connection.close()
+    postgres.stop()
+    for call in CALLS:
+        seconds, answer = timed(call, http)
+        assert (code(answer), seconds <= REQUEST_SECONDS) == ((503, "database_unavailable"), True), seconds
+    postgres.start()
+    for _ in range(3):
+        warm_up(http)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psycopg
@@ -86,7 +85,7 @@ def hanging(server: EmbeddedPostgres) -> Iterator[None]:
             os.kill(process, signal.SIGCONT)
 
 
-def timed(call: Any, http: httpx.Client) -> tuple[float, httpx.Response]:
+def timed(call: Callable[[httpx.Client], httpx.Response], http: httpx.Client) -> tuple[float, httpx.Response]:
     began = time.monotonic()
     answer = call(http)
     return time.monotonic() - began, answer

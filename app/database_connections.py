@@ -18,7 +18,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.rows import class_row
 from sqlalchemy import make_url
 
-from app.database_outages import OutageDetector, R, outage_detector
+from app.database_outages import OutageDetector, R, close_abandoned, outage_detector
 
 VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
 RELEASE_REVISION = max(file.name.partition("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
@@ -108,7 +108,8 @@ def open_connection(address: str, role: str, patience: float | None, **parameter
     detector.raise_if_outage()
     try:
         connection = Connection.connect(**parameters, connect_timeout=CONNECT_TIMEOUT_SECONDS)
-    except psycopg.errors.ConnectionTimeout:
+    except psycopg.errors.ConnectionTimeout as error:
+        close_abandoned(error)
         detector.suspect()
         raise
     try:
@@ -143,7 +144,8 @@ async def open_async_connection(kind: type[C], address: str, role: str, patience
     detector.raise_if_outage()
     try:
         connection = await kind.connect(address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, **parameters)
-    except psycopg.errors.ConnectionTimeout:
+    except psycopg.errors.ConnectionTimeout as error:
+        close_abandoned(error)
         detector.suspect()
         raise
     try:

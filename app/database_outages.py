@@ -7,6 +7,7 @@ connection of its own. If none comes, every operation that waits fails, and so d
 
 import logging
 import threading
+import traceback
 from functools import cache
 from time import monotonic
 from typing import Any, TypeVar
@@ -113,7 +114,8 @@ class OutageDetector:
                 connection.execute("SELECT 1")
             finally:
                 connection.pgconn.finish()
-        except psycopg.Error:
+        except psycopg.Error as error:
+            close_abandoned(error)
             return monotonic() - began < PING_SECONDS
         return True
 
@@ -123,6 +125,14 @@ class _Ping(psycopg.Connection[Any]):
 
     def wait(self, gen: PQGen[R], interval: float = _TICK_SECONDS, timeout: float | None = PING_SECONDS) -> R:
         return super().wait(gen, interval, timeout)
+
+
+def close_abandoned(error: psycopg.Error) -> None:
+    """Close the connection that psycopg was opening when it gave up.
+
+    Its frame refers to the error, and so to itself: the socket would stay open until the next garbage collection.
+    """
+    traceback.clear_frames(error.__traceback__)
 
 
 @cache

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 
+from rules.errors import ServiceError
 from services.core.read_context import Reader
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class KeyUses:
         uses, self._pending = self._pending, {}
         try:
             await self._database.fetch(_WRITE, (list(uses), list(uses.values())))
-        except psycopg.Error as error:
+        except (psycopg.Error, ServiceError) as error:
             logger.warning("last use of %d API keys not written: %s", len(uses), type(error).__name__)
             for key_id in uses:
                 self._recorded.pop(key_id, None)

@@ -70,6 +70,10 @@ CALLS: list[Callable[[httpx.Client], httpx.Response]] = [
 """Reads on the event loop, reads and writes in threads, and an operation of people, which has threads of its own."""
 
 
+def _ready(http: httpx.Client) -> httpx.Response:
+    return http.get("/readyz")
+
+
 @contextmanager
 def hanging(server: EmbeddedPostgres) -> Iterator[None]:
     """Stop every process of the server, as a machine out of memory or a lost disk does, and let them go on."""
@@ -104,7 +108,7 @@ def sessions(acme: Tenant) -> int:
 def wait_until_served(http: httpx.Client) -> float:
     """Return after how many seconds every kind of request is served again."""
     began = time.monotonic()
-    while any(call(http).status_code == 503 for call in (*CALLS, lambda http: http.get("/readyz"))):
+    while any(call(http).status_code == 503 for call in (*CALLS, _ready)):
         assert time.monotonic() - began < 30
         time.sleep(0.05)
     return time.monotonic() - began
@@ -116,7 +120,7 @@ def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
     threads, connections = threading.active_count(), sessions(acme)
     for _ in range(2):
         with hanging(postgres), ThreadPoolExecutor(40) as pool:
-            ready = pool.submit(timed, lambda http: http.get("/readyz"), http)
+            ready = pool.submit(timed, _ready, http)
             first = [pool.submit(timed, call, http) for call in CALLS for _ in range(8)]
             time.sleep(1)
             later = [pool.submit(timed, call, http) for call in CALLS]
@@ -124,7 +128,7 @@ def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
             assert (code(answer), seconds <= READINESS_SECONDS) == ((503, "database_unavailable"), True), seconds
             for seconds, answer in (asked.result() for asked in (*first, *later)):
                 assert (code(answer), seconds <= REQUEST_SECONDS) == ((503, "database_unavailable"), True), seconds
-            seconds, answer = timed(lambda http: http.get("/readyz"), http)
+            seconds, answer = timed(_ready, http)
             assert (answer.status_code, seconds <= READINESS_SECONDS) == (503, True), seconds
         assert wait_until_served(http) <= RECOVERY_SECONDS
     warm_up(http)

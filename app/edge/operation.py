@@ -12,7 +12,7 @@ from app.edge.errors import ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
 from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
-from app.edge.preconditions import require_entitlement, require_installation
+from app.edge.preconditions import require_entitlement
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from app.edge.request_context import Headers, Reply, RequestContext
 from app.edge.responses import ResponseBuilder, make_conditional
@@ -26,6 +26,7 @@ from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.github_access.client import installation_of
 
 MAX_USER_AGENT_LENGTH = 300
 
@@ -157,7 +158,7 @@ class CompiledOperation:
         uow_factory = self._edge.uow_factories[self.operation.database_role]
         with uow_factory.open(_caller(request, identity, self.operation.database_role), read_only=support) as uow:
             if self.operation.installation_required:
-                require_installation(uow)
+                installation_of(uow)
             if key is None:
                 return self._respond_or_commit_error(uow, request, arguments)
             return perform_once(uow, key, lambda: self._respond_or_commit_error(uow, request, arguments))

@@ -34,7 +34,7 @@ CODES = {
     ErrorKind.INSTALLATION_REMOVED: "installation_removed",
     ErrorKind.APP_REFUSED: "installation_removed",
     ErrorKind.NOT_FOUND: "repository_not_found",
-    ErrorKind.REJECTED: "github_permission_denied",
+    ErrorKind.REJECTED: "github_rejected",
 }
 
 

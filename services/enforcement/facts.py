@@ -11,11 +11,11 @@ from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
-from rules.errors import ServiceError
 from rules.rulesets.needs import KnownBranch, KnownRepository
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
+from services.github_access.client import installation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,9 @@ class Facts:
 
 
 def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
-    """Read what a plan needs; raise `no_targets_in_scope`, or `installation_removed` if no installation is active."""
+    """Read what a plan needs; raise `no_targets_in_scope`, and what `installation_of` raises."""
     reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(uow, scope).branches}
-    installation = uow.session.scalar(
-        select(Installation)
-        .where(Installation.organization_id == uow.organization, Installation.state == "active")
-        .order_by(Installation.id)
-        .limit(1)
-    )
-    if installation is None:
-        raise ServiceError("installation_removed", "This organisation has no active installation of the GitHub App.")
+    installation = uow.session.get_one(Installation, installation_of(uow))
     with_patterns = scope["type"] != "branch" and scope.get("branches") is None
     return Facts(
         installation_id=installation.id,

@@ -49,7 +49,7 @@ def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
     if freeze.source != "schedule":
         raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
     occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
-    if occurrence is None or occurrence.ends_at <= uow.now:
+    if occurrence is not None and occurrence.ends_at <= uow.now:
         raise ServiceError("invalid_state", "The window of this freeze is over; lift it instead if it was extended.")
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")

@@ -37,13 +37,19 @@ def client(uow: UnitOfWork) -> InstallationClient:
 
 
 def installation_of(uow: UnitOfWork) -> int:
-    """Return the id of the organisation's installation; raise `installation_removed` if none is active."""
-    installation_id = uow.session.scalar(
-        select(Installation.id).where(Installation.organization_id == uow.organization, Installation.state == "active")
-    )
-    if installation_id is None:
-        raise ServiceError("installation_removed", "This organisation has no active installation of the GitHub App.")
-    return installation_id
+    """Return the id of the organisation's active installation.
+
+    Raise `invalid_state` if the organisation never had one, and `installation_removed` if none is active any more.
+    """
+    own = select(Installation.id).where(Installation.organization_id == uow.organization)
+    active = uow.session.scalar(own.where(Installation.state == "active").order_by(Installation.id).limit(1))
+    if active is not None:
+        return active
+    if uow.session.scalar(own.limit(1)) is None:
+        code, message = "invalid_state", "The GitHub App is not installed for this organisation yet."
+    else:
+        code, message = "installation_removed", "The GitHub App is no longer installed for this organisation."
+    raise ServiceError(code, f"{message} Install it with GET /v1/github/install-url.")
 
 
 def client_of(uow: UnitOfWork, installation_id: int) -> InstallationClient:

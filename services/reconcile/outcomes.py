@@ -10,7 +10,7 @@ from sqlalchemy import text
 from integrations.github import ErrorKind, GitHubError
 from services.core.row_locks import lock_branches
 from services.core.unit_of_work import UnitOfWork
-from services.github_access.backoff import backoff
+from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.leases import LeasedBranch, LeasedTransaction
@@ -213,7 +213,8 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
     """Release a branch that could not be brought up to date, and schedule the next attempt.
 
     `heads` are how many it has, and how many show their verdict. A branch that only waits for GitHub's rate limits has
-    not failed. One that was made due since it was leased is due at once.
+    not failed. One that was made due since it was leased is due at once. What only a person can fix is retried now and
+    then, but its targets show no next attempt.
     """
     if branch.id not in leased.held:
         return
@@ -232,4 +233,5 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
         "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT},
     }
     due = uow.session.scalar(_FAIL, values)
-    uow.session.execute(_FAILED_TARGETS, {**values, "due": due})
+    shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due
+    uow.session.execute(_FAILED_TARGETS, {**values, "due": shown})

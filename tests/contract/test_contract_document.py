@@ -41,9 +41,9 @@ SPECIFIED_CODES = {
 ADDITIVE_CODES = {
     401: "wrong_credentials",
     403: "origin_not_allowed",
-    422: "weak_password",
+    422: "weak_password github_rejected",
 }
-"""Codes of signing in, which the specification of `/v1` does not have."""
+"""Codes that the specification of `/v1` does not have: of signing in, and of what GitHub rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

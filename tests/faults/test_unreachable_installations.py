@@ -89,7 +89,7 @@ class TestMissingRepository:
         assert (found["targets"]["applied"], found["targets"]["failed"], found["enforced_at"]) == (1, 1, None)
         parked = found["by_repository"]["acme/web"]
         assert parked["last_error"]["code"] == "repository_not_found"
-        assert parked["next_attempt_at"] is not None
+        assert parked["next_attempt_at"] is None
         assert harness.run_until_idle() == 0
         assert harness.conclusions()["acme/api#1"] == "failure"
 
@@ -184,6 +184,7 @@ class TestPermission:
         assert (found["targets"]["failed"], found["enforced_at"]) == (2, None)
         for target in found["by_repository"].values():
             assert target["last_error"]["code"] == "github_permission_denied"
+            assert target["next_attempt_at"] is None
             assert target["heads"] == {"total": 1, "written": 0}
         assert harness.run_until_idle() == 0
 

@@ -15,10 +15,11 @@ what_the_code_host_refuses = pytest.mark.parametrize(
     [
         ({"status": 502}, 502, "github_unavailable"),
         ({"status": 403, "message": "Resource not accessible by integration"}, 403, "github_permission_denied"),
+        ({"status": 422, "message": "Validation Failed"}, 422, "github_rejected"),
         ({"status": 403, "message": "API rate limit exceeded for installation"}, 429, "github_rate_limited"),
         ({"status": 403, "message": "You have exceeded a secondary rate limit"}, 429, "github_secondary_rate_limit"),
     ],
-    ids=["down", "forbidden", "hourly limit", "burst limit"],
+    ids=["down", "forbidden", "rejected", "hourly limit", "burst limit"],
 )
 """How the code host refuses a call, and what our caller is told of it: for operations that wait for it."""
 

@@ -14,7 +14,7 @@
 | `security` accepts a signature only | `invalid_signature` | | |
 | `x-least-role` above `viewer` | `insufficient_permission` | | |
 | `x-entitlement` | `feature_not_available` | | |
-| `x-installation: required` | `installation_removed` | | |
+| `x-installation: required` | `installation_removed`, `invalid_state` | | |
 | a JSON body | `validation_failed` | | |
 | a property with `x-error-code` in the body | that code | | |
 | `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
@@ -178,6 +178,8 @@ def _derived_codes(operation: Operation) -> Iterator[str]:
     yield from (code for code, applies in CODES.items() if applies(operation))
     if "x-entitlement" in operation.raw:
         yield "feature_not_available"
+    if operation.raw.get("x-installation") == "required":
+        yield "invalid_state"
     for component in path_parameters(operation.document, operation.path).values():
         parameter = operation.document.components("parameters")[component]
         if "x-not-found" in parameter:

@@ -261,8 +261,8 @@ class TestPreconditions:
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == OK
         globex = tenant(sql, "globex", installed=False)
         response = get(http, "/v1/installed", globex.key(), "POST")
-        assert code(response) == (410, "installation_removed")
-        assert "not installed for this organisation. Install it with GET /v1/github/install-url" in response.text
+        assert code(response) == (409, "invalid_state")
+        assert "not installed for this organisation yet. Install it with GET /v1/github/install-url" in response.text
         sql.execute("UPDATE installations SET state = 'removed'")
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == (410, "installation_removed")
         assert code(get(http, "/v1/things", acme.key())) == OK

@@ -85,6 +85,12 @@ class TestEveryOperation:
         session.flush()
         refusal(CALLS[operation](acme.key(), freeze.id), 410, "installation_removed")
 
+    def test_freeze_before_the_first_installation_says_how_to_install(self, acme: Tenant, session: Session) -> None:
+        session.delete(acme.installation)
+        session.flush()
+        error = refusal(CALLS["create_freeze"](acme.key(), ""), 409, "invalid_state")
+        assert "GET /v1/github/install-url" in error["message"]
+
     @pytest.mark.parametrize("operation", sorted(set(CALLS) - {"create_freeze", "retry_freeze"}))
     def test_operation_that_needs_no_github_works_without_an_installation(
         self, acme: Tenant, session: Session, freeze: Freeze, operation: str

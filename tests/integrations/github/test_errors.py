@@ -45,7 +45,7 @@ def spent(seconds: int) -> dict[str, str]:
         (404, "Not Found", "repository_not_found", ErrorKind.NOT_FOUND),
         (410, "Gone", "repository_not_found", ErrorKind.NOT_FOUND),
         (451, "Repository access blocked", "github_permission_denied", ErrorKind.PERMISSION),
-        (422, "No commit found for SHA", "github_permission_denied", ErrorKind.REJECTED),
+        (422, "No commit found for SHA", "github_rejected", ErrorKind.REJECTED),
         (403, SECONDARY, "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
         (429, SECONDARY, "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
         (429, "Slow down", "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),

@@ -144,11 +144,11 @@ class _CredentialFixture:
         nobody = self._sign_in(self._person(), None)
         yield from _forms("nobody's member", nobody, organization="none")
         left = self._sign_in(self._person(), self.acme)
-        yield from _forms("somebody who left", left, organization="none")
+        yield from _with_invalid_jwt(_forms("somebody who left", left, organization="none"))
         several = self._sign_in(self._person(self.acme, self.globex), None)
         yield from _forms("a member of several, none active", several, organization="not_selected")
         intruder = self._sign_in(self._person(self.globex), self.acme)
-        yield from _forms("another organisation's owner", intruder, organization="not_selected")
+        yield from _with_invalid_jwt(_forms("another organisation's owner", intruder, organization="not_selected"))
         orphan = self._person(self.gone)
         yield from _forms("a deleted one's owner", self._sign_in(orphan, self.gone), organization="deleted")
         yield from _forms("a deleted one's owner, none active", self._sign_in(orphan, None), organization="none")
@@ -158,7 +158,7 @@ class _CredentialFixture:
         looking = self._sign_in(self._person(), self.acme, support=True, **by)
         yield from _forms("support", looking, support=True)
         astray = self._sign_in(self._person(), self.acme, support=True, claim=self.globex, **by)
-        yield Credential("support, elsewhere", "jwt", bearer(astray.jwt), organization="none", support=True)
+        yield Credential("support, elsewhere", "jwt", bearer(astray.jwt), fault="invalid_token", support=True)
 
     def forgers(self) -> Iterator[Credential]:
         """Yield JWTs that somebody else has made, or that are too old."""
@@ -227,6 +227,12 @@ class _CredentialFixture:
             support=row.support,
         )
         return SignIn(jwt, token)
+
+
+def _with_invalid_jwt(credentials: Iterable[Credential]) -> Iterator[Credential]:
+    """Yield credentials of a person who is not a member of the organisation that the JWT among them names."""
+    for each in credentials:
+        yield replace(each, fault="invalid_token") if each.form == "jwt" else each
 
 
 def _forms(name: str, tokens: SignIn, **facts: Any) -> Iterator[Credential]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests import factories
+from tests.harness import cleaning
 from tests.harness.clock import MovableClock
 from tests.harness.contributors import Contributors
 from tests.harness.github_harness import Harness
@@ -82,9 +83,7 @@ def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
     """Forget everything, here and at the code host."""
     harness.session.rollback()
     harness.session.expunge_all()
-    tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-    names = ", ".join(name for (name,) in database.execute(tables).fetchall())
-    database.execute(f"TRUNCATE {names}")
+    cleaning.empty(database)
     harness.fake_github.reset()
 
 

@@ -83,7 +83,7 @@ def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
     """Forget everything, here and at the code host."""
     harness.session.rollback()
     harness.session.expunge_all()
-    cleaning.empty(database)
+    cleaning.reset(database)
     harness.fake_github.reset()
 
 

@@ -28,7 +28,7 @@ import coverage
 MUTANT_TIMEOUT = 60.0
 """Seconds that the tests of one mutant may take."""
 MAX_TESTS = 400
-"""Tests run for one mutant, those that execute the least code first: they are the most specific."""
+"""Tests run for one mutant. The most specific ones, which execute the least code, come first."""
 
 Outcome = Literal["killed", "survived", "timed out", "not covered"]
 
@@ -41,16 +41,25 @@ class Mutant:
     file: str
     old: str
     new: str
+    used_at: str | None = None
+    """Text that stands once in the file, where what changes is used: for a statement that is built at import."""
 
     def line(self, root: Path) -> int:
         """Return the first line that changes; raise ValueError unless `old` stands exactly once in the file."""
-        text = (root / self.file).read_text()
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.name}: {self.file} has {text.count(self.old)} places like {self.old!r}")
         same = 0
         while self.old[same : same + 1] == self.new[same : same + 1] and same < len(self.old):
             same += 1
-        return text[: text.index(self.old) + same].count("\n") + 1
+        return self._line_of(root, self.old, same)
+
+    def executed_line(self, root: Path) -> int:
+        """Return the line whose execution shows that a test uses what changes."""
+        return self.line(root) if self.used_at is None else self._line_of(root, self.used_at)
+
+    def _line_of(self, root: Path, part: str, offset: int = 0) -> int:
+        text = (root / self.file).read_text()
+        if text.count(part) != 1:
+            raise ValueError(f"{self.name}: {self.file} has {text.count(part)} places like {part!r}")
+        return text[: text.index(part) + offset].count("\n") + 1
 
 
 class Coverage:
@@ -63,7 +72,11 @@ class Coverage:
         self._sizes: dict[str, int] | None = None
 
     def tests(self, file: str, line: int) -> list[str]:
-        """Return the ids of the tests that execute the line or the statement around it, the most specific first."""
+        """Return the ids of the tests that execute the line or the statement around it.
+
+        The most specific test of each test file comes first, then the second of each: a few tests of every kind run
+        before the many of one.
+        """
         by_line = self._data.contexts_by_lineno(str(self._root / file))
         found = {
             context.rpartition("|")[0]
@@ -71,7 +84,13 @@ class Coverage:
             for context in by_line.get(executed, ())
             if context.endswith("|run")
         }
-        return sorted(found, key=lambda test: (self._size(test), test))
+        ranks: dict[str, int] = {}
+        order: list[tuple[int, int, str]] = []
+        for size, test in sorted((self._size(test), test) for test in found):
+            file_of_test = test.partition("::")[0]
+            ranks[file_of_test] = ranks.get(file_of_test, -1) + 1
+            order.append((ranks[file_of_test], size, test))
+        return [test for _, _, test in sorted(order)]
 
     def _size(self, test: str) -> int:
         if self._sizes is None:
@@ -146,7 +165,7 @@ def main() -> int:
     chosen = [mutant for mutant in mutants if options.only is None or options.only in mutant.name]
     for mutant in chosen:
         start, line = monotonic(), mutant.line(options.root)
-        tests = known.tests(mutant.file, line)
+        tests = known.tests(mutant.file, mutant.executed_line(options.root))
         outcome, by = run(mutant, tests, options.root)
         killed += outcome == "killed"
         print(

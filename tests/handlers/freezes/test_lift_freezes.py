@@ -140,6 +140,15 @@ class TestLiftFreezes:
         session.refresh(freeze)
         assert freeze.ended_at is None
 
+    def test_lift_by_repositories_keeps_a_freeze_that_also_covers_others(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        both = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
+        made = factories.freeze(session, acme.organization, [web, api], scope=both)
+        answer = self.lift(acme, type="repositories", repositories=["acme/web"])
+        assert made.id in refusal(answer, 409, "invalid_state")["message"]
+        assert self.lift(acme, **both).json()["data"][0]["id"] == made.id
+
     def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:

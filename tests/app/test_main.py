@@ -16,10 +16,10 @@ def test_invalid_environment_ends_the_process_with_every_error(
     with pytest.raises(SystemExit) as ended:
         _ = app.main.app
     assert ended.value.code == 3
-    told = capsys.readouterr().err
-    assert told.startswith("The API cannot start.\n")
-    assert "DATABASE_URL is required" in told
-    assert "REDIS_URL must be a URL of redis or rediss or unix" in told
+    shown = capsys.readouterr().err
+    assert shown.startswith("The API cannot start.\n")
+    assert "DATABASE_URL is required" in shown
+    assert "REDIS_URL must be a URL of redis or rediss or unix" in shown
 
 
 def test_application_starts_without_its_database() -> None:

@@ -47,7 +47,7 @@ def http(served: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def served_accounts(module_database: str, redis_url: str) -> Iterator[AccountFixture]:
-    """Serve the product for the tests of one module, with two organisations and somebody who owns the first."""
+    """Serve the product for the tests of one module, with two organisations and a person who owns the first."""
     config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
     app = create_app(config, product_parts(wakeups=RecordedWakeups()))
     with (

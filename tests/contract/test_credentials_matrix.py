@@ -4,8 +4,8 @@ The matrix makes itself: operations, scopes and least roles are read from the co
 `tests/harness/credentials.py`; what is expected follows from a model of a few lines below, and not from the code that
 decides. An operation whose security the model does not know fails.
 
-Each request has one fault that lies behind the authorisation, an unknown query parameter: whoever is let in is told of
-it, so nothing changes, and one set of rows serves the whole matrix. Reads are then also asked properly.
+Each request has an unknown query parameter, which is validated after authorisation: an authorised caller gets that
+error and nothing changes, so one set of rows serves the whole matrix. Reads are then also sent properly.
 """
 
 import re
@@ -46,7 +46,7 @@ each = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.id)
 
 
 def schemes(operation: Operation) -> set[str]:
-    """Return the security schemes of which an operation takes any one; fails for what nobody has thought about."""
+    """Return the security schemes of which an operation takes any one; fails for schemes that are not known here."""
     assert all(len(alternative) == 1 for alternative in operation.security), f"{operation.id}: {operation.security}"
     found = {scheme for alternative in operation.security for scheme in alternative}
     assert found in KINDS_OF_SECURITY, f"{operation.id}: the matrix does not cover {sorted(found)}"
@@ -130,7 +130,7 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
 
 
 def address(operation: Operation) -> str:
-    """Fill in the path with ids that nobody has."""
+    """Fill in the path with ids that do not exist."""
     return re.sub(r"\{(\w+)\}", "nobodys", operation.path)
 
 

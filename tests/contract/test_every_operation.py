@@ -28,7 +28,7 @@ each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda one:
 
 
 def address(operation: Operation) -> str:
-    """Fill in the path with ids that nobody has."""
+    """Fill in the path with ids that do not exist."""
     prefixes = {"freezeId": "frz", "repoId": "rep", "branchId": "wbr"}
     return re.sub(r"\{(\w+)\}", lambda found: f"{prefixes.get(found[1], 'xxx')}_{'0' * 26}", operation.path)
 

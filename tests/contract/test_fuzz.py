@@ -28,7 +28,7 @@ def test_fuzzed_requests_get_only_answers_of_the_contract() -> None:
     done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
     silent = done.stdout.partition("Never called with success: ")[2].splitlines()[0].split(", ")
-    at_github = {"claim_installation"}  # somebody has to go there first
+    at_github = {"claim_installation"}  # a person has to visit GitHub first
     learnt_nothing = set(silent) - {"retry_freeze"} - at_github
     assert learnt_nothing == set(), "see tools/fuzz/stage.py and supplies.py"
 

@@ -48,7 +48,7 @@ class TestForgedTokens:
 
     @pytest.fixture
     def ours(self, accounts: AccountFixture) -> KeyPair:
-        """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
+        """Return the key that really signs: its holder can sign anything, and still not every token is accepted."""
         kid = jwt.get_unverified_header(accounts.jwt)["kid"]
         encrypted = accounts.session.get_one(SigningKey, kid).encrypted_private_key
         return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, encrypted or b"").decode())

@@ -131,8 +131,8 @@ class TestAccountEnumeration:
             if path == "sign-up":
                 body |= {"name": "Eve", "password": PASSWORD}
             answers.append(ask(accounts.http, "POST", f"/api/auth/{path}", json=body))
-        told = {(one.status_code, one.text.replace(known, "…").replace(unknown, "…")) for one in answers}
-        assert len(told) == 1
+        shown = {(one.status_code, one.text.replace(known, "…").replace(unknown, "…")) for one in answers}
+        assert len(shown) == 1
         assert bool(mailed(accounts.session, unknown)) == (path == "sign-up")
 
     def test_sign_in_does_not_reveal_whether_address_or_password_is_wrong(self, accounts: AccountFixture) -> None:

@@ -1,4 +1,4 @@
-"""An OAuth client that nobody here wrote signs a device in, by the metadata alone, and calls the API as the person."""
+"""A third-party OAuth client signs a device in, using the metadata only, and calls the API as the person."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def issuer(database: str, shared_database: psycopg.Connection, redis_url: str) -
 
 @pytest.fixture
 def person(issuer: str, database: str) -> Iterator[httpx.Client]:
-    """Return somebody who is signed in, and a member of one organisation."""
+    """Return a person who is signed in, and a member of one organisation."""
     token = new_session_token()
     with committing(database) as session:
         ada, acme = factories.user(session), factories.organization(session)
@@ -69,10 +69,10 @@ def test_openid_client_signs_in_an_approved_device(node: str, issuer: str, perso
             assert running.stdout.readline().strip() == "authorization_pending"
             approved = person.post("/api/auth/device/approve", json={"userCode": code, "decision": "approve"})
             assert approved.status_code == 200, approved.text
-            told, errors = running.communicate(timeout=PATIENCE)
+            shown, errors = running.communicate(timeout=PATIENCE)
         finally:
             running.kill()
-    session, answered = told.splitlines()[-2:] or pytest.fail(errors)
+    session, answered = shown.splitlines()[-2:] or pytest.fail(errors)
     status, body = answered.removeprefix("answered ").split(maxsplit=1)
     me = json.loads(body)
     assert (status, me["name"], me["organization"]["name"]) == ("200", "Ada", "Acme")

@@ -51,8 +51,8 @@ def proxy(served: str, tmp_path: Path) -> Iterator[httpx.Client]:
             yield client
     finally:
         process.terminate()
-        _, told = process.communicate(timeout=PATIENCE)
-    assert b"[emerg]" not in told, told.decode()
+        _, shown = process.communicate(timeout=PATIENCE)
+    assert b"[emerg]" not in shown, shown.decode()
 
 
 def test_repository_is_found_by_its_escaped_name_behind_nginx(

@@ -50,7 +50,7 @@ BROKEN = ("sessions", "one_time_tokens", "mails", "api_key_secrets", "device_aut
 
 @dataclass
 class Life:
-    """What was asked, what was kept secret, and what was told to somebody who was refused."""
+    """The requests, the secrets, and the responses to rejected callers."""
 
     http: httpx.Client
     session: Session
@@ -314,6 +314,6 @@ def test_searched_places_contain_the_recorded_activity(remains: Remains) -> None
 
 def test_representation_of_the_process_contains_no_secret(module_database: str, redis_url: str) -> None:
     config = config_of(module_database, redis_url)
-    told = repr(config) + repr(create_app)
+    shown = repr(config) + repr(create_app)
     for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
-        assert getattr(config, name) not in told
+        assert getattr(config, name) not in shown

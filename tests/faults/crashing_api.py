@@ -54,8 +54,8 @@ def main() -> None:
             os._exit(request(product, sys.argv[1]) - 200)
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
-        told = {"statement": statement, "killed": killed, "answer": None if killed else status >> 8}
-        sys.stdout.write(json.dumps(told) + "\n")
+        shown = {"statement": statement, "killed": killed, "answer": None if killed else status >> 8}
+        sys.stdout.write(json.dumps(shown) + "\n")
         sys.stdout.flush()
         sys.stdin.readline()
         if not killed:

@@ -33,11 +33,11 @@ def main() -> None:
             run_timed_tasks()
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        told = {"statement": statement, "killed": os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL}
-        sys.stdout.write(json.dumps({**told, "status": status}) + "\n")
+        shown = {"statement": statement, "killed": os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL}
+        sys.stdout.write(json.dumps({**shown, "status": status}) + "\n")
         sys.stdout.flush()
         sys.stdin.readline()
-        if not told["killed"]:
+        if not shown["killed"]:
             return
 
 

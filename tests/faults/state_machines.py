@@ -38,7 +38,7 @@ class HarnessMachine(RuleBasedStateMachine):
     named: ClassVar[tuple[str, ...]]
     """What the repositories are called."""
     unwatched: ClassVar[tuple[str, ...]] = ()
-    """Branches that nobody watches."""
+    """Unwatched branches."""
     proposed: ClassVar[tuple[str, ...]]
     """The bases of the first pull requests of each repository; one into `release/2` shares its head with the last."""
 
@@ -88,7 +88,7 @@ def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
 
 
 def explore(machine: type[HarnessMachine], harness: Harness, database: psycopg.Connection[Any]) -> None:
-    """Run a machine on a harness and its database, as often as is asked for."""
+    """Run a state machine on a harness and its database, as often as configured."""
     chosen = chosen_seed()
     examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
 

@@ -44,7 +44,7 @@ class Rehearsal:
         self.hand_over_to_a_new_worker()
 
     def hand_over_to_a_new_worker(self) -> None:
-        """Have somebody go on who remembers no token and no pause."""
+        """Continue with a worker that has cached no token and no pause."""
         self.harness.reconciler = replace(self.harness.reconciler, github=GitHub(self.harness.github.settings))
 
     def be_refused_by_the_judge(self) -> None:

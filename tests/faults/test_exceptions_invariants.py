@@ -1,6 +1,6 @@
 """Exceptions in whatever order things happen: what a model of a few lines allows merges, what it blocks does not.
 
-Freezes begin and end, exceptions are asked for, granted, denied, revoked and end by their time, people push, and push
+Freezes begin and end, exceptions are requested, granted, denied, revoked and end by their time, people push, and push
 back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
 one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
@@ -212,7 +212,7 @@ class Machine(HarnessMachine):
 
     @rule(minutes=st.sampled_from([20, 40, 70]), asks=st.booleans(), rests=st.booleans())
     def pass_time(self, minutes: int, asks: bool, rests: bool) -> None:
-        """Let time pass, and ask for all anew before anybody has recorded what has ended."""
+        """Let time pass, and request everything again before the ends are recorded."""
         self._rest_if(asks)
         self.clock.offset += timedelta(minutes=minutes)
         for place in range(len(self._open()) if asks else 0):

@@ -73,7 +73,7 @@ def a_run_that_never_ends(harness: Harness, pull: PullRequest) -> None:
 
 
 def an_edited_run(harness: Harness, pull: PullRequest) -> None:
-    """GitHub refuses this; whoever could do it would do it in silence."""
+    """GitHub rejects this; if it did not, it would send no webhook."""
     run_on(harness, pull).conclusion = "success"
 
 
@@ -254,7 +254,7 @@ class TestDefaultBranch:
 
 
 def hand_to(harness: Harness, owner: str, name: str = "web") -> None:
-    """Transfer the repository of that name, whoever has it."""
+    """Transfer the repository of that name from its present owner."""
     world = harness.fake_github.world
     [record] = [found for found in world.repositories.values() if found.name == name]
     with world.lock:

@@ -259,7 +259,7 @@ class Machine(HarnessMachine):
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
-        """Send what was right once, after somebody else has written already what is right now."""
+        """Send an outdated check after another process has written the present one."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": uow.now})
         self.a_worker_is_paused_before_it_sends()
@@ -295,7 +295,7 @@ class Machine(HarnessMachine):
         while self.late:
             self.a_paused_worker_sends(dies=False)
         self.webhook_queue.run()
-        for _ in range(2):  # leases run out, retries come due; what a lost lease left behind is looked at twice
+        for _ in range(2):  # leases run out, retries come due; what a lost lease left is processed again
             self.clock.offset += timedelta(minutes=45)
             self.sweep()
             work(harness)
@@ -311,7 +311,7 @@ class Machine(HarnessMachine):
         self.webhook_queue.take()
 
     def _windows_are_settled(self) -> None:
-        """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
+        """Check that what was due has started, as a whole and once; or was skipped, or has passed."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             now = uow.now
         due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND started_at IS NULL AND skip_reason IS NULL"

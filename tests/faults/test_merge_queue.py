@@ -76,7 +76,7 @@ def webhook_queue(harness: Harness) -> WebhookQueue:
 def queued(
     harness: Harness, build: Builder, strategy: str, *names: str, pulls: int = 4
 ) -> dict[str, list[PullRequest]]:
-    """Build repositories whose pull requests are all green and have just been queued; nobody was told."""
+    """Build repositories whose pull requests are all green and have just been queued; no webhook is delivered."""
     made = build(*names, pulls=pulls)
     waiting = {name: made[place * pulls : (place + 1) * pulls] for place, name in enumerate(names)}
     for name in names:

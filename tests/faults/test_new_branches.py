@@ -1,4 +1,4 @@
-"""Branches that appear while nobody tells us: the pattern's rule blocks them, and the full pass takes them in."""
+"""Branches that appear without a webhook: the pattern's rule blocks them, and the full resync watches them."""
 
 from typing import Any
 

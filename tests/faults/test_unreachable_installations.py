@@ -1,4 +1,4 @@
-"""What cannot be reached is left alone, without a hot loop, and looked at again as soon as it is back."""
+"""Unreachable repositories are not retried in a hot loop, and are read again as soon as they are back."""
 
 from datetime import timedelta
 from threading import Thread

@@ -21,7 +21,7 @@ from tests.harness.response_conformance import checked_client
 
 PASSWORD = "seven green bicycles"
 EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
-"""What somebody signs up with."""
+"""The fields of a sign-up."""
 OTHER = "eight green bicycles"
 HERE = "http://127.0.0.1:8080"
 """The web origin of the service that tests talk to."""
@@ -89,7 +89,7 @@ class Client:
 
 @contextmanager
 def client(base_url: str) -> Iterator[Client]:
-    """Yield somebody who is not signed in."""
+    """Yield a client that is not signed in."""
     with checked_client(base_url) as http:
         yield Client(http)
 
@@ -122,9 +122,9 @@ def link(session: Session, address: str) -> str:
     return found[1]
 
 
-def confirmed(somebody: Client, token: str, password: str = PASSWORD) -> httpx.Response:
+def confirmed(visitor: Client, token: str, password: str = PASSWORD) -> httpx.Response:
     """Follow the link of a sign-up, with the password that was chosen there."""
-    return somebody.auth("verify-email", token=token, password=password)
+    return visitor.auth("verify-email", token=token, password=password)
 
 
 def accounts(session: Session) -> int:

@@ -22,7 +22,7 @@ EVERYTHING = {"scope": {"type": "organization"}, "reason": "Release under way", 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody with a credential, or without any."""
+    """A caller with or without a credential."""
 
     http: httpx.Client
     token: str | None = None
@@ -64,7 +64,7 @@ class Tenant:
 
     @property
     def anybody(self) -> Caller:
-        """Somebody without a credential."""
+        """A caller without a credential."""
         return Caller(self.http)
 
     def key(self, *scopes: str, **columns: Any) -> Caller:

@@ -173,7 +173,7 @@ def connection(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Itera
 
 
 @pytest.fixture
-def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
-    """Return somebody who is not signed in."""
+def visitor(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return a client that is not signed in."""
     with client(served) as made:
         yield made

@@ -45,7 +45,7 @@ class ConnectionFixture:
         return {"installationId": int(back["installation_id"]), "state": back["state"], "code": back["code"]}
 
     def code(self, login: str = "root") -> str:
-        """Authorise the App once more as somebody."""
+        """Authorise the App once more as a person."""
         return self.host.oauth.give_code(
             client_id_of(self.host.app.id), self.host.world.add_account(login, "User"), BACK
         )
@@ -54,7 +54,7 @@ class ConnectionFixture:
         return (who or self.admin).post(CLAIM, body)
 
     def uninstall(self, number: int) -> None:
-        """Uninstall at GitHub; nobody hears of it."""
+        """Uninstall at GitHub, without a webhook."""
         with self.host.quietly():
             uninstall(self.host.world, Actor(self.host.maintainer), self.host.world.installations[number])
 

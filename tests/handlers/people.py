@@ -13,7 +13,7 @@ from tests.handlers.callers import Caller, Tenant
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with an account, and the sign-in that they call with."""
+    """A person with an account, and the sign-in that they call with."""
 
     user: User
     caller: Caller
@@ -24,7 +24,7 @@ class Person:
 
 
 def newcomer(session: Session, http: httpx.Client, name: str = "Eve Ernst", *, verified: bool = True) -> Person:
-    """Return somebody who has signed up and belongs nowhere yet."""
+    """Return a person who has signed up and has no organisation."""
     user = factories.user(session, name.replace(" ", "."))
     user.name = name
     user.email_verified_at = factories.now() if verified else None

@@ -231,7 +231,7 @@ def text_of(instant: datetime) -> str:
 
 
 class Reader:
-    """Somebody who asks for an export and reads it by hand."""
+    """A person who asks for an export and reads it by hand."""
 
     def __init__(self, url: str, token: str) -> None:
         place = urlsplit(url)

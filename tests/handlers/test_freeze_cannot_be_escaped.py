@@ -19,7 +19,7 @@ from tests.harness.random_seed import chosen_seed
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A frozen branch, and all that somebody could do to it."""
+    """A frozen branch, and everything that a person can do with it."""
 
     acme: Tenant
     repository: Repository

@@ -23,7 +23,7 @@ WEB_ORIGIN = "http://127.0.0.1:8080"
 
 @dataclass(slots=True)
 class Visitor:
-    """Somebody with a browser, in which they may be signed in."""
+    """A person with a browser, in which they may be signed in."""
 
     http: httpx.Client
     caller: Caller

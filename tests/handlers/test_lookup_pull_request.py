@@ -1,4 +1,4 @@
-"""`GET /v1/pulls/lookup` on a frozen pull request: why it is blocked, until when, and what was asked for."""
+"""`GET /v1/pulls/lookup` on a frozen pull request: why it is blocked, until when, and the requested exceptions."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 Shown = Callable[..., dict[str, Any]]
 
 
-def told(instant: datetime) -> str:
+def reported(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -142,7 +142,7 @@ class TestNextChange:
         ends = [factories.now() + hours * HOUR for hours in (1, 3)]
         for end in ends:
             factories.freeze(session, acme.organization, [web], ends_at=end)
-        assert look_up()["nextChangeAt"] == told(ends[1])
+        assert look_up()["nextChangeAt"] == reported(ends[1])
 
     def test_next_change_is_unknown_with_an_open_ended_freeze(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
@@ -155,7 +155,7 @@ class TestNextChange:
     ) -> None:
         end = factories.now() + HOUR
         factories.exception(session, freeze, pull, web, expires_at=end)
-        assert look_up()["nextChangeAt"] == told(end)
+        assert look_up()["nextChangeAt"] == reported(end)
 
     def test_exception_that_outlives_its_freeze_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
@@ -177,7 +177,7 @@ class TestExplainedCheck:
         row = factories.head_check(session, web, pull.head_sha, "failure")
         check = look_up()["check"]
         assert (check["state"], check["conclusion"], check["name"]) == ("written", "failure", "change-freeze/main")
-        assert check["writtenAt"] == told(row.written_at)
+        assert check["writtenAt"] == reported(row.written_at)
 
     def test_unwritten_check_has_no_conclusion(
         self, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown

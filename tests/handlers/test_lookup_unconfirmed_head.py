@@ -1,4 +1,4 @@
-"""`GET /v1/pulls/lookup` on a head of which nobody knows for sure what the code host shows."""
+"""`GET /v1/pulls/lookup` on a head whose check at GitHub is not known for sure."""
 
 from typing import Any
 

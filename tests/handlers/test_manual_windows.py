@@ -46,7 +46,7 @@ def coming(session: Session, schedule: Schedule) -> Occurrence:
     return factories.occurrence(session, schedule)
 
 
-def begun(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, **columns: Any) -> Freeze:
+def has_started(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, **columns: Any) -> Freeze:
     """Have a window of the schedule be in force, since a minute, for half an hour."""
     starts_at = factories.now() - timedelta(minutes=1)
     ends_at = starts_at + timedelta(minutes=30)
@@ -61,7 +61,7 @@ def begun(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch
 @pytest.fixture
 def active(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch) -> Freeze:
     """Return the freeze of the schedule's window that is in force."""
-    return begun(acme, session, schedule, web)
+    return has_started(acme, session, schedule, web)
 
 
 def frozen(acme: Tenant) -> bool:
@@ -261,7 +261,7 @@ class TestRunScheduleNow:
     def test_run_now_does_not_lift_freezes_of_other_schedules(
         self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch
     ) -> None:
-        begun(acme, session, factories.schedule(session, acme.organization), web)
+        has_started(acme, session, factories.schedule(session, acme.organization), web)
         self.run(acme, schedule.id, "lift")
         assert frozen(acme) is True
 
@@ -269,7 +269,7 @@ class TestRunScheduleNow:
         self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence, web: WatchedBranch, later: Any
     ) -> None:
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
-        begun(acme, session, schedule, web)
+        has_started(acme, session, schedule, web)
         later(minutes=40)
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
 
@@ -303,7 +303,7 @@ class TestConsistentReads:
         """Units as a sweeper opens them."""
         return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
 
-    def told(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
+    def reported(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
         """Return what freeze state, freezes, occurrences and the schedule tell."""
         key = acme.key()
         ends = {"from": -timedelta(days=1), "to": timedelta(days=1)}
@@ -325,14 +325,14 @@ class TestConsistentReads:
         after = (False, "none", ["ended"], ["past"], False)
         clock.at = start - timedelta(seconds=1)
         start_windows(jobs)
-        assert self.told(acme, schedule) == before
+        assert self.reported(acme, schedule) == before
         clock.at = start
-        assert self.told(acme, schedule) == before
+        assert self.reported(acme, schedule) == before
         start_windows(jobs)
-        assert self.told(acme, schedule) == within
+        assert self.reported(acme, schedule) == within
         clock.at = start + timedelta(hours=1) - timedelta(milliseconds=1)
-        assert self.told(acme, schedule) == within
+        assert self.reported(acme, schedule) == within
         clock.at = start + timedelta(hours=1)
-        assert self.told(acme, schedule) == after
+        assert self.reported(acme, schedule) == after
         end_freezes(jobs)
-        assert self.told(acme, schedule) == after
+        assert self.reported(acme, schedule) == after

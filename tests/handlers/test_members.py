@@ -75,10 +75,10 @@ class TestUpdateMember:
     def test_changed_role_takes_effect_at_once(self, acme: Tenant, session: Session) -> None:
         grace, admin = member(acme, "viewer"), acme.person("admin")
         refusal(grace.caller.patch("/v1/orgs/current", {}), 403, "insufficient_permission")
-        told = admin.patch(path_of(grace), {"role": "admin"})
-        assert told.status_code == 200
-        assert told.json()["role"] == "admin"
-        assert told.json()["userId"] == grace.id
+        reported = admin.patch(path_of(grace), {"role": "admin"})
+        assert reported.status_code == 200
+        assert reported.json()["role"] == "admin"
+        assert reported.json()["userId"] == grace.id
         assert grace.caller.patch("/v1/orgs/current", {}).status_code == 200
         admin.patch(path_of(grace), {"role": "viewer"})
         refusal(grace.caller.patch("/v1/orgs/current", {}), 403, "insufficient_permission")

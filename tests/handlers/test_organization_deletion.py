@@ -28,7 +28,7 @@ def signed_in(tenant: Tenant, role: str, *, active: bool = True, support: bool =
 
 
 def of(tenant: Tenant, user: User, *, active: bool = True, support: bool = False) -> Caller:
-    """Sign somebody in."""
+    """Sign a person in."""
     token = new_session_token()
     organization = tenant.organization if active else None
     factories.login(tenant.session, user, organization, support=support, token_hash=token_hash(token))
@@ -63,9 +63,9 @@ class TestDeleteOrganization:
     def test_delete_organization_returns_the_time_of_its_purge(self, acme: Tenant, owner: Caller) -> None:
         answer = delete(owner)
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (told["id"], told["name"]) == (acme.id, "Acme")
-        length = datetime.fromisoformat(told["purgedAt"]) - datetime.fromisoformat(told["deletedAt"])
+        shown = answer.json()
+        assert (shown["id"], shown["name"]) == (acme.id, "Acme")
+        length = datetime.fromisoformat(shown["purgedAt"]) - datetime.fromisoformat(shown["deletedAt"])
         assert length == timedelta(days=30)
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin"])
@@ -83,8 +83,8 @@ class TestDeleteOrganization:
 
     def test_delete_organization_requires_an_active_organization(self, acme: Tenant, session: Session) -> None:
         refusal(delete(signed_in(acme, "owner", active=False)), 403, "no_organization_selected")
-        nobody = of(acme, factories.user(session), active=False)
-        refusal(delete(nobody), 403, "organization_not_provisioned")
+        no_one = of(acme, factories.user(session), active=False)
+        refusal(delete(no_one), 403, "organization_not_provisioned")
 
     @pytest.mark.parametrize("origin", [None, "https://evil.example"])
     def test_delete_organization_by_cookie_requires_the_same_origin(self, acme: Tenant, origin: str | None) -> None:

@@ -28,9 +28,9 @@ class TestGetMe:
 
     def test_get_me_shows_every_field(self, acme: Tenant) -> None:
         grace = member(acme, "admin")
-        told = grace.caller.get("/v1/me").json()
-        assert told.pop("createdAt").endswith("Z")
-        assert told == {
+        reported = grace.caller.get("/v1/me").json()
+        assert reported.pop("createdAt").endswith("Z")
+        assert reported == {
             "id": grace.id,
             "name": "Grace Hopper",
             "email": grace.user.email,
@@ -131,10 +131,10 @@ class TestBootstrapOrganization:
         eve = newcomer(session, http)
         made = eve.caller.post(BOOTSTRAP)
         assert made.status_code == 200
-        told = made.json()
-        assert told.pop("createdAt").endswith("Z")
-        organization_id = told.pop("id")
-        assert told == {
+        reported = made.json()
+        assert reported.pop("createdAt").endswith("Z")
+        organization_id = reported.pop("id")
+        assert reported == {
             "name": "Eve's organisation",
             "slug": "eves-organisation",
             "plan": "free",
@@ -219,9 +219,9 @@ class TestGetCurrentOrganization:
     def test_get_current_organization_shows_every_field(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Europe/Rome"}
         session.flush()
-        told = acme.key("repo:read").get("/v1/orgs/current").json()
-        assert told.pop("createdAt").endswith("Z")
-        assert told == {
+        reported = acme.key("repo:read").get("/v1/orgs/current").json()
+        assert reported.pop("createdAt").endswith("Z")
+        assert reported == {
             "id": acme.id,
             "name": "Acme",
             "slug": acme.organization.slug,

@@ -21,9 +21,9 @@ Later = Callable[..., None]
 
 
 @pytest.fixture
-def eve(somebody: Client, session: Session, acme: Tenant, globex: Tenant) -> Client:
+def eve(visitor: Client, session: Session, acme: Tenant, globex: Tenant) -> Client:
     """Return a program that has signed in as a member of both organisations."""
-    return somebody.signed_in(account(session, "Eve", acme.organization, globex.organization))
+    return visitor.signed_in(account(session, "Eve", acme.organization, globex.organization))
 
 
 class TestSetActiveOrganization:
@@ -45,10 +45,10 @@ class TestSetActiveOrganization:
         assert globex.audit() == before
 
     def test_choice_of_an_organization_leaves_other_sessions_unchanged(
-        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization, globex.organization)
-        one, other = somebody.signed_in(user), somebody.signed_in(user)
+        one, other = visitor.signed_in(user), visitor.signed_in(user)
         one.auth("org/set-active", organizationId=acme.id)
         assert other.get("/api/auth/token").json()["organizationId"] is None
 
@@ -63,9 +63,9 @@ class TestSetActiveOrganization:
         refusal(eve.auth("org/set-active", organizationId=acme.id), 410, "organization_deleted")
 
     def test_choice_by_cookie_requires_the_same_origin(
-        self, somebody: Client, session: Session, eve: Client, acme: Tenant
+        self, visitor: Client, session: Session, eve: Client, acme: Tenant
     ) -> None:
-        browser = Client(somebody.http)
+        browser = Client(visitor.http)
         browser.sign_in(account(session, "Ada", acme.organization).email)
         body = {"organizationId": acme.id}
         refusal(browser.post("/api/auth/org/set-active", body), 403, "origin_not_allowed")
@@ -75,30 +75,30 @@ class TestSetActiveOrganization:
 
 class TestListSessions:
     def test_list_sessions_returns_active_sessions_newest_first(
-        self, somebody: Client, session: Session, later: Later
+        self, visitor: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
-        first, second, third = (somebody.signed_in(user) for _ in range(3))
-        somebody.signed_in(account(session, "Ada"))
+        first, second, third = (visitor.signed_in(user) for _ in range(3))
+        visitor.signed_in(account(session, "Ada"))
         second.post("/api/auth/sign-out")
         factories.login(session, user, None, support=True)
         third.jwt()
         listed = first.get("/api/auth/sessions").json()["data"]
         assert [(row["current"], row["lastUsedAt"] is not None) for row in listed] == [(False, True), (True, False)]
         later(days=31)
-        again = somebody.signed_in(user)
+        again = visitor.signed_in(user)
         assert [row["current"] for row in again.get("/api/auth/sessions").json()["data"]] == [True]
 
-    def test_pages_of_sessions_list_sessions_of_one_person(self, somebody: Client, session: Session) -> None:
+    def test_pages_of_sessions_list_sessions_of_one_person(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        programs = [somebody.signed_in(user) for _ in range(3)]
+        programs = [visitor.signed_in(user) for _ in range(3)]
         whole = programs[0].get("/api/auth/sessions").json()["data"]
         page = programs[0].get("/api/auth/sessions", limit=2).json()
         rest = programs[0].get("/api/auth/sessions", limit=2, cursor=page["nextCursor"]).json()
         assert page["data"] + rest["data"] == whole
         assert rest["nextCursor"] is None
-        somebody_else = somebody.signed_in(account(session, "Ada"))
-        refusal(somebody_else.get("/api/auth/sessions", cursor=page["nextCursor"]), 400, "invalid_cursor")
+        another_person = visitor.signed_in(account(session, "Ada"))
+        refusal(another_person.get("/api/auth/sessions", cursor=page["nextCursor"]), 400, "invalid_cursor")
 
     def test_list_sessions_shows_no_token(self, eve: Client) -> None:
         assert "svc_session" not in eve.get("/api/auth/sessions").text
@@ -106,10 +106,10 @@ class TestListSessions:
 
 class TestRevokeSession:
     def test_revoke_session_ends_another_session_of_the_person(
-        self, somebody: Client, session: Session, acme: Tenant
+        self, visitor: Client, session: Session, acme: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
-        mine, lost = somebody.signed_in(user), somebody.signed_in(user)
+        mine, lost = visitor.signed_in(user), visitor.signed_in(user)
         minted = lost.jwt()
         [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
         assert mine.delete(f"/api/auth/sessions/{theirs['id']}").status_code == 204
@@ -118,21 +118,19 @@ class TestRevokeSession:
         refusal(mine.delete(f"/api/auth/sessions/{theirs['id']}"), 404, "not_found")
         assert acme.audit() == ["session.started", "session.started", "session.ended"]
 
-    def test_revoke_session_is_replayed_under_the_same_idempotency_key(
-        self, somebody: Client, session: Session
-    ) -> None:
+    def test_revoke_session_is_replayed_under_the_same_idempotency_key(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        mine, _ = somebody.signed_in(user), somebody.signed_in(user)
+        mine, _ = visitor.signed_in(user), visitor.signed_in(user)
         [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
         for replayed in (None, "true"):
             answer = mine.delete(f"/api/auth/sessions/{theirs['id']}", headers={"Idempotency-Key": "one"})
             assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (204, replayed)
 
     def test_revoke_session_is_not_found_when_foreign_or_unknown(
-        self, somebody: Client, session: Session, eve: Client, acme: Tenant
+        self, visitor: Client, session: Session, eve: Client, acme: Tenant
     ) -> None:
         user = account(session, "Ada", acme.organization)
-        ada = somebody.signed_in(user)
+        ada = visitor.signed_in(user)
         [theirs] = ada.get("/api/auth/sessions").json()["data"]
         support = factories.login(session, user, acme.organization, support=True).id
         for unknown in (theirs["id"], "ses_00000000000000000000000000", "x"):
@@ -156,17 +154,17 @@ class TestGetJwks:
         assert not any("d" in key for key in keys)
         return [key["kid"] for key in keys]
 
-    def test_jwks_is_empty_before_the_first_sign_in(self, somebody: Client, session: Session) -> None:
-        assert self.published(somebody) == []
+    def test_jwks_is_empty_before_the_first_sign_in(self, visitor: Client, session: Session) -> None:
+        assert self.published(visitor) == []
 
     def test_access_tokens_stay_valid_and_their_keys_published_during_rotation(
-        self, somebody: Client, session: Session, acme: Tenant, later: Later, sweep: Callable[[], bool]
+        self, visitor: Client, session: Session, acme: Tenant, later: Later, sweep: Callable[[], bool]
     ) -> None:
         user = account(session, "Eve", acme.organization)
-        first = kid_of(somebody.signed_in(user).jwt())
+        first = kid_of(visitor.signed_in(user).jwt())
         later(days=(SIGNING_PERIOD - PUBLISH_BEFORE).days, seconds=5)
         sweep()
-        eve = somebody.signed_in(user)
+        eve = visitor.signed_in(user)
         second, known = self.published(eve)
         assert (kid_of(eve.jwt()), known) == (first, first)
         later(days=PUBLISH_BEFORE.days, seconds=-10)

@@ -41,9 +41,9 @@ def served_elsewhere(
 
 
 class TestSignIn:
-    def test_sign_in_returns_the_session_and_its_token(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_sign_in_returns_the_session_and_its_token(self, visitor: Client, session: Session, acme: Tenant) -> None:
         user = account(session, "Eve", acme.organization)
-        answer = somebody.sign_in(user.email, headers={"User-Agent": "a browser"})
+        answer = visitor.sign_in(user.email, headers={"User-Agent": "a browser"})
         body = answer.json()
         assert body["sessionToken"].startswith("svc_session_")
         assert body["account"]["id"] == user.id
@@ -52,12 +52,12 @@ class TestSignIn:
         assert (shown["organizationId"], shown["current"], shown["lastUsedAt"]) == (acme.id, True, None)
         assert "no-store" in answer.headers["Cache-Control"]
 
-    def test_sign_in_sets_a_cookie_hidden_from_scripts(self, somebody: Client, session: Session) -> None:
-        answer = somebody.sign_in(account(session).email)
+    def test_sign_in_sets_a_cookie_hidden_from_scripts(self, visitor: Client, session: Session) -> None:
+        answer = visitor.sign_in(account(session).email)
         value, *attributes = answer.headers["Set-Cookie"].split("; ")
         assert value == f"session={answer.json()['sessionToken']}"
         assert attributes == ["Max-Age=2592000", "Path=/", "HttpOnly", "SameSite=Lax"]
-        assert somebody.get("/api/auth/token").status_code == 200
+        assert visitor.get("/api/auth/token").status_code == 200
 
     def test_session_cookie_is_secure_when_the_web_origin_uses_https(
         self, shared_database: psycopg.Connection, redis_url: str, session: Session, redis: Redis
@@ -68,80 +68,80 @@ class TestSignIn:
             answer = browser.sign_in(user.email)
         assert "; Secure" in answer.headers["Set-Cookie"]
 
-    def test_wrong_password_and_unknown_address_are_indistinguishable(self, somebody: Client, session: Session) -> None:
+    def test_wrong_password_and_unknown_address_are_indistinguishable(self, visitor: Client, session: Session) -> None:
         known, unconfirmed = account(session), account(session)
         unconfirmed.email_verified_at = None
         without = factories.user(session)
         session.flush()
         answers = [
-            somebody.sign_in(known.email, "not the password"),
-            somebody.sign_in("nobody@example.com"),
-            somebody.sign_in(unconfirmed.email),
-            somebody.sign_in(without.email),
+            visitor.sign_in(known.email, "not the password"),
+            visitor.sign_in("nobody@example.com"),
+            visitor.sign_in(unconfirmed.email),
+            visitor.sign_in(without.email),
         ]
-        told = {(refusal(one, 401, "wrong_credentials")["message"], *sorted(one.headers.keys())) for one in answers}
-        assert len(told) == 1
+        reported = {(refusal(one, 401, "wrong_credentials")["message"], *sorted(one.headers.keys())) for one in answers}
+        assert len(reported) == 1
 
-    def test_sign_in_always_issues_a_new_session_token(self, somebody: Client, session: Session) -> None:
+    def test_sign_in_always_issues_a_new_session_token(self, visitor: Client, session: Session) -> None:
         user, planted = account(session), new_session_token()
-        first = somebody.sign_in(user.email, headers={"Cookie": f"session={planted}"}).json()
-        somebody.http.cookies.clear()
-        second = somebody.sign_in(user.email, headers={"Cookie": f"session={first['sessionToken']}"}).json()
-        somebody.http.cookies.clear()
+        first = visitor.sign_in(user.email, headers={"Cookie": f"session={planted}"}).json()
+        visitor.http.cookies.clear()
+        second = visitor.sign_in(user.email, headers={"Cookie": f"session={first['sessionToken']}"}).json()
+        visitor.http.cookies.clear()
         assert len({planted, first["sessionToken"], second["sessionToken"]}) == 3
         assert first["session"]["id"] != second["session"]["id"]
-        refusal(Client(somebody.http, planted).get("/api/auth/token"), 401, "invalid_token")
+        refusal(Client(visitor.http, planted).get("/api/auth/token"), 401, "invalid_token")
 
     def test_account_is_locked_for_fifteen_minutes_after_ten_failures(
-        self, somebody: Client, session: Session, later: Later
+        self, visitor: Client, session: Session, later: Later
     ) -> None:
         user, other = account(session), account(session, "Ada")
         first_try = time.monotonic()
         for _ in range(10):
-            refusal(somebody.sign_in(user.email.upper(), "not the password"), 401, "wrong_credentials")
-        closed(somebody.sign_in(user.email), 900, since=first_try)
-        assert somebody.sign_in(other.email).status_code == 200
+            refusal(visitor.sign_in(user.email.upper(), "not the password"), 401, "wrong_credentials")
+        closed(visitor.sign_in(user.email), 900, since=first_try)
+        assert visitor.sign_in(other.email).status_code == 200
         later(minutes=15)
-        assert somebody.sign_in(user.email).status_code == 200
+        assert visitor.sign_in(user.email).status_code == 200
 
-    def test_unknown_account_is_locked_like_a_known_account(self, somebody: Client, session: Session) -> None:
+    def test_unknown_account_is_locked_like_a_known_account(self, visitor: Client, session: Session) -> None:
         for _ in range(10):
-            refusal(somebody.sign_in("nobody@example.com"), 401, "wrong_credentials")
-        refusal(somebody.sign_in("nobody@example.com"), 429, "rate_limited")
+            refusal(visitor.sign_in("nobody@example.com"), 401, "wrong_credentials")
+        refusal(visitor.sign_in("nobody@example.com"), 429, "rate_limited")
 
-    def test_concurrent_sign_in_failures_lock_the_account_alike(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_sign_in_failures_lock_the_account_alike(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        answers = at_once(*[lambda: somebody.sign_in(user.email, "not the password")] * 14)
+        answers = at_once(*[lambda: visitor.sign_in(user.email, "not the password")] * 14)
         assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
 
-    def test_successful_sign_in_resets_the_failures(self, somebody: Client, session: Session) -> None:
+    def test_successful_sign_in_resets_the_failures(self, visitor: Client, session: Session) -> None:
         user = account(session)
         for _ in range(2):
             for _ in range(9):
-                somebody.sign_in(user.email, "not the password")
-            assert somebody.sign_in(user.email).status_code == 200
+                visitor.sign_in(user.email, "not the password")
+            assert visitor.sign_in(user.email).status_code == 200
 
     def test_sign_in_is_audited_in_each_organization(
-        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization, globex.organization)
-        begun = somebody.sign_in(user.email).json()["session"]
-        assert begun["organizationId"] is None
+        has_started = visitor.sign_in(user.email).json()["session"]
+        assert has_started["organizationId"] is None
         for tenant in (acme, globex):
             query = select(AuditEntry).where(AuditEntry.organization_id == tenant.id)
             [entry] = session.scalars(query)
-            assert (entry.action, entry.target["id"]) == ("session.started", begun["id"])
+            assert (entry.action, entry.target["id"]) == ("session.started", has_started["id"])
             assert entry.actor == {"type": "user", "id": user.id, "name": "Eve"}
 
     def test_sign_in_reports_maintenance_without_using_the_database(self, tmp_path: Path, redis_url: str) -> None:
         window = tmp_path / "maintenance"
         window.touch()
         config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=window)
-        with serving(create_app(config, product_parts())) as url, client(url) as somebody:
-            refusal(somebody.sign_in("eve@example.com"), 503, "maintenance")
+        with serving(create_app(config, product_parts())) as url, client(url) as visitor:
+            refusal(visitor.sign_in("eve@example.com"), 503, "maintenance")
 
-    def test_session_token_is_stored_as_a_hash_only(self, somebody: Client, session: Session) -> None:
-        token = somebody.sign_in(account(session).email).json()["sessionToken"]
+    def test_session_token_is_stored_as_a_hash_only(self, visitor: Client, session: Session) -> None:
+        token = visitor.sign_in(account(session).email).json()["sessionToken"]
         row = session.scalars(select(LoginSession)).one()
         assert len(row.token_hash or b"") == 32
         assert token.encode() not in (row.token_hash or b"")
@@ -149,9 +149,9 @@ class TestSignIn:
 
 class TestSignOut:
     def test_sign_out_ends_session_and_access_tokens_in_every_process(
-        self, somebody: Client, served_elsewhere: str, session: Session, acme: Tenant
+        self, visitor: Client, served_elsewhere: str, session: Session, acme: Tenant
     ) -> None:
-        eve = somebody.signed_in(account(session, "Eve", acme.organization))
+        eve = visitor.signed_in(account(session, "Eve", acme.organization))
         with client(served_elsewhere) as other:
             elsewhere = Client(other.http, eve.token)
             minted = eve.jwt()
@@ -163,75 +163,73 @@ class TestSignOut:
                 refusal(one.get("/api/auth/token"), 401, "invalid_token")
         assert acme.audit() == ["session.started", "session.ended"]
 
-    def test_sign_out_clears_the_cookie(self, somebody: Client, session: Session) -> None:
-        somebody.sign_in(account(session).email)
-        answer = somebody.post("/api/auth/sign-out", headers=FROM_HERE)
+    def test_sign_out_clears_the_cookie(self, visitor: Client, session: Session) -> None:
+        visitor.sign_in(account(session).email)
+        answer = visitor.post("/api/auth/sign-out", headers=FROM_HERE)
         assert answer.headers["Set-Cookie"].startswith("session=; Max-Age=0; Path=/; HttpOnly")
-        assert somebody.http.cookies.get("session") is None
-        refusal(somebody.get("/api/auth/token"), 401, "missing_credentials")
+        assert visitor.http.cookies.get("session") is None
+        refusal(visitor.get("/api/auth/token"), 401, "missing_credentials")
 
     @pytest.mark.parametrize(
         "headers",
         [{}, {"Origin": "https://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}],
     )
     def test_sign_out_by_cookie_requires_the_same_origin(
-        self, somebody: Client, session: Session, headers: dict[str, str]
+        self, visitor: Client, session: Session, headers: dict[str, str]
     ) -> None:
-        somebody.sign_in(account(session).email)
-        refusal(somebody.post("/api/auth/sign-out", headers=headers), 403, "origin_not_allowed")
-        assert somebody.get("/api/auth/token").status_code == 200
+        visitor.sign_in(account(session).email)
+        refusal(visitor.post("/api/auth/sign-out", headers=headers), 403, "origin_not_allowed")
+        assert visitor.get("/api/auth/token").status_code == 200
 
-    def test_sign_out_rejects_api_keys_and_access_tokens(
-        self, somebody: Client, session: Session, acme: Tenant
-    ) -> None:
-        eve = somebody.signed_in(account(session, "Eve", acme.organization))
+    def test_sign_out_rejects_api_keys_and_access_tokens(self, visitor: Client, session: Session, acme: Tenant) -> None:
+        eve = visitor.signed_in(account(session, "Eve", acme.organization))
         for token, status, code in (
             (acme.key().token, 403, "credential_type_not_allowed"),
             (eve.jwt(), 401, "invalid_token"),
             (new_session_token(), 401, "invalid_token"),
         ):
-            refusal(Client(somebody.http, str(token)).post("/api/auth/sign-out"), status, code)
+            refusal(Client(visitor.http, str(token)).post("/api/auth/sign-out"), status, code)
         assert eve.calls() == 200
 
 
 class TestMintSessionToken:
     def test_access_token_can_be_verified_with_the_published_keys(
-        self, somebody: Client, session: Session, acme: Tenant
+        self, visitor: Client, session: Session, acme: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
-        begun = somebody.sign_in(user.email).json()["session"]
-        answer = somebody.get("/api/auth/token")
+        has_started = visitor.sign_in(user.email).json()["session"]
+        answer = visitor.get("/api/auth/token")
         minted = answer.json()
-        keys = jwt.PyJWKSet.from_dict(httpx.get(f"{somebody.http.base_url}/.well-known/jwks.json").json())
+        keys = jwt.PyJWKSet.from_dict(httpx.get(f"{visitor.http.base_url}/.well-known/jwks.json").json())
         kid = jwt.get_unverified_header(minted["token"])["kid"]
         claims = jwt.decode(
             minted["token"], keys[kid], algorithms=["ES256"], audience=factories.AUDIENCE, issuer=factories.ISSUER
         )
-        assert (claims["sub"], claims["sid"], claims["org"]) == (user.id, begun["id"], acme.id)
+        assert (claims["sub"], claims["sid"], claims["org"]) == (user.id, has_started["id"], acme.id)
         assert claims["exp"] - claims["iat"] == 900
         assert minted["organizationId"] == acme.id
         assert datetime.fromisoformat(minted["expiresAt"]) == datetime.fromtimestamp(claims["exp"], UTC)
         assert "no-store" in answer.headers["Cache-Control"]
 
     def test_access_token_uses_the_only_or_the_chosen_organization(
-        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve")
-        eve = somebody.signed_in(user)
+        eve = visitor.signed_in(user)
         assert eve.get("/api/auth/token").json()["organizationId"] is None
         refusal(eve.ask(eve.jwt()), 403, "organization_not_provisioned")
         factories.membership(session, acme.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
         factories.membership(session, globex.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
-        again = somebody.signed_in(user)
+        again = visitor.signed_in(user)
         refusal(again.ask(again.jwt()), 403, "no_organization_selected")
 
     def test_lost_membership_takes_effect_on_access_tokens_at_once(
-        self, somebody: Client, session: Session, acme: Tenant
+        self, visitor: Client, session: Session, acme: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
-        eve = somebody.signed_in(user)
+        eve = visitor.signed_in(user)
         minted = eve.jwt()
         assert eve.calls(minted) == 200
         session.delete(session.get_one(Membership, (acme.id, user.id)))
@@ -239,10 +237,10 @@ class TestMintSessionToken:
         assert (eve.calls(minted), eve.calls()) == (401, 403)
 
     def test_lost_membership_leaves_no_active_organization_until_chosen(
-        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+        self, visitor: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
-        eve = somebody.signed_in(user)
+        eve = visitor.signed_in(user)
         factories.membership(session, globex.organization, user)
         assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
         session.delete(session.get_one(Membership, (acme.id, user.id)))
@@ -252,15 +250,15 @@ class TestMintSessionToken:
         assert eve.auth("org/set-active", organizationId=globex.id).status_code == 200
         assert eve.get("/api/auth/token").json()["organizationId"] == globex.id
 
-    def test_access_token_never_outlives_its_session(self, somebody: Client, session: Session, later: Later) -> None:
-        eve = somebody.signed_in(account(session))
+    def test_access_token_never_outlives_its_session(self, visitor: Client, session: Session, later: Later) -> None:
+        eve = visitor.signed_in(account(session))
         later(days=30, minutes=-5)
         minted = jwt.decode(eve.jwt(), options={"verify_signature": False})
         assert minted["exp"] - minted["iat"] <= 300
         later(minutes=6)
         refusal(eve.get("/api/auth/token"), 401, "token_expired")
 
-    def test_access_token_requires_a_session(self, somebody: Client, session: Session) -> None:
-        refusal(somebody.get("/api/auth/token"), 401, "missing_credentials")
+    def test_access_token_requires_a_session(self, visitor: Client, session: Session) -> None:
+        refusal(visitor.get("/api/auth/token"), 401, "missing_credentials")
         for cookie in ("session=", "session=nonsense", f"session={PASSWORD}", "other=1"):
-            assert somebody.send("GET", "/api/auth/token", headers={"Cookie": cookie}).status_code == 401
+            assert visitor.send("GET", "/api/auth/token", headers={"Cookie": cookie}).status_code == 401

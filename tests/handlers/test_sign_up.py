@@ -16,50 +16,50 @@ Later = Callable[..., None]
 
 
 class TestSignUp:
-    def test_sign_up_mails_a_link_that_creates_the_account(self, somebody: Client, session: Session) -> None:
-        answer = somebody.auth("sign-up", **EVE)
+    def test_sign_up_mails_a_link_that_creates_the_account(self, visitor: Client, session: Session) -> None:
+        answer = visitor.auth("sign-up", **EVE)
         assert (answer.status_code, answer.json()) == (202, {"email": "eve@example.com"})
         [(template, fields)] = mails_to(session, "eve@example.com")
         assert template == "verify_email"
         assert fields["url"].startswith(f"{HERE}/verify?token=")
         assert accounts(session) == 0
-        refusal(somebody.sign_in("eve@example.com"), 401, "wrong_credentials")
-        assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
-        assert somebody.sign_in("eve@example.com").status_code == 200
+        refusal(visitor.sign_in("eve@example.com"), 401, "wrong_credentials")
+        assert confirmed(visitor, link(session, "eve@example.com")).status_code == 200
+        assert visitor.sign_in("eve@example.com").status_code == 200
 
-    def test_sign_up_of_a_known_address_is_revealed_only_by_mail(self, somebody: Client, session: Session) -> None:
+    def test_sign_up_of_a_known_address_is_revealed_only_by_mail(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        known = somebody.auth("sign-up", **{**EVE, "email": user.email})
-        unknown = somebody.auth("sign-up", **EVE)
+        known = visitor.auth("sign-up", **{**EVE, "email": user.email})
+        unknown = visitor.auth("sign-up", **EVE)
         assert (known.status_code, known.json()) == (unknown.status_code, {"email": user.email})
         assert known.headers.keys() == unknown.headers.keys()
         [(template, fields)] = mails_to(session, user.email)
         assert template == "known_address"
         assert fields == {"sign_in_url": f"{HERE}/sign-in", "forgot_url": f"{HERE}/forgot"}
-        assert somebody.sign_in(user.email).status_code == 200
+        assert visitor.sign_in(user.email).status_code == 200
 
-    def test_sign_up_ignores_the_case_of_the_address(self, somebody: Client, session: Session) -> None:
+    def test_sign_up_ignores_the_case_of_the_address(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        somebody.auth("sign-up", **{**EVE, "email": user.email.upper()})
+        visitor.auth("sign-up", **{**EVE, "email": user.email.upper()})
         assert [template for template, _ in mails_to(session, user.email)] == ["known_address"]
 
     def test_followed_link_decides_among_several_sign_ups_of_an_address(
-        self, somebody: Client, session: Session
+        self, visitor: Client, session: Session
     ) -> None:
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         own = link(session, "eve@example.com")
-        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+        visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
         foreign = link(session, "eve@example.com")
-        assert confirmed(somebody, own).json()["name"] == "Eve Adams"
-        refusal(confirmed(somebody, foreign, OTHER), 404, "not_found")
-        assert somebody.sign_in("eve@example.com").status_code == 200
-        refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+        assert confirmed(visitor, own).json()["name"] == "Eve Adams"
+        refusal(confirmed(visitor, foreign, OTHER), 404, "not_found")
+        assert visitor.sign_in("eve@example.com").status_code == 200
+        refusal(visitor.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
 
     @pytest.mark.parametrize("password", ["short", "password123", "Eve@2026!eve", "x" * 201, "", None])
     def test_sign_up_rejects_a_weak_password_with_its_own_code(
-        self, somebody: Client, session: Session, password: str | None
+        self, visitor: Client, session: Session, password: str | None
     ) -> None:
-        error = refusal(somebody.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
+        error = refusal(visitor.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
         assert [(row["path"], row["code"]) for row in error["details"]] == [("/password", "weak_password")]
         assert mails_to(session, "eve@example.com") == []
 
@@ -67,41 +67,41 @@ class TestSignUp:
         "email",
         ["eve", "eve@example", "eve@@example.com", "eve@example.com\r\nBcc: mallory@example.com", "Eve <eve@e.com>"],
     )
-    def test_sign_up_rejects_an_invalid_address(self, somebody: Client, email: str) -> None:
-        refusal(somebody.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
+    def test_sign_up_rejects_an_invalid_address(self, visitor: Client, email: str) -> None:
+        refusal(visitor.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
 
     @pytest.mark.parametrize("name", ["", "   ", "Eve\nAdams", "x" * 101])
-    def test_sign_up_rejects_an_invalid_name(self, somebody: Client, name: str) -> None:
-        refusal(somebody.auth("sign-up", **{**EVE, "name": name}), 422, "validation_failed")
+    def test_sign_up_rejects_an_invalid_name(self, visitor: Client, name: str) -> None:
+        refusal(visitor.auth("sign-up", **{**EVE, "name": name}), 422, "validation_failed")
 
     def test_mails_to_an_address_are_limited_to_five_an_hour(
-        self, somebody: Client, session: Session, later: Later
+        self, visitor: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
         for email in (user.email, "eve@example.com"):
             first_try = time.monotonic()
             for _ in range(5):
-                assert somebody.auth("forgot-password", email=email).status_code == 202
-            closed(somebody.auth("sign-up", **{**EVE, "email": email}), 3600, since=first_try)
+                assert visitor.auth("forgot-password", email=email).status_code == 202
+            closed(visitor.auth("sign-up", **{**EVE, "email": email}), 3600, since=first_try)
         later(hours=1)
-        assert somebody.auth("forgot-password", email=user.email).status_code == 202
+        assert visitor.auth("forgot-password", email=user.email).status_code == 202
 
     def test_sign_up_stores_the_password_only_as_a_hash_until_confirmation(
-        self, somebody: Client, session: Session
+        self, visitor: Client, session: Session
     ) -> None:
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         waiting = session.scalars(select(OneTimeToken)).one()
         assert waiting.details["passwordHash"].startswith("$argon2id$")
-        confirmed(somebody, link(session, "eve@example.com"))
+        confirmed(visitor, link(session, "eve@example.com"))
         session.expire_all()
         assert session.scalars(select(OneTimeToken)).one().details == {}
 
 
 class TestForgotPassword:
-    def test_forgot_password_mails_a_link_to_existing_accounts_only(self, somebody: Client, session: Session) -> None:
+    def test_forgot_password_mails_a_link_to_existing_accounts_only(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        known = somebody.auth("forgot-password", email=user.email.title())
-        unknown = somebody.auth("forgot-password", email="nobody@example.com")
+        known = visitor.auth("forgot-password", email=user.email.title())
+        unknown = visitor.auth("forgot-password", email="nobody@example.com")
         assert (known.status_code, unknown.status_code) == (202, 202)
         assert known.headers.keys() == unknown.headers.keys()
         [(template, fields)] = mails_to(session, user.email)
@@ -112,67 +112,67 @@ class TestForgotPassword:
 
 
 class TestResetPassword:
-    def asked(self, somebody: Client, session: Session, user: User) -> str:
-        somebody.auth("forgot-password", email=user.email)
+    def asked(self, visitor: Client, session: Session, user: User) -> str:
+        visitor.auth("forgot-password", email=user.email)
         return link(session, user.email)
 
-    def test_reset_password_changes_the_password(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_reset_password_changes_the_password(self, visitor: Client, session: Session, acme: Tenant) -> None:
         user = account(session, "Eve", acme.organization)
-        answer = somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        answer = visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
         assert (answer.status_code, answer.content) == (204, b"")
-        refusal(somebody.sign_in(user.email), 401, "wrong_credentials")
-        assert somebody.sign_in(user.email, OTHER).status_code == 200
+        refusal(visitor.sign_in(user.email), 401, "wrong_credentials")
+        assert visitor.sign_in(user.email, OTHER).status_code == 200
         assert "user.password_changed" in acme.audit()
 
     def test_reset_password_ends_every_session_of_the_account_only(
-        self, somebody: Client, session: Session, acme: Tenant
+        self, visitor: Client, session: Session, acme: Tenant
     ) -> None:
         user, other = account(session, "Eve", acme.organization), account(session, "Ada", acme.organization)
-        browser, device, hers = (somebody.signed_in(one) for one in (user, user, other))
+        browser, device, hers = (visitor.signed_in(one) for one in (user, user, other))
         jwt = device.jwt()
         assert device.calls(jwt) == 200
-        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
         for one in (browser, device):
             refusal(one.get("/api/auth/token"), 401, "invalid_token")
         assert device.calls(jwt) == 401
         assert hers.calls() == 200
 
     def test_reset_link_is_used_once_within_an_hour_and_cancels_the_others(
-        self, somebody: Client, session: Session, later: Later
+        self, visitor: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
-        first, second = self.asked(somebody, session, user), self.asked(somebody, session, user)
-        assert somebody.auth("reset-password", token=first, password=OTHER).status_code == 204
+        first, second = self.asked(visitor, session, user), self.asked(visitor, session, user)
+        assert visitor.auth("reset-password", token=first, password=OTHER).status_code == 204
         for token in (first, second, "x"):
-            refusal(somebody.auth("reset-password", token=token, password=PASSWORD), 404, "not_found")
-        third = self.asked(somebody, session, user)
+            refusal(visitor.auth("reset-password", token=token, password=PASSWORD), 404, "not_found")
+        third = self.asked(visitor, session, user)
         later(hours=1)
-        refusal(somebody.auth("reset-password", token=third, password=PASSWORD), 404, "not_found")
+        refusal(visitor.auth("reset-password", token=third, password=PASSWORD), 404, "not_found")
 
-    def test_concurrent_password_resets_succeed_once(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_password_resets_succeed_once(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        token = self.asked(somebody, session, user)
-        answers = at_once(*[lambda: somebody.auth("reset-password", token=token, password=OTHER)] * 3)
+        token = self.asked(visitor, session, user)
+        answers = at_once(*[lambda: visitor.auth("reset-password", token=token, password=OTHER)] * 3)
         assert sorted(answer.status_code for answer in answers) == [204, 404, 404]
 
-    def test_weak_password_does_not_consume_the_reset_link(self, somebody: Client, session: Session) -> None:
+    def test_weak_password_does_not_consume_the_reset_link(self, visitor: Client, session: Session) -> None:
         user = account(session, "Eveline")
-        token = self.asked(somebody, session, user)
+        token = self.asked(visitor, session, user)
         for weak in ("short", "1234567890", user.email.partition("@")[0] + "!!"):
-            refusal(somebody.auth("reset-password", token=token, password=weak), 422, "weak_password")
-        assert somebody.auth("reset-password", token=token, password=OTHER).status_code == 204
+            refusal(visitor.auth("reset-password", token=token, password=weak), 422, "weak_password")
+        assert visitor.auth("reset-password", token=token, password=OTHER).status_code == 204
 
-    def test_reset_password_unlocks_a_locked_account(self, somebody: Client, session: Session) -> None:
+    def test_reset_password_unlocks_a_locked_account(self, visitor: Client, session: Session) -> None:
         user = account(session)
         for _ in range(10):
-            somebody.sign_in(user.email, "not the password")
-        refusal(somebody.sign_in(user.email), 429, "rate_limited")
-        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
-        assert somebody.sign_in(user.email, OTHER).status_code == 200
+            visitor.sign_in(user.email, "not the password")
+        refusal(visitor.sign_in(user.email), 429, "rate_limited")
+        visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
+        assert visitor.sign_in(user.email, OTHER).status_code == 200
 
-    def test_reset_password_confirms_the_address(self, somebody: Client, session: Session) -> None:
+    def test_reset_password_confirms_the_address(self, visitor: Client, session: Session) -> None:
         user = account(session)
         user.email_verified_at = None
         session.flush()
-        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
-        assert somebody.sign_in(user.email, OTHER).status_code == 200
+        visitor.auth("reset-password", token=self.asked(visitor, session, user), password=OTHER)
+        assert visitor.sign_in(user.email, OTHER).status_code == 200

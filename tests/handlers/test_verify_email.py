@@ -14,9 +14,9 @@ Later = Callable[..., None]
 
 
 class TestVerifyEmail:
-    def test_verify_email_creates_the_account_without_signing_in(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
-        answer = confirmed(somebody, link(session, "eve@example.com"))
+    def test_verify_email_creates_the_account_without_signing_in(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
+        answer = confirmed(visitor, link(session, "eve@example.com"))
         user = session.scalars(select(User)).one()
         assert answer.json() == {
             "id": user.id,
@@ -27,118 +27,118 @@ class TestVerifyEmail:
         assert user.email_verified_at == user.created_at
         assert "set-cookie" not in answer.headers
 
-    def test_verification_link_is_used_once_even_concurrently(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_verification_link_is_used_once_even_concurrently(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
-        answers = at_once(*[lambda: confirmed(somebody, token)] * 4)
+        answers = at_once(*[lambda: confirmed(visitor, token)] * 4)
         assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
         assert accounts(session) == 1
 
-    def test_concurrent_links_of_an_address_create_one_account(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_concurrent_links_of_an_address_create_one_account(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         one = link(session, "eve@example.com")
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         other = link(session, "eve@example.com")
-        answers = at_once(*[lambda token=token: confirmed(somebody, token) for token in (one, other)])
+        answers = at_once(*[lambda token=token: confirmed(visitor, token) for token in (one, other)])
         assert sorted(answer.status_code for answer in answers) == [200, 404]
 
-    def test_verification_link_expires_after_a_day(self, somebody: Client, session: Session, later: Later) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_verification_link_expires_after_a_day(self, visitor: Client, session: Session, later: Later) -> None:
+        visitor.auth("sign-up", **EVE)
         later(hours=24)
-        refusal(confirmed(somebody, link(session, "eve@example.com")), 404, "not_found")
+        refusal(confirmed(visitor, link(session, "eve@example.com")), 404, "not_found")
         assert accounts(session) == 0
 
-    def test_following_the_link_of_a_stranger_creates_no_account(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+    def test_following_the_link_of_a_stranger_creates_no_account(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
         theirs = link(session, "eve@example.com")
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         mine = link(session, "eve@example.com")
-        refusal(confirmed(somebody, theirs, PASSWORD), 401, "wrong_credentials")
+        refusal(confirmed(visitor, theirs, PASSWORD), 401, "wrong_credentials")
         assert accounts(session) == 0
-        assert confirmed(somebody, mine).json()["name"] == "Eve Adams"
-        refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
-        refusal(confirmed(somebody, theirs, OTHER), 404, "not_found")
-        assert somebody.sign_in("eve@example.com").status_code == 200
+        assert confirmed(visitor, mine).json()["name"] == "Eve Adams"
+        refusal(visitor.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+        refusal(confirmed(visitor, theirs, OTHER), 404, "not_found")
+        assert visitor.sign_in("eve@example.com").status_code == 200
 
-    def test_password_alone_creates_no_account(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **{**EVE, "password": OTHER})
-        refusal(confirmed(somebody, "x" * 43, OTHER), 404, "not_found")
-        refusal(somebody.auth("verify-email", password=OTHER), 400, "missing_parameter")
+    def test_password_alone_creates_no_account(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **{**EVE, "password": OTHER})
+        refusal(confirmed(visitor, "x" * 43, OTHER), 404, "not_found")
+        refusal(visitor.auth("verify-email", password=OTHER), 400, "missing_parameter")
         assert accounts(session) == 0
 
-    def test_link_without_a_password_creates_no_account(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_link_without_a_password_creates_no_account(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
-        refusal(somebody.auth("verify-email", token=token), 400, "missing_parameter")
+        refusal(visitor.auth("verify-email", token=token), 400, "missing_parameter")
         for no_password in ("", None, "x" * 1001):
-            error = refusal(somebody.auth("verify-email", token=token, password=no_password), 422, "validation_failed")
+            error = refusal(visitor.auth("verify-email", token=token, password=no_password), 422, "validation_failed")
             assert error["details"][0]["path"] == "/password"
         assert accounts(session) == 0
 
-    def test_wrong_password_does_not_consume_the_verification_link(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_wrong_password_does_not_consume_the_verification_link(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         for wrong in (OTHER, PASSWORD.upper(), f"{PASSWORD} "):
-            refusal(confirmed(somebody, token, wrong), 401, "wrong_credentials")
+            refusal(confirmed(visitor, token, wrong), 401, "wrong_credentials")
         assert accounts(session) == 0
-        assert confirmed(somebody, token).status_code == 200
+        assert confirmed(visitor, token).status_code == 200
 
     def test_ten_wrong_passwords_lock_every_link_of_the_address(
-        self, somebody: Client, session: Session, later: Later
+        self, visitor: Client, session: Session, later: Later
     ) -> None:
         tokens = []
         for _ in range(2):
-            somebody.auth("sign-up", **EVE)
+            visitor.auth("sign-up", **EVE)
             tokens.append(link(session, "eve@example.com"))
         first_try = time.monotonic()
         for token in tokens * 5:
-            refusal(confirmed(somebody, token, OTHER), 401, "wrong_credentials")
-        closed(confirmed(somebody, tokens[0]), 900, since=first_try)
+            refusal(confirmed(visitor, token, OTHER), 401, "wrong_credentials")
+        closed(confirmed(visitor, tokens[0]), 900, since=first_try)
         assert accounts(session) == 0
         later(minutes=15)
-        assert confirmed(somebody, tokens[0]).status_code == 200
+        assert confirmed(visitor, tokens[0]).status_code == 200
 
-    def test_concurrent_wrong_passwords_lock_the_links_alike(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_concurrent_wrong_passwords_lock_the_links_alike(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
-        answers = at_once(*[lambda: confirmed(somebody, token, OTHER)] * 14)
+        answers = at_once(*[lambda: confirmed(visitor, token, OTHER)] * 14)
         assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
 
     def test_right_password_creates_the_account_among_concurrent_guesses(
-        self, somebody: Client, session: Session
+        self, visitor: Client, session: Session
     ) -> None:
-        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+        visitor.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
         theirs = link(session, "eve@example.com")
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         mine = link(session, "eve@example.com")
-        guesses = [lambda: confirmed(somebody, theirs)] * 3
-        first, *others = at_once(lambda: confirmed(somebody, mine), *guesses)
+        guesses = [lambda: confirmed(visitor, theirs)] * 3
+        first, *others = at_once(lambda: confirmed(visitor, mine), *guesses)
         assert first.status_code == 200
         assert {answer.status_code for answer in others} <= {401, 404}
         assert accounts(session) == 1
-        assert somebody.sign_in("eve@example.com").status_code == 200
+        assert visitor.sign_in("eve@example.com").status_code == 200
 
     def test_verifications_and_sign_ins_share_the_limit_of_a_network_address(
-        self, somebody: Client, session: Session
+        self, visitor: Client, session: Session
     ) -> None:
-        somebody.auth("sign-up", **EVE)
+        visitor.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         for number in range(29):
-            refusal(somebody.sign_in(f"{number}@example.com"), 401, "wrong_credentials")
-        refusal(confirmed(somebody, token, OTHER), 401, "wrong_credentials")
-        refusal(confirmed(somebody, token), 429, "rate_limited")
-        refusal(somebody.sign_in("30@example.com"), 429, "rate_limited")
+            refusal(visitor.sign_in(f"{number}@example.com"), 401, "wrong_credentials")
+        refusal(confirmed(visitor, token, OTHER), 401, "wrong_credentials")
+        refusal(confirmed(visitor, token), 429, "rate_limited")
+        refusal(visitor.sign_in("30@example.com"), 429, "rate_limited")
 
-    def test_failed_sign_ins_do_not_prevent_confirmation_and_sign_in(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
+    def test_failed_sign_ins_do_not_prevent_confirmation_and_sign_in(self, visitor: Client, session: Session) -> None:
+        visitor.auth("sign-up", **EVE)
         for _ in range(10):
-            refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
-        refusal(somebody.sign_in("eve@example.com"), 429, "rate_limited")
-        assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
-        assert somebody.sign_in("eve@example.com").status_code == 200
+            refusal(visitor.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+        refusal(visitor.sign_in("eve@example.com"), 429, "rate_limited")
+        assert confirmed(visitor, link(session, "eve@example.com")).status_code == 200
+        assert visitor.sign_in("eve@example.com").status_code == 200
 
-    def test_verify_email_is_not_found_for_other_tokens(self, somebody: Client, session: Session) -> None:
+    def test_verify_email_is_not_found_for_other_tokens(self, visitor: Client, session: Session) -> None:
         user = account(session)
-        somebody.auth("forgot-password", email=user.email)
+        visitor.auth("forgot-password", email=user.email)
         for token in ("x", "x" * 43, link(session, user.email)):
-            refusal(confirmed(somebody, token), 404, "not_found")
+            refusal(confirmed(visitor, token), 404, "not_found")

@@ -1,4 +1,4 @@
-"""Operations of the tag Webhooks: what is stored of a delivery, and what is not even looked at."""
+"""Operations of the tag Webhooks: which deliveries are stored, and which are rejected unread."""
 
 import hashlib
 import hmac

@@ -1,6 +1,6 @@
 """A Redis that hangs costs the first wake-up a fraction of a second, and the next ones nothing.
 
-Where Redis takes what nobody comes for, the sweeper notices.
+The sweeper detects wake-ups that Redis accepts and no worker takes.
 """
 
 import socket

@@ -19,16 +19,16 @@ def leased_pass(harness: Harness) -> Pass:
 
 def evaluated_pass(harness: Harness) -> tuple[Pass, list[CheckUpdate]]:
     """Return the pass of a worker that has evaluated its heads, and saved its intent to write them."""
-    begun = leased_pass(harness)
-    planned = begun._plan(begun._gather(begun._fetch()))
-    return begun, intend(begun, planned)
+    started = leased_pass(harness)
+    planned = started._plan(started._gather(started._fetch()))
+    return started, intend(started, planned)
 
 
-def intend(begun: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
+def intend(started: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
     """Evaluate a batch again, and save the intent to write what still differs, as a pass does before it sends."""
     if not planned:
         return []
-    with begun._leased(begun.pending) as leased:
+    with started._leased(started.pending) as leased:
         updates = evaluate(leased, [update.head for update in planned])
         differing = [update for update in updates if update.differs]
         mark_write_intents(leased.uow, [update.head for update in differing if update.conclusion == "success"])

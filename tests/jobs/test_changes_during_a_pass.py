@@ -50,11 +50,11 @@ class TestDuringAPass:
         harness.freeze()
         harness.run_until_idle()
         harness.make_due(f"read_back = {reads_back}")
-        begun = leased_pass(harness)
-        heads = begun._gather(begun._fetch())
+        started = leased_pass(harness)
+        heads = started._gather(started._fetch())
         forge_a_success(harness, pull)
         assert full_resync(harness.jobs, PERIOD)
-        assert begun._plan(heads) == []
+        assert started._plan(heads) == []
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 
@@ -63,14 +63,14 @@ class TestDuringAPass:
         harness.freeze()
         harness.run_until_idle()
         harness.make_due()
-        begun = leased_pass(harness)
-        heads = begun._gather(begun._fetch())
+        started = leased_pass(harness)
+        heads = started._gather(started._fetch())
         forge_a_success(harness, pull)
         harness.sql(
             "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
             "due_at = date_trunc('milliseconds', clock_timestamp())"
         )
-        assert begun._plan(heads) == []
+        assert started._plan(heads) == []
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 
@@ -79,20 +79,20 @@ class TestDuringAPass:
     ) -> None:
         build("web", pulls=1)
         harness.freeze()
-        begun = leased_pass(harness)
-        begun.errors = dict.fromkeys(begun.pending, DENIED)
+        started = leased_pass(harness)
+        started.errors = dict.fromkeys(started.pending, DENIED)
         ask_of_everything(harness)
-        begun._end([])
+        started._end([])
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 
     def test_retry_during_a_failing_pass_runs_at_once(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.freeze()
-        begun = leased_pass(harness)
-        begun.errors = dict.fromkeys(begun.pending, DENIED)
+        started = leased_pass(harness)
+        started.errors = dict.fromkeys(started.pending, DENIED)
         harness.freeze()
-        begun._end([])
+        started._end([])
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 
@@ -102,9 +102,9 @@ class TestDuringAPass:
         harness.run_until_idle()
         forge_a_success(harness, pull)
         harness.full_resync()
-        begun = leased_pass(harness)
-        begun.errors = dict.fromkeys(begun.pending, DENIED)
-        begun._end([])
+        started = leased_pass(harness)
+        started.errors = dict.fromkeys(started.pending, DENIED)
+        started._end([])
         harness.make_due()
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
@@ -113,10 +113,10 @@ class TestDuringAPass:
         self, harness: Harness, build: Builder
     ) -> None:
         build("web", pulls=1)
-        begun = leased_pass(harness)
-        planned = begun._plan(begun._gather(begun._fetch()))
+        started = leased_pass(harness)
+        planned = started._plan(started._gather(started._fetch()))
         harness.freeze()
-        begun._end(planned)
+        started._end(planned)
         assert harness.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
 
 
@@ -143,8 +143,8 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
     """The record has locked the second branch and goes on to the first, which the freeze has just locked."""
     build("api", "web", pulls=1)
     first, second = sorted(branch.id for branch in harness.branches.values())
-    begun = leased_pass(harness)
-    planned = {one.head.branch_id: one for one in begun._plan(begun._gather(begun._fetch()))}
+    started = leased_pass(harness)
+    planned = {one.head.branch_id: one for one in started._plan(started._gather(started._fetch()))}
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         mark_write_intents(uow, [planned[second].head])
     sent = [WriteResult(planned[second], 1, None)]
@@ -152,7 +152,7 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
     with ThreadPoolExecutor() as threads:
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
-            record = threads.submit(begun._record, [planned[first]], sent)
+            record = threads.submit(started._record, [planned[first]], sent)
             while harness.sql(waiting) == [(0,)]:
                 assert not record.done()
             freeze = threads.submit(harness.freeze)
@@ -188,10 +188,10 @@ class TestSecondReadBackAfterATakeover:
     def test_second_read_back_happens_when_requested_during_the_first(
         self, harness: Harness, pull: PullRequest
     ) -> None:
-        begun = leased_pass(harness)
-        heads = begun._gather(begun._fetch())
+        started = leased_pass(harness)
+        heads = started._gather(started._fetch())
         harness.make_due("wanted_generation = wanted_generation + 1")
-        assert begun._plan(heads) == []
+        assert started._plan(heads) == []
         harness.run_until_idle()
         self.comes_late(harness, pull)
 
@@ -202,9 +202,9 @@ class TestSecondReadBackAfterATakeover:
         self.comes_late(harness, pull)
 
     def test_second_read_back_happens_when_the_first_is_deferred(self, harness: Harness, pull: PullRequest) -> None:
-        begun = leased_pass(harness)
-        [branch] = begun.batch.branches
-        with begun._leased([branch.id]) as leased:
+        started = leased_pass(harness)
+        [branch] = started.batch.branches
+        with started._leased([branch.id]) as leased:
             defer_branches(leased, [Deferred(branch, None, 1, 0)], leased.uow.now)
         harness.run_until_idle()
         self.comes_late(harness, pull)

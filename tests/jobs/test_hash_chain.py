@@ -19,7 +19,7 @@ WITHIN = 5.0
 
 @pytest.fixture
 def busy_sweeper(harness: Harness) -> Iterator[threading.Event]:
-    """Run a sweeper that gets stuck as soon as there is work for somebody; yields what tells that it is."""
+    """Run a sweeper that hangs as soon as there is work; yield the event that is set then."""
     stuck, free, stop = threading.Event(), threading.Event(), threading.Event()
 
     def workers_available() -> bool:

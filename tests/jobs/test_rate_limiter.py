@@ -116,8 +116,8 @@ def detecting_bypasses(harness: Harness, build: Builder) -> Work:
         happens()
         clocks.pass_by()
     harness.run_until_idle()
-    told = "audit_entries WHERE action = 'freeze.bypassed'"
-    return Work(partial(detect_bypasses, harness.jobs, harness.github), lambda: count(harness, told) == 1)
+    shown = "audit_entries WHERE action = 'freeze.bypassed'"
+    return Work(partial(detect_bypasses, harness.jobs, harness.github), lambda: count(harness, shown) == 1)
 
 
 def comparing_repositories(harness: Harness, build: Builder) -> Work:

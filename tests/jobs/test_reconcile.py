@@ -154,7 +154,7 @@ class TestHeads:
     def test_shared_head_is_released_when_its_frozen_pull_request_closes(
         self, harness: Harness, build: Builder
     ) -> None:
-        """The frozen base is looked at, the other one is not; the check was written on account of the other one."""
+        """The frozen base is read, the other one is not; the check was written on account of the other one."""
         shared, other = share_a_head(harness, build)
         harness.freeze({"type": "branch", "branchId": other.id})
         harness.run_until_idle()
@@ -287,7 +287,7 @@ class TestLeases:
         assert harness.conclusions() == {"acme/web#1": "success"}
 
     def test_branch_without_a_lease_is_not_finished(self, harness: Harness, build: Builder) -> None:
-        """A worker sleeps through its lease between looking and judging, and nobody has taken the branch over yet."""
+        """A worker's lease expires during its pass, and no other worker has acquired the branch yet."""
         build("web", pulls=1)
         harness.run_until_idle()
         harness.freeze()

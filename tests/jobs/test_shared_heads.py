@@ -30,13 +30,13 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
     return other
 
 
-def sent(harness: Harness, begun: Pass, decisions: list[CheckUpdate]) -> list[WriteResult]:
+def sent(harness: Harness, started: Pass, decisions: list[CheckUpdate]) -> list[WriteResult]:
     assert decisions
-    return write_checks(begun.client, decisions, harness.reconciler.details_url)
+    return write_checks(started.client, decisions, harness.reconciler.details_url)
 
 
 def test_success_that_arrives_after_a_siblings_failure_does_not_stay(harness: Harness, sibling: WatchedBranch) -> None:
-    """The first worker's call is slow; its lease holds all the time, so nobody takes its branch over."""
+    """The first worker's call is slow; its lease is held all the time, so no other worker acquires the branch."""
     slow, allowed = evaluated_pass(harness)
     harness.freeze({"type": "branch", "branchId": sibling.id})
     quick, blocked = evaluated_pass(harness)
@@ -73,7 +73,7 @@ def test_writes_that_arrive_in_order_are_not_repeated(harness: Harness, sibling:
 
 
 def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build: Builder) -> None:
-    """It has seen no pull request; meanwhile one was opened, and seen by whoever took the branch over."""
+    """It has seen no pull request; meanwhile one was opened, and seen by the worker that acquired the branch."""
     build("web", pulls=0)
     asleep = leased_pass(harness)
     seen = asleep._fetch()

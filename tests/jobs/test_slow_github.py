@@ -1,4 +1,4 @@
-"""A code host that takes its time: nothing is begun over and over because a lease ran out meanwhile."""
+"""A slow GitHub: work is not repeated because its lease expired meanwhile."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -228,14 +228,14 @@ class TestTwoSweepers:
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         done: list[bool] = []
-        begun = threading.Thread(target=lambda: done.append(full_resync(harness.jobs, timedelta(hours=1))))
+        has_started = threading.Thread(target=lambda: done.append(full_resync(harness.jobs, timedelta(hours=1))))
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             pause_installation(uow, next(iter(harness.fake_github.world.installations)), uow.now)
-            begun.start()
-            while begun.is_alive() and harness.sql(blocked) == [(0,)]:
+            has_started.start()
+            while has_started.is_alive() and harness.sql(blocked) == [(0,)]:
                 pass
             uow.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
-        begun.join(30)
+        has_started.join(30)
         assert done == [True]
 
     def test_concurrent_sweeps_write_the_right_verdicts(

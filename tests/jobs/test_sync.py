@@ -1,4 +1,4 @@
-"""The mirror of repositories follows the code host, whoever asks for it, and never lets a freeze slip."""
+"""The mirror of repositories follows GitHub, for every cause of a sync, and never loses a freeze."""
 
 from dataclasses import dataclass
 from datetime import timedelta

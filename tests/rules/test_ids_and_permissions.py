@@ -26,9 +26,9 @@ class TestIds:
         assert len({new_id("frz") for _ in range(10_000)}) == 10_000
 
     def test_ids_sort_by_creation_time(self) -> None:
-        begun = [new_id("frz")[4:13] for _ in range(20_000)]  # 45 bits of milliseconds each
-        assert begun == sorted(begun)
-        assert len(set(begun)) > 1
+        started = [new_id("frz")[4:13] for _ in range(20_000)]  # 45 bits of milliseconds each
+        assert started == sorted(started)
+        assert len(set(started)) > 1
 
     @pytest.mark.parametrize(
         "text",

@@ -312,7 +312,7 @@ class TestStopping:
         makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
         under_make = start(home / "twice", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0").wait_until_ready()
         pids = under_make.report["pids"].values()
-        under_make.process.send_signal(signal.SIGINT)  # to make alone, which tells nobody
+        under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
         under_make.process.wait(60)
         assert [process for process in pids if not is_gone(process)] == []
 

@@ -44,8 +44,8 @@ class TestAuthorizationPage:
 
     def test_authorization_page_names_the_requester_and_the_rulesets(self, asked: Asked) -> None:
         text = " ".join(Page(asked.look(asked.go()).text).text.split())
-        for told in ("Ada", "Acme", "2 rulesets", "Change freeze: main", "acme/web", "acme/api"):
-            assert told in text
+        for shown in ("Ada", "Acme", "2 rulesets", "Change freeze: main", "acme/web", "acme/api"):
+            assert shown in text
         assert names(asked.harness.fake_github) == {}
 
     def test_confirmed_rulesets_are_written_recorded_and_audited(self, asked: Asked) -> None:

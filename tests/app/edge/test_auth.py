@@ -156,16 +156,16 @@ class TestSessions:
     def test_person_without_an_organization_is_refused(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
-        nobody = person(sql, "nobody")
-        assert code(get(http, "/v1/things", token(sql, nobody, None))) == (403, "organization_not_provisioned")
-        assert code(get(http, "/v1/personal", token(sql, nobody, None))) == OK
+        no_one = person(sql, "nobody")
+        assert code(get(http, "/v1/things", token(sql, no_one, None))) == (403, "organization_not_provisioned")
+        assert code(get(http, "/v1/personal", token(sql, no_one, None))) == OK
         globex = tenant(sql, "globex")
         for one in (acme, globex):
             sql.execute(
                 "INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (%s, %s, 'owner', now())",
-                (one.id, nobody),
+                (one.id, no_one),
             )
-        response = get(http, "/v1/things", token(sql, nobody, None))
+        response = get(http, "/v1/things", token(sql, no_one, None))
         assert code(response) == (403, "no_organization_selected")
         assert "POST /api/auth/org/set-active" in response.json()["error"]["message"]
 

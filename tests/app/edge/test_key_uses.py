@@ -1,4 +1,4 @@
-"""When a key was last used: written late, seldom, and by nobody's request."""
+"""When a key was last used: written late, seldom, and outside of requests."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ def last_use(sql: psycopg.Connection[Any], key_id: str) -> datetime | None:
 
 
 class Process:
-    """An API process that is asked for something, and ended."""
+    """An API process that serves one request, and is ended."""
 
     def __init__(self, sql: psycopg.Connection[Any], redis_url: str) -> None:
         self.clock = MovableClock()

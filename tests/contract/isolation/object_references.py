@@ -22,7 +22,7 @@ CREDENTIALLED = [
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
 NOBODYS_YET = {("claim_installation", "installationId")}
-"""What is named there is to become somebody's; whose it may become, `tests/handlers/installations` asks."""
+"""The object named there gets an owner; `tests/handlers/installations` tests which."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ NEVER_SEEN = {"mails", "device_authorizations"}
 
 
 def owned_tables() -> dict[str, str]:
-    """Return the column that says whose a row is, for each table whose rows are somebody's."""
+    """Return the column with the owner of a row, for each table with rows of people."""
     every = {table.name for table in Base.metadata.sorted_tables}
     tables = sorted(every - BELONG_TO_NOBODY - BELONG_TO_MEMBERS)
     return {name: "id" if name == "organizations" else "organization_id" for name in tables}

@@ -1,7 +1,7 @@
 """I8: no row of another organisation is ever read or written.
 
 The matrix is made from the contract: whatever carries an id, in path, query or body of any operation, is asked with an
-id of another organisation and with one that nobody has. Both answers are alike, and nothing of the other changes.
+id of another organisation and with one that does not exist. Both responses are alike, and nothing of the other changes.
 """
 
 import re
@@ -19,14 +19,14 @@ FIND_NOTHING = {"list_audit_entries", "export_audit"}
 """Lists by the id of what may be gone long since: they show what there is of it, which is nothing of others."""
 
 
-def told(response: httpx.Response, value: str) -> tuple[int, str]:
+def shown(response: httpx.Response, value: str) -> tuple[int, str]:
     """Return status and answer, without what may differ between two requests: their ids, and what they name."""
     text = re.sub(r"req_[0-9a-v]{26}", "req", response.text).replace(value, "…")
     return response.status_code, re.sub("globex/[a-z-]+", "…", text)
 
 
 def holds_nothing(response: httpx.Response) -> bool:
-    """Tell whether a list, or a file of CSV with its header, has no row."""
+    """True if a list, or a file of CSV with its header, has no row."""
     if response.headers["Content-Type"].startswith("text/csv"):
         return response.text.count("\r\n") == 1
     return not response.json()["data"]
@@ -59,7 +59,7 @@ class TestIsolationMatrix:
                 assert 400 <= answer.status_code < 500, f"{place}: {answer.text}"
                 code = answer.json()["error"]["code"]
                 assert code.endswith("_not_found") or code == "invalid_parameter", answer.text
-            assert told(answer, foreign) == told(send(http, ours, place, nobodys), nobodys)
+            assert shown(answer, foreign) == shown(send(http, ours, place, nobodys), nobodys)
         assert rows_of(sql, theirs.organization.id) == before
 
     @pytest.mark.parametrize("place", PLACES, ids=str)

@@ -86,8 +86,8 @@ class TestRowLevelSecurity:
     def test_row_level_security_shows_nothing_without_an_organization(
         self, as_us: psycopg.Connection[Any], table: str
     ) -> None:
-        for nobody in ("", "org_00000000000000000000000000"):
-            as_us.execute("SELECT set_config('app.organization_id', %s, false)", (nobody,))
+        for no_one in ("", "org_00000000000000000000000000"):
+            as_us.execute("SELECT set_config('app.organization_id', %s, false)", (no_one,))
             query = composing.SQL("SELECT count(*) FROM {}").format(composing.Identifier(table))
             assert as_us.execute(query).fetchone() == (0,)
 

@@ -33,7 +33,7 @@ def rotated(acme: Tenant, key_id: str, **body: Any) -> dict[str, Any]:
 
 
 def works(acme: Tenant, secret: str) -> bool:
-    """Tell whether a secret is taken for a key that is good."""
+    """True if a secret is accepted as a valid key."""
     answer = Caller(acme.http, secret).get(USED)
     assert answer.status_code in {200, 401}, answer.text
     return answer.status_code == 200

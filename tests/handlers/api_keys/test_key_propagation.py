@@ -1,4 +1,4 @@
-"""What becomes of a key is known to every process at once, and its secret to nobody."""
+"""Changes of keys apply in every process at once, and secrets are never shown again."""
 
 import logging
 from collections.abc import Iterator

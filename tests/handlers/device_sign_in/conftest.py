@@ -17,12 +17,12 @@ from tests.handlers.device_sign_in.requests import Device, signed_in
 def begin(http: httpx.Client, session: Session, redis: Any) -> Callable[[], Device]:
     """Return what begins the sign-in of a device."""
 
-    def begun() -> Device:
+    def started() -> Device:
         answer = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
         assert answer.status_code == 200, answer.text
         return Device(http, answer.json()["device_code"], answer.json()["user_code"])
 
-    return begun
+    return started
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ MINUTES_15 = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that has begun to sign in."""
+    """A device that has started to sign in."""
 
     http: httpx.Client
     device_code: str

@@ -49,9 +49,9 @@ class TestDeviceApprove:
     def test_device_approval_returns_the_client_and_its_address(
         self, device: Device, person: Caller, acme: Tenant
     ) -> None:
-        told = decide(person, device).json()
-        assert told.pop("decidedAt")
-        assert told == {
+        shown = decide(person, device).json()
+        assert shown.pop("decidedAt")
+        assert shown == {
             "userCode": device.user_code,
             "clientId": "freeze-cli",
             "address": "127.0.0.1",
@@ -109,9 +109,9 @@ class TestDeviceApprove:
     ) -> None:
         alone = signed_in(session, http, factories.user(session), None)
         assert decide(alone, device).json()["organizationId"] is None
-        told = device.poll().json()
-        assert told["organization_id"] is None
-        refusal(Caller(http, told["access_token"]).get("/v1/freezes"), 403, "organization_not_provisioned")
+        shown = device.poll().json()
+        assert shown["organization_id"] is None
+        refusal(Caller(http, shown["access_token"]).get("/v1/freezes"), 403, "organization_not_provisioned")
 
     def test_wrong_user_codes_are_rate_limited_per_person(
         self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, later: Later

@@ -21,11 +21,11 @@ class TestDeviceCode:
         self, http: httpx.Client, redis: Any, database: str
     ) -> None:
         response = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
-        told = response.json()
-        assert (told["expires_in"], told["interval"]) == (600, 5)
-        assert re.fullmatch(f"[{ALPHABET}]{{5}}-[{ALPHABET}]{{5}}", told["user_code"])
-        assert told["verification_uri"] == "http://127.0.0.1:8080/device"
-        assert told["verification_uri_complete"] == f"{told['verification_uri']}?user_code={told['user_code']}"
+        shown = response.json()
+        assert (shown["expires_in"], shown["interval"]) == (600, 5)
+        assert re.fullmatch(f"[{ALPHABET}]{{5}}-[{ALPHABET}]{{5}}", shown["user_code"])
+        assert shown["verification_uri"] == "http://127.0.0.1:8080/device"
+        assert shown["verification_uri_complete"] == f"{shown['verification_uri']}?user_code={shown['user_code']}"
         assert (response.headers["Cache-Control"], response.headers["Pragma"]) == ("no-store", "no-cache")
 
     def test_device_code_accepts_json_and_ignores_unknown_parameters(
@@ -115,6 +115,6 @@ class TestGetAuthorizationServerMetadata:
         }
 
     def test_endpoints_of_the_authorization_server_metadata_exist(self, http: httpx.Client, database: str) -> None:
-        told = http.get("/.well-known/oauth-authorization-server").json()
-        named = [value for name, value in told.items() if name.endswith(("_endpoint", "_uri"))]
+        shown = http.get("/.well-known/oauth-authorization-server").json()
+        named = [value for name, value in shown.items() if name.endswith(("_endpoint", "_uri"))]
         assert {http.get(httpx.URL(one).raw_path.decode()).status_code for one in named} <= {200, 405}

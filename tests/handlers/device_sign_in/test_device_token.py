@@ -23,13 +23,13 @@ class TestDeviceToken:
     ) -> None:
         decide(person, device)
         response = device.poll()
-        told = response.json()
+        shown = response.json()
         assert response.status_code == 200
         assert (response.headers["Cache-Control"], response.headers["Pragma"]) == ("no-store", "no-cache")
-        assert (told["token_type"], told["organization_id"]) == ("Bearer", acme.id)
-        assert 890 <= told["expires_in"] <= 900
-        assert Caller(device.http, told["access_token"]).get("/v1/freezes").status_code == 200
-        again = Caller(device.http, told["session_token"]).get("/api/auth/token")
+        assert (shown["token_type"], shown["organization_id"]) == ("Bearer", acme.id)
+        assert 890 <= shown["expires_in"] <= 900
+        assert Caller(device.http, shown["access_token"]).get("/v1/freezes").status_code == 200
+        again = Caller(device.http, shown["session_token"]).get("/api/auth/token")
         assert again.status_code == 200
         assert Caller(device.http, again.json()["token"]).get("/v1/freezes").status_code == 200
 
@@ -37,14 +37,14 @@ class TestDeviceToken:
         self, session: Session, device: Device, person: Caller, ada: User, acme: Tenant
     ) -> None:
         decide(person, device)
-        told = device.poll().json()
+        shown = device.poll().json()
         row = session.scalars(select(LoginSession).where(LoginSession.kind == "device")).one()
-        assert row.token_hash == token_hash(told["session_token"])
+        assert row.token_hash == token_hash(shown["session_token"])
         assert (row.user_id, row.organization_id, row.support) == (ada.id, acme.id, False)
         assert (row.client, row.address) == ("freeze-cli", "127.0.0.1")
         row.revoked_at = factories.now()
         session.flush()
-        refusal(Caller(device.http, told["access_token"]).get("/v1/freezes"), 401, "invalid_token")
+        refusal(Caller(device.http, shown["access_token"]).get("/v1/freezes"), 401, "invalid_token")
 
     def test_device_token_polled_too_soon_lengthens_the_interval_for_good(self, device: Device, later: Later) -> None:
         assert oauth_error(device.poll()) == "authorization_pending"

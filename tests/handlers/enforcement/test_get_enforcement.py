@@ -1,4 +1,4 @@
-"""The lights of all branches, and the setup that was asked for last."""
+"""The lights of all branches, and the setup that was requested last."""
 
 from datetime import timedelta
 from typing import Any
@@ -144,8 +144,8 @@ class TestGetEnforcement:
             refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
 
     def test_repository_without_owner_is_not_found_with_a_hint_on_the_form(self, acme: Tenant, web: Repository) -> None:
-        told = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
-        assert told["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
+        returned = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
+        assert returned["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
 
     def test_enforcement_counts_pending_work(self, acme: Tenant, session: Session, web: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)

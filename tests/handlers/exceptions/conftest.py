@@ -37,5 +37,5 @@ def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
 
 @pytest.fixture
 def pending(session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
-    """Return a request of somebody else's."""
+    """Return a request by another person."""
     return requested(session, freeze, pull, web)

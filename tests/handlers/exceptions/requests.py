@@ -1,4 +1,4 @@
-"""What exceptions are asked for in tests, and how answers and the audit are read."""
+"""Requests about exceptions in tests, and how responses and the audit log are read."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Granting an exception that nobody asked for; what is wrong with a body is told the same to who asks for one."""
+"""Granting an exception without a request; a request reports the same errors of its body."""
 
 from datetime import datetime, timedelta
 from typing import Any

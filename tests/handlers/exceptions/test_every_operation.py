@@ -49,7 +49,7 @@ class TestEveryOperation:
         )
 
     @pytest.mark.parametrize("operation", DECIDING)
-    def test_decision_is_open_to_members_when_the_organisation_allows_it(
+    def test_decision_is_open_to_members_when_the_organization_allows_it(
         self, acme: Tenant, session: Session, pending: PullRequestException, operation: str
     ) -> None:
         settle(session, acme, approval="member")
@@ -57,14 +57,14 @@ class TestEveryOperation:
         assert CALLS[operation](acme.person("member"), pending.id).status_code in {200, 201}
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_operation_is_forbidden_without_an_organisation(
+    def test_operation_is_forbidden_without_an_organization(
         self, acme: Tenant, session: Session, operation: str
     ) -> None:
         token = factories.session_token(session, factories.user(session), None)
         refusal(CALLS[operation](Caller(acme.http, token), UNKNOWN), 403, "organization_not_provisioned")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_operation_is_rejected_until_an_organisation_is_selected(
+    def test_operation_is_rejected_until_an_organization_is_selected(
         self, acme: Tenant, session: Session, operation: str
     ) -> None:
         member = factories.user(session)
@@ -73,7 +73,7 @@ class TestEveryOperation:
         refusal(CALLS[operation](Caller(acme.http, token), UNKNOWN), 403, "no_organization_selected")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_operation_is_gone_with_its_organisation(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_operation_is_gone_with_its_organization(self, acme: Tenant, session: Session, operation: str) -> None:
         key = acme.key()
         acme.organization.deleted_at = factories.now()
         session.flush()

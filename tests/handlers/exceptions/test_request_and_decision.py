@@ -128,7 +128,7 @@ class TestDecideExceptionRequest:
             refusal(decide(caller, mine["id"], decision=decision), 403, "insufficient_permission")
             rows(decide(acme.person("admin"), mine["id"], decision="deny"))
 
-    def test_self_approval_is_audited_when_the_organisation_allows_it(
+    def test_self_approval_is_audited_when_the_organization_allows_it(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
     ) -> None:
         settle(session, acme, selfApproval=True)

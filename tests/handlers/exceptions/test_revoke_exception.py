@@ -1,4 +1,4 @@
-"""Revoking an exception, and taking back what one has asked for."""
+"""Revoking an exception, and withdrawing a request."""
 
 from datetime import timedelta
 

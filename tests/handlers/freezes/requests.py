@@ -1,4 +1,4 @@
-"""What freezes are asked for in tests, and how answers are read."""
+"""Requests about freezes in tests, and how responses are read."""
 
 from datetime import datetime, timedelta
 from typing import Any

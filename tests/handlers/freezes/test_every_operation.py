@@ -52,14 +52,14 @@ class TestEveryOperation:
         )
 
     @every_operation
-    def test_operation_is_forbidden_without_an_organisation(
+    def test_operation_is_forbidden_without_an_organization(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         token = factories.session_token(session, factories.user(session), None)
         refusal(call(Caller(acme.http, token), UNKNOWN), 403, "organization_not_provisioned")
 
     @every_operation
-    def test_operation_is_rejected_until_an_organisation_is_selected(
+    def test_operation_is_rejected_until_an_organization_is_selected(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         member = factories.user(session)
@@ -68,7 +68,7 @@ class TestEveryOperation:
         refusal(call(Caller(acme.http, token), UNKNOWN), 403, "no_organization_selected")
 
     @every_operation
-    def test_operation_is_gone_with_its_organisation(
+    def test_operation_is_gone_with_its_organization(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         key = acme.key()

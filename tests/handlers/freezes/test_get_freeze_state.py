@@ -74,7 +74,7 @@ class TestGetFreezeState:
         state = self.ask(acme, repo="acme/web")
         assert (state["frozen"], state["coverage"], state["watchedBranchCount"]) == (False, "none", 0)
 
-    def test_organisation_state_counts_all_branches(
+    def test_organization_state_counts_all_branches(
         self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
@@ -87,7 +87,7 @@ class TestGetFreezeState:
         assert [row["id"] for row in state["freezes"]] == [freeze.id]
         assert state["branches"] == []
 
-    def test_organisation_state_omits_freezes_of_uncovered_repositories(
+    def test_organization_state_omits_freezes_of_uncovered_repositories(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [web])
@@ -160,7 +160,7 @@ class TestGetFreezeState:
         for form in asked:
             refusal(acme.key().get("/v1/freeze-state", **form), 404, "branch_not_found")
 
-    def test_state_of_another_organisation_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_state_of_another_organization_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
         key = acme.key()
         refusal(key.get("/v1/freeze-state", repo="globex/secret"), 404, "repository_not_found")
@@ -221,7 +221,7 @@ def test_every_read_agrees_that_a_branch_is_frozen(
     pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
     key = acme.key()
 
-    def told() -> list[bool]:
+    def shown() -> list[bool]:
         branch, repository = key.get(f"/v1/branches/{web.id}").json(), key.get("/v1/repos/acme%2Fweb").json()
         preview = key.post("/v1/scope/preview", {"scope": {"type": "branch", "branchId": web.id}}).json()
         pulls = key.get("/v1/repos/acme%2Fweb/pulls").json()["data"]
@@ -238,11 +238,11 @@ def test_every_read_agrees_that_a_branch_is_frozen(
             len(key.get("/v1/branches", frozen="true").json()["data"]) > 0,
         ]
 
-    assert set(told()) == {False}
+    assert set(shown()) == {False}
     body = {"scope": {"type": "branch", "branchId": web.id}, "reason": REASON}
     first, second = (key.post("/v1/freezes", body).json()["id"] for _ in range(2))
-    assert set(told()) == {True}
+    assert set(shown()) == {True}
     key.post(f"/v1/freezes/{first}/lift")
-    assert set(told()) == {True}
+    assert set(shown()) == {True}
     key.post(f"/v1/freezes/{second}/lift")
-    assert set(told()) == {False}
+    assert set(shown()) == {False}

@@ -92,7 +92,7 @@ class TestLiftFreezes:
         assert acme.audit() == ["freeze.lifted"]
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
 
-    def test_lift_by_organisation_ends_every_freeze(
+    def test_lift_by_organization_ends_every_freeze(
         self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         scopes: list[dict[str, Any]] = [
@@ -161,7 +161,7 @@ class TestLiftFreezes:
         refusal(self.lift(acme, type="organization"), 409, "not_frozen")
         refusal(self.lift(acme, type="repositories", repositories=["acme/web"]), 409, "not_frozen")
 
-    def test_lift_by_organisation_ends_freezes_without_reachable_branch(
+    def test_lift_by_organization_ends_freezes_without_reachable_branch(
         self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
     ) -> None:
         session.get_one(Repository, web.repository_id).removed_at = factories.now()

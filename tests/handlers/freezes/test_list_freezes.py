@@ -107,7 +107,7 @@ class TestListFreezes:
             for value in values:
                 refusal(key.get("/v1/freezes", **{name: value}), 404, code)
 
-    def test_freezes_of_another_organisation_are_not_listed(
+    def test_freezes_of_another_organization_are_not_listed(
         self, acme: Tenant, globex: Tenant, session: Session
     ) -> None:
         factories.freeze(session, globex.organization)

@@ -219,12 +219,12 @@ class TestClaimProof:
     ) -> None:
         connection.rights("root", acme="admin")
         body = connection.install()
-        told = []
+        shown = []
         for number in (globex.installation.id, 987654321):
             sent = {**body, "installationId": number, "code": connection.code()}
             error = refusal(connection.claim(sent), 404, "installation_not_found")
-            told.append(error["message"].replace(str(number), "…"))
-        assert told[0] == told[1]
+            shown.append(error["message"].replace(str(number), "…"))
+        assert shown[0] == shown[1]
 
     def test_claim_of_an_installation_of_another_organization_is_refused(
         self, connection: ConnectionFixture, globex: Tenant, session: Session

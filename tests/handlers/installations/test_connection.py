@@ -59,8 +59,8 @@ class TestGetInstallationStatus:
         assert viewer.get(STATUS).json() == {"state": "active", "installation": claimed, "pendingUntil": None}
         for state in ("suspended", "removed"):
             session.execute(update(Installation).values(state=state))
-            told = viewer.get(STATUS).json()
-            assert (told["state"], told["installation"]["state"]) == (state, state)
+            shown = viewer.get(STATUS).json()
+            assert (shown["state"], shown["installation"]["state"]) == (state, state)
 
     def test_installation_status_is_pending_until_the_install_url_expires(
         self, connection: ConnectionFixture, session: Session, later: Any
@@ -68,8 +68,8 @@ class TestGetInstallationStatus:
         claimed = connection.claim(connection.install()).json()["installationId"]
         session.execute(update(Installation).values(state="removed"))
         connection.address()
-        told = connection.tenant.key("repo:read").get(STATUS).json()
-        assert (told["state"], told["installation"]["installationId"]) == ("pending", claimed)
+        shown = connection.tenant.key("repo:read").get(STATUS).json()
+        assert (shown["state"], shown["installation"]["installationId"]) == ("pending", claimed)
         later(hours=1)
         assert connection.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
 
@@ -99,10 +99,10 @@ class TestGetOnboarding:
 
     def test_onboarding_without_an_organization_begins_with_creating_one(self, acme: Tenant, session: Session) -> None:
         person = factories.user(session)
-        told = Caller(acme.http, factories.session_token(session, person, None)).get(ONBOARDING)
-        assert told.status_code == 200, told.text
-        assert told.json()["nextStep"] == "organization"
-        assert {step["done"] for step in told.json()["steps"]} == {False}
+        shown = Caller(acme.http, factories.session_token(session, person, None)).get(ONBOARDING)
+        assert shown.status_code == 200, shown.text
+        assert shown.json()["nextStep"] == "organization"
+        assert {step["done"] for step in shown.json()["steps"]} == {False}
 
     def test_onboarding_of_a_deleted_organization_begins_with_creating_one(
         self, acme: Tenant, session: Session
@@ -118,9 +118,9 @@ class TestGetOnboarding:
         viewer = connection.tenant.person("viewer")
 
         def next_step() -> tuple[str | None, str | None]:
-            told = viewer.get(ONBOARDING).json()
-            actions = {step["name"]: step["action"] for step in told["steps"]}
-            following = told["nextStep"]
+            shown = viewer.get(ONBOARDING).json()
+            actions = {step["name"]: step["action"] for step in shown["steps"]}
+            following = shown["nextStep"]
             return following, actions[following]["operationId"] if following else None
 
         assert next_step() == ("installation", "get_install_url")

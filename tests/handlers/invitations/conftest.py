@@ -1,4 +1,4 @@
-"""Somebody who belongs nowhere yet."""
+"""A person without an organisation."""
 
 import httpx
 import pytest

@@ -49,8 +49,8 @@ def mailed(session: Session) -> dict[str, Any]:
     opened = decrypt(
         factories.SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.encrypted_values
     )
-    told: dict[str, Any] = orjson.loads(opened)
-    return told
+    shown: dict[str, Any] = orjson.loads(opened)
+    return shown
 
 
 def link(tenant: Tenant, invitation_id: str) -> str:

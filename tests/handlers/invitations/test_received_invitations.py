@@ -1,4 +1,4 @@
-"""What somebody does who was invited: finding invitations, looking at one, accepting it."""
+"""Received invitations: list, preview, accept."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What an organisation does about its invitations: making, listing and revoking them, handing out their links."""
+"""Sent invitations: create, list, revoke, get a link."""
 
 import hashlib
 from datetime import timedelta
@@ -96,14 +96,14 @@ class TestCreateInvitation:
         assert made.headers["Location"] == f"{INVITATIONS}/{made.json()['id']}"
         mail = session.scalars(select(Mail)).one()
         assert (mail.recipient, mail.template) == ("grace.hopper@example.com", "invitation")
-        told = mailed(session)
-        assert (told["organization"], told["inviter"], told["role"]) == ("Acme", "Admin", "member")
-        assert told["url"].startswith("http://127.0.0.1:8080/invitation?token=")
+        reported = mailed(session)
+        assert (reported["organization"], reported["inviter"], reported["role"]) == ("Acme", "Admin", "member")
+        assert reported["url"].startswith("http://127.0.0.1:8080/invitation?token=")
         assert "mail" in wakeups.sent
         assert acme.audit() == ["invitation.created"]
         entry = session.scalars(select(AuditEntry)).one()
         assert entry.target["name"] == "grace.hopper@example.com"
-        assert token_of(told["url"]) not in f"{entry.details} {made.text}"
+        assert token_of(reported["url"]) not in f"{entry.details} {made.text}"
 
     def test_invitation_token_has_256_bits_and_is_stored_as_a_hash(self, acme: Tenant, session: Session) -> None:
         acme.person("admin").post(INVITATIONS, GRACE)
@@ -256,10 +256,10 @@ class TestGetInvitationLink:
     ) -> None:
         invitation = invited(acme, eve)
         later(minutes=30)
-        told = acme.person("admin").get(f"{INVITATIONS}/{invitation}/link")
+        reported = acme.person("admin").get(f"{INVITATIONS}/{invitation}/link")
         row = session.get_one(Invitation, invitation)
         assert {token.expires_at for token in session.scalars(select(OneTimeToken))} == {row.expires_at}
-        assert told.headers["Cache-Control"] == "no-store"
+        assert reported.headers["Cache-Control"] == "no-store"
 
     def test_replayed_invitation_link_is_stored_encrypted(self, acme: Tenant, session: Session, eve: Person) -> None:
         path, key = f"{INVITATIONS}/{invited(acme, eve)}/link", {"Idempotency-Key": "once"}

@@ -1,4 +1,4 @@
-"""A watched branch, a pull request into it, and somebody who looks on."""
+"""A watched branch, a pull request into it, and a viewer."""
 
 import pytest
 from sqlalchemy.orm import Session

@@ -13,14 +13,14 @@ from tests.handlers.callers import Caller, Tenant
 OVERVIEW, ATTENTION = "/v1/overview", "/v1/attention"
 
 
-def told(caller: Caller, path: str = OVERVIEW, **asked: Any) -> Any:
+def shown(caller: Caller, path: str = OVERVIEW, **asked: Any) -> Any:
     response = caller.get(path, **asked)
     assert response.status_code == 200, response.text
     return response.json()
 
 
 def items(caller: Caller, **asked: Any) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = told(caller, ATTENTION, **asked)["data"]
+    found: list[Mapping[str, Any]] = shown(caller, ATTENTION, **asked)["data"]
     return found
 
 

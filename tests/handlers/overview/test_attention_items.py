@@ -21,7 +21,7 @@ from services.overview import alert_sources
 from services.schedules import alerts, overlap_alerts
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.overview.requests import ATTENTION, items, only, raised, told
+from tests.handlers.overview.requests import ATTENTION, items, only, raised, shown
 
 
 class TestListAttentionItems:
@@ -64,10 +64,10 @@ class TestListAttentionItems:
                 expires_at=now + timedelta(days=age + 1),
             )
         seen: list[Mapping[str, Any]] = []
-        page = told(viewer, ATTENTION, limit=3)
+        page = shown(viewer, ATTENTION, limit=3)
         seen += page["data"]
         while page["nextCursor"]:
-            page = told(viewer, ATTENTION, limit=3, cursor=page["nextCursor"])
+            page = shown(viewer, ATTENTION, limit=3, cursor=page["nextCursor"])
             seen += page["data"]
         assert len({item["id"] for item in seen}) == len(seen) == 14
         assert [item["since"] for item in seen] == sorted((item["since"] for item in seen), reverse=True)
@@ -257,7 +257,7 @@ class TestLateEnforcement:
         assert item["subject"] == {"type": "installation", "id": str(acme.installation.id), "name": "acme"}
         assert "1 branches in acme wait" in item["message"]
         assert "acme/web:main" in item["message"]
-        assert told(viewer)["attention"]["critical"] == 1
+        assert shown(viewer)["attention"]["critical"] == 1
         main.due_at = None
         session.flush()
         assert items(viewer) == []
@@ -316,7 +316,7 @@ class TestMissingProcesses:
         assert (item["type"], item["severity"]) == ("process_down", severity)
         assert item["subject"] == {"type": "process", "id": kind, "name": kind}
         assert words in item["message"]
-        assert told(viewer)["attention"][severity] == 1
+        assert shown(viewer)["attention"][severity] == 1
         process(session, kind, silent=1)
         assert items(viewer) == []
 

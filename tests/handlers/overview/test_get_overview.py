@@ -11,7 +11,7 @@ from models.repositories import WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.handlers.overview.requests import OVERVIEW, items, raised, told
+from tests.handlers.overview.requests import OVERVIEW, items, raised, shown
 
 
 class TestGetOverview:
@@ -20,15 +20,15 @@ class TestGetOverview:
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
     def test_get_overview_is_allowed_to_every_member(self, acme: Tenant, role: str) -> None:
-        told(acme.person(role))
-        told(acme.support)
+        shown(acme.person(role))
+        shown(acme.support)
 
     def test_get_overview_requires_the_scope_of_a_key(self, acme: Tenant) -> None:
-        told(acme.key("freeze:read"))
+        shown(acme.key("freeze:read"))
         refusal(acme.key("audit:read").get(OVERVIEW), 403, "insufficient_scope")
 
     def test_overview_of_an_empty_organization_is_empty(self, viewer: Caller) -> None:
-        overview = told(viewer)
+        overview = shown(viewer)
         assert overview.pop("at").endswith("Z")
         assert overview == {
             "freezes": {"inForce": 0, "newest": []},
@@ -48,14 +48,14 @@ class TestGetOverview:
         freeze = acme.person("member").post(
             "/v1/freezes", {**EVERYTHING, "scope": {"type": "branch", "branchId": main.id}}
         )
-        overview = told(viewer)
+        overview = shown(viewer)
         assert overview["freezes"] == {"inForce": 1, "newest": [freeze.json()]}
         assert overview["branches"] == {"watched": 2, "frozen": 1}
         assert overview["enforcement"] == {"light": "amber", "counts": {"green": 1, "amber": 1, "red": 0}}
         (done,) = overview["activity"]
         assert (done["action"], done["target"]["id"]) == ("freeze.started", freeze.json()["id"])
         acme.person("member").post(f"/v1/freezes/{freeze.json()['id']}/lift")
-        after = told(viewer)
+        after = shown(viewer)
         assert (after["freezes"]["inForce"], after["branches"]["frozen"]) == (0, 0)
         assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
 
@@ -64,7 +64,7 @@ class TestGetOverview:
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
         factories.freeze(session, acme.organization, [main], ends_at=over)
-        overview = told(viewer)
+        overview = shown(viewer)
         assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
 
     def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, session: Session, viewer: Caller) -> None:
@@ -72,7 +72,7 @@ class TestGetOverview:
             factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(hours=age)).id
             for age in range(1, 8)
         ]
-        freezes = told(viewer)["freezes"]
+        freezes = shown(viewer)["freezes"]
         assert freezes["inForce"] == 7
         assert [freeze["id"] for freeze in freezes["newest"]] == made[:5]
 
@@ -88,7 +88,7 @@ class TestGetOverview:
         factories.occurrence(session, weekends, starts_at=now - timedelta(days=1))
         off = factories.schedule(session, acme.organization, enabled=False)
         factories.occurrence(session, off)
-        windows = told(viewer)["windows"]
+        windows = shown(viewer)["windows"]
         assert [window["occurrenceId"] for window in windows] == [sooner.id, later.id]
         assert {(window["scheduleId"], window["scheduleName"]) for window in windows} == {(weekends.id, "Weekends")}
 
@@ -100,17 +100,17 @@ class TestGetOverview:
         for freeze in freezes[:2]:
             factories.exception(session, freeze, hotfix, main, decision=None, request_group_id=group)
         factories.exception(session, freezes[2], hotfix, main)
-        assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
+        assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         hotfix.state = "closed"
         session.flush()
-        assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
+        assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
         hotfix.state = "open"
         session.flush()
-        assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
+        assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         for freeze in freezes:
             freeze.ended_at = factories.now()
         session.flush()
-        assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
+        assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
 
     def test_overview_activity_is_found_behind_many_unrelated_entries(
         self, acme: Tenant, session: Session, viewer: Caller
@@ -124,7 +124,7 @@ class TestGetOverview:
                 AuditEntry(id=new_id("aud"), organization_id=acme.id, at=at, action=action, request_id=None, **told_by)
             )
         session.flush()
-        assert [done["action"] for done in told(viewer)["activity"]] == ["freeze.started"]
+        assert [done["action"] for done in shown(viewer)["activity"]] == ["freeze.started"]
 
     def test_overview_activity_shows_freezes_but_not_members(
         self, acme: Tenant, session: Session, viewer: Caller
@@ -142,7 +142,7 @@ class TestGetOverview:
             )
             session.add(entry)
         session.flush()
-        assert {done["action"] for done in told(viewer)["activity"]} == {"exception.granted", "schedule.created"}
+        assert {done["action"] for done in shown(viewer)["activity"]} == {"exception.granted", "schedule.created"}
 
     def test_overview_counts_attention_items_by_severity(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         raised(session, acme)
@@ -151,7 +151,7 @@ class TestGetOverview:
         factories.api_key(session, acme.organization, expires_at=factories.now() + timedelta(hours=1))
         acme.installation.state = "removed"
         session.flush()
-        assert told(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}
+        assert shown(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}
 
     def test_overview_shows_nothing_of_another_organization(
         self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest
@@ -160,7 +160,7 @@ class TestGetOverview:
         factories.exception(session, freeze, hotfix, main, decision=None)
         factories.occurrence(session, factories.schedule(session, acme.organization))
         raised(session, acme)
-        overview = told(globex.person("viewer"))
+        overview = shown(globex.person("viewer"))
         assert overview["freezes"]["inForce"] == overview["branches"]["watched"] == 0
         assert overview["windows"] == overview["activity"] == []
         assert overview["exceptions"] == {"pending": 0, "granted": 0}

@@ -11,7 +11,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
-from tests.handlers.overview.requests import items, only, told
+from tests.handlers.overview.requests import items, only, shown
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def request_id(acme: Tenant, session: Session, main: WatchedBranch, hotfix: Pull
 
 
 def counted(caller: Caller) -> dict[str, int]:
-    counts: dict[str, int] = told(caller, "/v1/overview")["exceptions"]
+    counts: dict[str, int] = shown(caller, "/v1/overview")["exceptions"]
     return counts
 
 

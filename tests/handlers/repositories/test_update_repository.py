@@ -1,4 +1,4 @@
-"""The settings of a repository: globs of branches that are watched without being asked for."""
+"""The settings of a repository: globs of branches that are watched automatically."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A branch that schedules reach, and somebody who may make them."""
+"""A branch that schedules cover, and a person who may create them."""
 
 import pytest
 from sqlalchemy.orm import Session

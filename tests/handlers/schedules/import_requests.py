@@ -35,16 +35,16 @@ def of_country(country: str = "GB", **changes: Any) -> dict[str, Any]:
 def imported(caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
     answer = caller.post(IMPORT, body)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    shown: dict[str, Any] = answer.json()
+    return shown
 
 
-def actions(told: dict[str, Any]) -> dict[str, str]:
-    return {row["uid"]: row["action"] for row in told["data"]}
+def actions(shown: dict[str, Any]) -> dict[str, str]:
+    return {row["uid"]: row["action"] for row in shown["data"]}
 
 
-def only(told: dict[str, Any]) -> dict[str, Any]:
-    (row,) = told["data"]
+def only(shown: dict[str, Any]) -> dict[str, Any]:
+    (row,) = shown["data"]
     found: dict[str, Any] = row
     return found
 

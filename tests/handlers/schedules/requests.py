@@ -1,4 +1,4 @@
-"""What schedules are asked for in tests, and how answers and the audit are read."""
+"""Requests about schedules in tests, and how responses and the audit log are read."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -59,6 +59,6 @@ def running(session: Session, acme: Tenant, web: WatchedBranch, schedule_id: str
         session, acme.organization, [web], source="schedule", schedule_id=schedule_id, ends_at=ends_at
     )
     schedule = session.get_one(Schedule, schedule_id)
-    begun = {"started_at": freeze.started_at, "freeze_id": freeze.id}
-    factories.occurrence(session, schedule, starts_at=freeze.started_at, ends_at=ends_at, **begun)
+    started = {"started_at": freeze.started_at, "freeze_id": freeze.id}
+    factories.occurrence(session, schedule, starts_at=freeze.started_at, ends_at=ends_at, **started)
     return freeze.id

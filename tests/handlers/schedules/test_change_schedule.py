@@ -34,9 +34,9 @@ class TestUpdateSchedule:
         same = FIELDS - {"name", "window", "nextOccurrence", "updatedAt"}
         assert {name: shown[name] for name in same} == {name: made[name] for name in same}
         assert shown["updatedAt"] > made["updatedAt"]
-        told = details(session, "schedule.updated")
-        assert told["before"] == {"name": "Nights", "window": NIGHT}
-        assert told["after"] == {"name": "Noons", "window": NOON}
+        reported = details(session, "schedule.updated")
+        assert reported["before"] == {"name": "Nights", "window": NIGHT}
+        assert reported["after"] == {"name": "Noons", "window": NOON}
 
     def test_empty_update_of_a_schedule_changes_nothing(self, acme: Tenant) -> None:
         made = created(acme.key())

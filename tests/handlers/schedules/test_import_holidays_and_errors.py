@@ -51,12 +51,12 @@ class TestHolidays:
         caller = globex.person("member")
         refusal(caller.post(IMPORT, of_country()), 403, "feature_not_available")
         body = of_country(together=True, years=[2027])
-        told = imported(caller, body)
-        assert [row["name"] for row in told["data"]] == [
+        shown = imported(caller, body)
+        assert [row["name"] for row in shown["data"]] == [
             "Public holidays (GB)",
             "Public holidays (GB) (4 days)",
         ]
-        assert imported(caller, body)["counts"]["unchanged"] == len(told["data"])
+        assert imported(caller, body)["counts"]["unchanged"] == len(shown["data"])
 
     @pytest.mark.parametrize(
         ("place", "path"),
@@ -140,8 +140,8 @@ class TestImportErrors:
             assert "includes 3 schedules. You have 0, and this would add 4" in error["message"]
         assert kept(session) == []
         imported(caller, of_file(*events[:3]))
-        told = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
-        assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "skipped": 0}
+        shown = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
+        assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "skipped": 0}
 
     def test_import_refuses_overlaps_only_on_request(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1")))

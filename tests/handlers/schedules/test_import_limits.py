@@ -36,8 +36,8 @@ def test_holidays_with_windows_that_are_too_long_are_rejected(member: Caller, se
 def test_past_events_do_not_count_towards_the_limit_of_an_import(member: Caller, session: Session) -> None:
     over = [event(f"{number}", day=LONG_AGO) for number in range(MAX_SCHEDULES + 1)]
     assert len(over) < MAX_EVENTS
-    told = imported(member, of_file(*over, event("next", day=SOON)))
-    assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": len(over)}
+    shown = imported(member, of_file(*over, event("next", day=SOON)))
+    assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": len(over)}
     assert len(kept(session)) == 1
 
 
@@ -66,8 +66,8 @@ class TestImportOfOtherYears:
 
     def test_import_warns_when_another_window_removes_other_years(self, member: Caller) -> None:
         imported(member, of_country(years=[NEXT_YEAR, NEXT_YEAR + 1]))
-        told = imported(member, of_country(dayBefore=True))
-        [row] = [row for row in told["data"] if row["name"] == "Good Friday"]
+        shown = imported(member, of_country(dayBefore=True))
+        [row] = [row for row in shown["data"] if row["name"] == "Good Friday"]
         assert (row["action"], row["code"]) == ("updated", "cut")
         assert (
             row["message"]

@@ -39,9 +39,9 @@ class TestImportSchedules:
         )
 
     def test_import_creates_a_planned_schedule_of_an_event(self, member: Caller, session: Session) -> None:
-        told = imported(member, of_file(event("1"), window={"startTime": "17:00", "endTime": "08:00", "days": 1}))
-        assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": 0}
-        row = only(told)
+        reported = imported(member, of_file(event("1"), window={"startTime": "17:00", "endTime": "08:00", "days": 1}))
+        assert reported["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": 0}
+        row = only(reported)
         assert row["terms"] == {
             "name": "Inventory",
             "timezone": "UTC",
@@ -121,12 +121,12 @@ class TestImportSchedules:
         self, member: Caller, session: Session
     ) -> None:
         made = only(imported(member, of_file(event("1"))))
-        told = imported(member, of_file(event("1", "STATUS:CANCELLED"), event("2", "STATUS:CANCELLED")))
-        assert [(row["action"], row["uid"], row["code"]) for row in told["data"]] == [
+        reported = imported(member, of_file(event("1", "STATUS:CANCELLED"), event("2", "STATUS:CANCELLED")))
+        assert [(row["action"], row["uid"], row["code"]) for row in reported["data"]] == [
             ("removed", "1", "cancelled"),
             ("skipped", "2", "cancelled"),
         ]
-        assert told["data"][0]["before"] == made["terms"]
+        assert reported["data"][0]["before"] == made["terms"]
         assert kept(session) == []
         refusal(member.get(f"/v1/schedules/{made['scheduleId']}"), 404, "schedule_not_found")
 
@@ -134,8 +134,8 @@ class TestImportSchedules:
         day = f"{SOON:%Y%m%d}"
         weekly = f"UID:1\nSUMMARY:Deploys\nDTSTART:{day}T170000\nDTEND:{day}T180000\nRRULE:FREQ=WEEKLY;COUNT=3"
         moved = f"UID:1\nRECURRENCE-ID:{day}T170000\nSUMMARY:Deploys\nDTSTART:{day}T090000\nDTEND:{day}T100000"
-        told = imported(member, of_file(weekly, moved))
-        assert [row["terms"]["name"] for row in told["data"]] == ["Deploys", "Deploys (09:00-10:00)"]
+        reported = imported(member, of_file(weekly, moved))
+        assert [row["terms"]["name"] for row in reported["data"]] == ["Deploys", "Deploys (09:00-10:00)"]
         back = imported(member, of_file(weekly))
         assert [(row["action"], row["code"]) for row in back["data"]] == [("removed", "moved"), ("updated", None)]
         assert [row.recurrence["frequency"] for row in kept(session)] == ["weekly"]
@@ -154,14 +154,14 @@ class TestImportSchedules:
         rule = "RRULE:FREQ=YEARLY;BYYEARDAY=1{}"
         day = date(TODAY.year - 3, 1, 1)
         imported(member, of_file(event("1", rule.format(""), day=day)))
-        told = imported(member, of_file(event("1", rule.format(f";UNTIL={TODAY.year - 2}0601"), day=day)))
-        assert [(row["action"], row["code"]) for row in told["data"]] == [("removed", "moved"), ("skipped", "past")]
+        reported = imported(member, of_file(event("1", rule.format(f";UNTIL={TODAY.year - 2}0601"), day=day)))
+        assert [(row["action"], row["code"]) for row in reported["data"]] == [("removed", "moved"), ("skipped", "past")]
         assert kept(session) == []
 
     def test_import_reports_skipped_and_created_events_together(self, member: Caller) -> None:
-        told = imported(member, of_file(event("1"), event("2", "RRULE:FREQ=SECONDLY")))
-        assert actions(told) == {"1": "created", "2": "skipped"}
-        assert (told["data"][1]["code"], told["data"][1]["scheduleId"]) == ("unsupported_recurrence", None)
+        reported = imported(member, of_file(event("1"), event("2", "RRULE:FREQ=SECONDLY")))
+        assert actions(reported) == {"1": "created", "2": "skipped"}
+        assert (reported["data"][1]["code"], reported["data"][1]["scheduleId"]) == ("unsupported_recurrence", None)
 
     def test_dry_run_reports_the_same_result_and_changes_nothing(
         self, member: Caller, session: Session, wakeups: RecordedWakeups, acme: Tenant
@@ -225,7 +225,7 @@ class TestImportSchedules:
     def test_import_of_a_national_calendar_creates_a_schedule_per_future_day(self, member: Caller) -> None:
         computed = holidays.country_holidays("US", years=[TODAY.year, NEXT_YEAR])
         body = {**of_file(), "content": ICalExporter(computed).generate()}
-        told = imported(member, body)
-        assert told["counts"]["created"] == sum(day >= TODAY for day in computed)
-        assert told["counts"]["skipped"] == sum(day < TODAY for day in computed)
-        assert imported(member, body)["counts"]["unchanged"] == told["counts"]["created"]
+        reported = imported(member, body)
+        assert reported["counts"]["created"] == sum(day >= TODAY for day in computed)
+        assert reported["counts"]["skipped"] == sum(day < TODAY for day in computed)
+        assert imported(member, body)["counts"]["unchanged"] == reported["counts"]["created"]

@@ -60,10 +60,10 @@ class TestListOccurrences:
     ) -> None:
         now = factories.now()
         freeze = factories.freeze(session, acme.organization, [web], ends_at=now + DAY)
-        begun = {"started_at": now - DAY, "freeze_id": freeze.id}
+        started = {"started_at": now - DAY, "freeze_id": freeze.id}
         states = {
             "past": factories.occurrence(session, schedule, starts_at=now - 3 * DAY),
-            "active": factories.occurrence(session, schedule, starts_at=now - DAY, ends_at=now + DAY, **begun),
+            "active": factories.occurrence(session, schedule, starts_at=now - DAY, ends_at=now + DAY, **started),
             "planned": factories.occurrence(session, schedule, starts_at=now + DAY),
             "skipped": factories.occurrence(session, schedule, starts_at=now + 2 * DAY, skip_reason="asked"),
         }

@@ -1,4 +1,4 @@
-"""Calendars that somebody made to do harm: each is refused, or its event left out, in bounded time and memory.
+"""Malicious calendars: each is rejected, or its event left out, in bounded time and memory.
 
 That the time is bounded shows in that these tests end: some of these would take for ever, or all memory.
 """
@@ -17,7 +17,7 @@ from tests.integrations.calendars.vectors import calendar, read_apart, why
 
 DAY = "UID:{}\nDTSTART;VALUE=DATE:20260101"
 NEVER = "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2"
-"""A rule that nobody can tell to be without a day but by trying all of them."""
+"""A rule that has no day, which is found only by trying all of them."""
 
 
 def events(count: int, *lines: str) -> str:

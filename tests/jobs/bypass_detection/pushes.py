@@ -77,7 +77,7 @@ def repository(harness: Harness) -> Repository:
     return harness.fake_github.world.repository_named("acme/web")
 
 
-def told(harness: Harness) -> list[tuple[str, str, dict[str, Any]]]:
+def shown(harness: Harness) -> list[tuple[str, str, dict[str, Any]]]:
     """Return the audit entries of bypasses: action, actor, details."""
     query = "SELECT action, actor ->> 'name', details, actor ->> 'type', source, target FROM audit_entries"
     rows = harness.sql(f"{query} WHERE details ? 'commit' ORDER BY at, id")

@@ -21,7 +21,7 @@ from tests.jobs.bypass_detection.pushes import (
     merge,
     push,
     repository,
-    told,
+    shown,
 )
 from tools.fake_github.model.records import PullRequest
 
@@ -41,7 +41,7 @@ def test_push_is_reported_once_however_often_it_is_read(
         full_resync(harness)
         harness.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
         examine(harness)
-    assert [details["how"] for _action, _who, details in told(harness)] == ["pr_merge", "push"]
+    assert [details["how"] for _action, _who, details in shown(harness)] == ["pr_merge", "push"]
     assert len(items(harness)) == 2
 
 
@@ -75,11 +75,11 @@ class TestWhenTheCodeHostIsInTheWay:
         late = repository(harness).activities.pop()
         full_resync(harness)
         examine(harness)
-        assert told(harness) == []
+        assert shown(harness) == []
         repository(harness).activities.append(late)
         clocks.pass_by(minutes=1)
         examine(harness)
-        assert [action for action, _who, _details in told(harness)] == ["freeze.bypassed"]
+        assert [action for action, _who, _details in shown(harness)] == ["freeze.bypassed"]
 
     def test_push_that_is_never_listed_is_given_up(
         self, harness: Harness, web: list[PullRequest], clocks: Clocks
@@ -93,7 +93,7 @@ class TestWhenTheCodeHostIsInTheWay:
             clocks.pass_by(minutes=6)
         assert "bypasses" not in jobs_with_work(harness.jobs)
         assert harness.sql("SELECT due_at FROM branch_tips") == [(None,)]
-        assert told(harness) == []
+        assert shown(harness) == []
 
     def test_github_error_is_retried_later(self, harness: Harness, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(harness, clocks)
@@ -101,11 +101,11 @@ class TestWhenTheCodeHostIsInTheWay:
         full_resync(harness)
         harness.fake_github.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
         examine(harness)
-        assert (told(harness), looks(harness)) == ([], 1)
+        assert (shown(harness), looks(harness)) == ([], 1)
         clocks.pass_by(minutes=1)
         assert "bypasses" in jobs_with_work(harness.jobs)
         examine(harness)
-        assert len(told(harness)) == 1
+        assert len(shown(harness)) == 1
 
     def test_missing_permission_is_logged_and_retried_seldom(
         self, harness: Harness, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
@@ -118,7 +118,7 @@ class TestWhenTheCodeHostIsInTheWay:
         examine(harness)
         clocks.pass_by(minutes=5)
         examine(harness)
-        assert (told(harness), looks(harness)) == ([], 1)
+        assert (shown(harness), looks(harness)) == ([], 1)
         assert "acme/web:main" in caplog.text
         assert refused in caplog.text
 
@@ -143,7 +143,7 @@ class TestWhenTheCodeHostIsInTheWay:
         clocks.pass_by(minutes=6)
         assert "bypasses" in jobs_with_work(harness.jobs)
         examine(harness)
-        assert len(told(harness)) == 1
+        assert len(shown(harness)) == 1
 
 
 def test_tips_of_many_branches_are_recorded_by_one_statement(harness: Harness, build: Builder, clocks: Clocks) -> None:

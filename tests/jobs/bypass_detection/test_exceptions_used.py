@@ -25,7 +25,7 @@ def used(harness: Harness) -> list[tuple[str, Any, Any]]:
     return [tuple(row) for row in harness.sql("SELECT id, used_at, used_commit FROM exceptions ORDER BY id")]
 
 
-def told(harness: Harness) -> list[Any]:
+def shown(harness: Harness) -> list[Any]:
     query = "SELECT actor ->> 'name', source, target ->> 'id', details FROM audit_entries"
     return [tuple(row) for row in harness.sql(f"{query} WHERE action = 'exception.used'")]
 
@@ -49,7 +49,7 @@ def test_exception_records_its_merge_once(
     [(exception_id, used_at, used_commit)] = used(harness)
     assert (exception_id, used_commit) == (made, sha)
     assert abs(used_at - harness.fake_github.world.clock()) < timedelta(seconds=30)
-    [(who, source, target, details)] = told(harness)
+    [(who, source, target, details)] = shown(harness)
     assert (who, source, target, details["commit"]) == ("maintainer", "code_host", made, sha)
     assert kinds(harness) == [("excepted", None)]
     assert items(harness) == []
@@ -64,7 +64,7 @@ def test_use_of_an_exception_names_every_freeze_that_it_passed(
     sha = merge(harness, web[0])
     notice()
     assert [row[2] for row in used(harness)] == [sha, sha]
-    [(_who, _source, _target, details)] = told(harness)
+    [(_who, _source, _target, details)] = shown(harness)
     assert {row["freezeId"] for row in details["rows"]} == set(both)
 
 

@@ -20,7 +20,7 @@ from tests.jobs.bypass_detection.pushes import (
     push,
     report,
     repository,
-    told,
+    shown,
 )
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.records import PullRequest
@@ -34,7 +34,7 @@ def test_bypass_is_attributed_to_the_merger(
     head = web[0].head_sha
     sha = merge(harness, web[0])
     notice()
-    [(action, who, details)] = told(harness)
+    [(action, who, details)] = shown(harness)
     assert (action, who) == ("freeze.bypassed", "maintainer")
     landed_at = datetime.fromisoformat(details.pop("landedAt"))
     assert abs(landed_at - harness.fake_github.world.clock()) < timedelta(seconds=30)
@@ -59,7 +59,7 @@ def test_direct_push_is_a_bypass(harness: Harness, web: list[PullRequest], clock
     frozen(harness, clocks)
     sha = push(harness)
     notice()
-    [(action, _who, details)] = told(harness)
+    [(action, _who, details)] = shown(harness)
     assert (action, details["how"], details["commit"], details["pullRequest"]) == ("freeze.bypassed", "push", sha, None)
     assert items(harness) == [("freeze_bypassed", "critical")]
     assert harness.sql("SELECT action ->> 'url' FROM attention_items") == [
@@ -77,7 +77,7 @@ def test_forced_push_is_a_bypass(harness: Harness, web: list[PullRequest], clock
     answer = harness.person("PATCH", "/repos/acme/web/git/refs/heads/main", {"sha": start, "force": True})
     assert answer.status_code == 200
     notice()
-    assert [(action, details["how"]) for action, _who, details in told(harness)] == [("freeze.bypassed", "force_push")]
+    assert [(action, details["how"]) for action, _who, details in shown(harness)] == [("freeze.bypassed", "force_push")]
 
 
 def test_branch_recreated_at_another_commit_is_a_bypass(
@@ -90,7 +90,7 @@ def test_branch_recreated_at_another_commit_is_a_bypass(
     body = {"ref": MAIN, "sha": web[0].head_sha}
     assert harness.person("POST", "/repos/acme/web/git/refs", body).status_code == 201
     notice()
-    found = [(action, details["how"]) for action, _who, details in told(harness)]
+    found = [(action, details["how"]) for action, _who, details in shown(harness)]
     assert found == [("freeze.bypassed", "branch_creation")]
 
 
@@ -102,7 +102,7 @@ def test_merge_before_the_failure_is_our_delay_and_no_bypass(
     merge(harness, web[0])
     clocks.pass_by()
     notice()
-    [(action, _who, details)] = told(harness)
+    [(action, _who, details)] = shown(harness)
     assert action == "freeze.landed_before_block"
     assert details["delaySeconds"] in {4, 5}
     assert items(harness) == [("landed_before_block", "info")]
@@ -116,7 +116,7 @@ def test_merge_after_a_late_success_is_our_enforcement_gap(
     clocks.pass_by()
     merge(harness, web[0])
     notice()
-    assert [(action, details["delaySeconds"]) for action, _who, details in told(harness)] == [
+    assert [(action, details["delaySeconds"]) for action, _who, details in shown(harness)] == [
         ("freeze.enforcement_gap", None)
     ]
     assert items(harness) == [("enforcement_gap", "warning")]
@@ -131,7 +131,7 @@ def test_merge_in_the_second_of_the_failure_is_no_bypass(
     harness.run_until_idle()
     merge(harness, web[0])
     notice()
-    assert [action for action, _who, _details in told(harness)] == ["freeze.landed_before_block"]
+    assert [action for action, _who, _details in shown(harness)] == ["freeze.landed_before_block"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_merge_without_any_check_run_is_classified_by_the_rules(
         )
     full_resync(harness)
     examine(harness)
-    assert [action for action, _who, _details in told(harness)] == [expected]
+    assert [action for action, _who, _details in shown(harness)] == [expected]
 
 
 def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
@@ -177,7 +177,7 @@ def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
     assert entry.head_sha is not None
     report(harness, entry.head_sha, "success")
     notice()
-    [(action, _who, details)] = told(harness)
+    [(action, _who, details)] = shown(harness)
     assert (action, details["how"]) == ("freeze.enforcement_gap", "merge_queue_merge")
     assert (details["pullRequest"], details["commit"]) == (pull.number, entry.head_sha)
 
@@ -191,7 +191,7 @@ def test_bypass_of_a_freeze_that_was_lifted_meanwhile_is_reported(
     harness.lift(freeze)
     clocks.pass_by()
     notice()
-    assert [action for action, _who, _details in told(harness)] == ["freeze.bypassed"]
+    assert [action for action, _who, _details in shown(harness)] == ["freeze.bypassed"]
     assert items(harness) == [("freeze_bypassed", "critical")]
 
 
@@ -207,7 +207,7 @@ def test_pushes_before_and_after_a_freeze_are_not_reported(
     clocks.pass_by()
     merge(harness, web[1])
     notice()
-    assert told(harness) == []
+    assert shown(harness) == []
     assert items(harness) == []
 
 
@@ -248,7 +248,7 @@ class TestWhatIsTold:
         repository(harness).activities[-1].actor_id = 0
         full_resync(harness)
         examine(harness)
-        assert [who for _action, who, _details in told(harness)] == ["ghost"]
+        assert [who for _action, who, _details in shown(harness)] == ["ghost"]
 
     def test_branch_added_later_was_not_frozen_before(
         self, harness: Harness, web: list[PullRequest], clocks: Clocks
@@ -263,4 +263,4 @@ class TestWhatIsTold:
         full_resync(harness)
         examine(harness)
         assert looks(harness) == 1
-        assert told(harness) == []
+        assert shown(harness) == []

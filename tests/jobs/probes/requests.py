@@ -1,4 +1,4 @@
-"""Probes in tests: having branches looked at, what is found of them, and what people change at the code host."""
+"""Probes in tests: run them, read their findings, and change rules at GitHub."""
 
 from collections.abc import Callable
 from datetime import timedelta

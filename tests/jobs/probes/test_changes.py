@@ -57,8 +57,8 @@ def test_ruleset_disabled_between_two_probes_is_audited_once(harness: Harness, b
     remove(harness, harness.fake_github.organization("acme").repository("api"))
     above(harness, harness.fake_github.organization("acme").repository("web"))
     look(harness)
-    begun = harness.fake_github.world.clock
-    harness.fake_github.world.clock = lambda: begun() + timedelta(seconds=2)
+    started = harness.fake_github.world.clock
+    harness.fake_github.world.clock = lambda: started() + timedelta(seconds=2)
     [ruleset] = harness.fake_github.world.rulesets.values()
     for enforcement in ("disabled", "active"):
         update_ruleset(

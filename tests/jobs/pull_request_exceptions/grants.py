@@ -65,6 +65,6 @@ def row(harness: Harness, exception_id: str) -> dict[str, Any]:
     return dict(found._mapping)
 
 
-def told(harness: Harness, action: str) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+def audited(harness: Harness, action: str) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     query = "SELECT actor, target, details FROM audit_entries WHERE action = :action ORDER BY at, id"
     return [(found[0], found[1], found[2]) for found in harness.sql(query, action=f"exception.{action}")]

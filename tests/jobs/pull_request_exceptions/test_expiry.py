@@ -16,7 +16,7 @@ from tests import factories
 from tests.faults.test_new_branches import push
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import work
-from tests.jobs.pull_request_exceptions.grants import check, grant, now, pass_by, row, row_of, told
+from tests.jobs.pull_request_exceptions.grants import audited, check, grant, now, pass_by, row, row_of
 from tools.fake_github.model.records import PullRequest
 
 
@@ -51,7 +51,7 @@ class TestByTime:
         made = grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
         pass_by(harness, hours=2)
         assert [end_exceptions(harness.jobs) for _ in range(3)] == [1, 0, 0]
-        [(actor, target, details)] = told(harness, "expired")
+        [(actor, target, details)] = audited(harness, "expired")
         assert (actor["type"], target) == ("system", {"type": "exception", "id": made, "name": "acme/web#1"})
         assert [each["freezeId"] for each in details["rows"]] == [freeze]
 
@@ -140,7 +140,7 @@ class TestWithItsFreeze:
         assert end_exceptions(harness.jobs) == 1
         [(lifted_at,)] = harness.sql("SELECT ended_at FROM freezes WHERE id = :id", id=freeze)
         assert row(harness, made)["expired_at"] == lifted_at
-        assert len(told(harness, "expired")) == 1
+        assert len(audited(harness, "expired")) == 1
 
     def test_end_of_the_freeze_ends_the_exception(self, harness: Harness, freeze: str, first: PullRequest) -> None:
         until = now(harness) + timedelta(hours=1)
@@ -167,7 +167,7 @@ class TestByAPush:
         found = row(harness, made)
         assert found["revoked_by"]["type"] == "system"
         assert found["revoked_at"] is not None
-        [(actor, target, details)] = told(harness, "revoked")
+        [(actor, target, details)] = audited(harness, "revoked")
         assert (actor["type"], target["name"], details["newHeadSha"]) == ("system", "acme/web#1", first.head_sha)
         assert harness.merge("acme/web", first.number).status_code == 405
 
@@ -194,7 +194,7 @@ class TestByAPush:
         harness.make_due()
         harness.run_until_idle()
         assert row(harness, made)["revoked_by"]["type"] == "system"
-        [(_actor, _target, details)] = told(harness, "revoked")
+        [(_actor, _target, details)] = audited(harness, "revoked")
         assert [each["before"]["state"] for each in details["rows"]] == ["pending"]
 
     def test_exception_without_pin_survives_a_push(self, harness: Harness, freeze: str, first: PullRequest) -> None:

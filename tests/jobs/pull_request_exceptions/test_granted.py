@@ -50,9 +50,9 @@ class TestAGrantedException:
         grant(harness, freeze, first.number, expires_at=until)
         harness.run_until_idle()
         shown = check(harness, first)
-        told = f"{until:%Y-%m-%d %H:%M} UTC"
-        assert shown["title"] == f"Allowed by an exception until {told}"
-        assert f"#1 may be merged during `{freeze}`, granted by Linus, until {told}" in shown["summary"]
+        reported = f"{until:%Y-%m-%d %H:%M} UTC"
+        assert shown["title"] == f"Allowed by an exception until {reported}"
+        assert f"#1 may be merged during `{freeze}`, granted by Linus, until {reported}" in shown["summary"]
         assert REASON in shown["summary"]
         assert shown["actions"] == []
 
@@ -131,10 +131,10 @@ def test_pull_request_view_has_the_text_of_the_check(
         grant(harness, freeze, first.number, **given)
         harness.run_until_idle()
     with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
-        told = lookup(uow, "acme/web#1", None)["check"]
+        reported = lookup(uow, "acme/web#1", None)["check"]
     shown = check(harness, first)
-    assert (told["state"], told["conclusion"]) == ("written", shown["conclusion"])
-    assert (told["title"], told["summary"]) == (shown["title"], shown["summary"])
+    assert (reported["state"], reported["conclusion"]) == ("written", shown["conclusion"])
+    assert (reported["title"], reported["summary"]) == (shown["title"], shown["summary"])
 
 
 class TestTwoPullRequestsWithOneHead:

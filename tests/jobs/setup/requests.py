@@ -1,4 +1,4 @@
-"""Repositories without rules, a setup that is asked for and done, and what it leaves behind."""
+"""Repositories without rules, a setup that is requested and run, and its results."""
 
 from typing import Any
 

@@ -189,7 +189,7 @@ class TestRefusals:
         work(harness)
         assert names(harness.fake_github) == {"api": ["Change freeze: main"]}
         assert harness.sql("SELECT id FROM enforcement_setups WHERE jsonb_exists(progress, 'writing')") == []
-        outcome, written, told = state(harness)
+        outcome, written, shown = state(harness)
         assert (outcome, written) == ("failed", 1)
-        assert told is not None
-        assert "acme/web" in told
+        assert shown is not None
+        assert "acme/web" in shown

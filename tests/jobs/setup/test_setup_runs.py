@@ -149,7 +149,7 @@ class TestApply:
         [ruleset] = harness.fake_github.world.rulesets.values()
         assert len(ruleset.conditions["repository_id"]["repository_ids"]) == 3
 
-    def test_unneeded_ruleset_is_removed_only_with_organisation_scope(self, harness: Harness) -> None:
+    def test_unneeded_ruleset_is_removed_only_with_organization_scope(self, harness: Harness) -> None:
         add(harness, "web", branches=("main", "next"))
         ask(harness)
         work(harness)

@@ -55,7 +55,7 @@ class TestPullRequests:
             record.id, record.pulls[1].head_sha, "change-freeze/main", harness.fake_github.app_id
         )
         assert run is not None
-        harness.fake_github.world.runs[run.id].conclusion = "failure"  # edited by hand, and nobody heard of it
+        harness.fake_github.world.runs[run.id].conclusion = "failure"  # edited by hand, without a webhook
         assert harness.person("POST", f"/repos/acme/web/check-runs/{run.id}/rerequest").status_code == 201
         webhook_queue.run()
         assert harness.conclusions()["acme/web#1"] == "success"

@@ -27,7 +27,7 @@ STORY: list[Callable[[Harness], object]] = [
     lambda harness: propose(harness, "acme/web"),
 ]
 END = {
-    "acme/backend#1": "failure",  # given up for a branch that nobody watches
+    "acme/backend#1": "failure",  # given up for an unwatched branch
     "acme/backend#2": "failure",
     "acme/backend#3": "failure",
     "acme/web#1": "success",

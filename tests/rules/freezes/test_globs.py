@@ -20,7 +20,7 @@ def matches(patterns: list[str], text: str, kind: Kind = "repository") -> bool:
 
 
 def oracle_one(pattern: str, text: str) -> bool:
-    """Tell whether one pattern without `!` matches: every place in it that the text read so far can have led to."""
+    """True if one pattern without `!` matches, by tracking every position that the text read so far can lead to."""
     tokens = re.findall(r"\*\*|.", pattern, re.DOTALL)
 
     def closed(states: set[int]) -> set[int]:

@@ -1,4 +1,4 @@
-"""The branch that nobody has, by whose name it is asked whether a pattern's rule covers new branches."""
+"""The sample branch: a name that does not exist, with which a pattern's rule is checked for new branches."""
 
 from rules.rulesets.needs import KnownBranch, KnownRepository, needs_of, sample_branch
 

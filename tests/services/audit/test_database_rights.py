@@ -1,4 +1,4 @@
-"""Nobody can change or remove what was recorded, or seal anything but the sealer: by the rights of the database."""
+"""Database rights: audit entries cannot be changed or removed, and only the sealer can seal."""
 
 import pytest
 from sqlalchemy import Engine, text

@@ -38,7 +38,7 @@ def entries(
 
 @pytest.fixture
 def tampering(session: Session) -> Iterator[Session]:
-    """Open a session of somebody who has taken the database over: no right and no policy stops them."""
+    """Open a session of the database's superuser, whom no right and no policy restricts."""
     session.execute(text("ALTER TABLE audit_entries NO FORCE ROW LEVEL SECURITY"))
     session.execute(text("ALTER TABLE audit_seals NO FORCE ROW LEVEL SECURITY"))
     session.commit()

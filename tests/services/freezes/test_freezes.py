@@ -77,7 +77,7 @@ class TestStarting:
         assert len(rows) == len(branches)
         assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
 
-    def test_freeze_of_an_organisation_requires_a_preview_or_acknowledgement(
+    def test_freeze_of_an_organization_requires_a_preview_or_acknowledgement(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:

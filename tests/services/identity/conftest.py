@@ -42,7 +42,7 @@ def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -
 
 @pytest.fixture
 def uow(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
-    """Open a unit of somebody who is not signed in, at 203.0.113.7."""
+    """Open a unit of work of a person who is not signed in, at 203.0.113.7."""
     return partial(uow_factory.open, Caller(None, ANONYMOUS, "dashboard", address="203.0.113.7", client="a browser"))
 
 

@@ -1,4 +1,4 @@
-"""Nobody learns who has an account: the same answers, and about the same work."""
+"""Accounts cannot be enumerated: responses are the same, and so is the work, about."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

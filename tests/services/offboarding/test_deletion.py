@@ -1,4 +1,4 @@
-"""An organisation that is deleted, at the code host: it blocks nobody any more, whatever fails on the way."""
+"""An organisation that is deleted, at the code host: it blocks no pull request any more, whatever fails on the way."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -53,7 +53,7 @@ def pass_time(harness: Harness, **length: float) -> None:
 
 
 def gone(harness: Harness, name: str = "Acme") -> None:
-    """Delete it, and let the time pass in which somebody may still be writing rules."""
+    """Delete it, and let the time pass in which a person may still be writing rules."""
     leave(harness, name)
     pass_time(harness, seconds=WITHDRAWAL_DELAY.total_seconds())
 

@@ -1,4 +1,4 @@
-"""An organisation that leaves: no rule of ours is left to require a check that nobody writes."""
+"""An organisation that leaves: no rule of ours is left that requires a check which is no longer written."""
 
 import pytest
 
@@ -20,7 +20,7 @@ RULESET = {
 
 @pytest.fixture
 def written(harness: Harness, build: Builder) -> int:
-    """The number of a ruleset of acme/web that we wrote, beside one that somebody else did."""
+    """The number of a ruleset of acme/web that we wrote, next to one that another person wrote."""
     build("web")
     harness.fake_github.organization("acme").repository("web").ruleset(**RULESET)
     [record] = [one for one in harness.fake_github.world.rulesets.values() if one.name == RULESET["name"]]

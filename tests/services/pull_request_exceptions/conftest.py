@@ -43,7 +43,7 @@ class ExceptionFixture:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
 
     def caller(self) -> Caller:
-        """Return a key that nobody has used yet."""
+        """Return an unused key."""
         return Caller(self.organization.id, Actor("api_key", new_id("key"), "a key"), "api", "business")
 
     def run(self, step: Step) -> Any:
@@ -70,7 +70,7 @@ class ExceptionFixture:
         return self._pool.submit(self.run, step)
 
     def until_it_waits(self, step: Future[Any]) -> None:
-        """Return once somebody waits for a lock; the step has to be the one that does."""
+        """Return once a session waits for a lock, which must be that of the step."""
         query = text(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )

@@ -108,22 +108,22 @@ class TestALift:
 
 class TestAFreezeThatBegins:
     def test_grant_covers_a_freeze_that_started_before(self, exceptions: ExceptionFixture) -> None:
-        begun, covered = exceptions.during(begin_freeze, grant)
-        assert covered == [exceptions.freeze.id, begun]
+        started, covered = exceptions.during(begin_freeze, grant)
+        assert covered == [exceptions.freeze.id, started]
 
     def test_grant_does_not_cover_a_freeze_that_starts_after(self, exceptions: ExceptionFixture) -> None:
-        covered, begun = exceptions.during(grant, begin_freeze)
-        assert covered == [exceptions.freeze.id] != [begun]
+        covered, started = exceptions.during(grant, begin_freeze)
+        assert covered == [exceptions.freeze.id] != [started]
         assert [(row["effective"], row["ineffective_reason"]) for row in shown(exceptions)] == [(False, "other_freeze")]
 
     def test_freeze_that_starts_and_is_lifted_does_not_stop_a_waiting_grant(self, exceptions: ExceptionFixture) -> None:
         with exceptions.uow_factory.open(exceptions.caller()) as uow:
-            begun = begin_freeze(uow)
+            started = begin_freeze(uow)
             granting = exceptions.begin(grant)
             exceptions.until_it_waits(granting)
-        lifted = exceptions.begin(lifting_of(begun))
-        assert lifted.result(20) == begun
-        assert granting.result(20) in ([exceptions.freeze.id], [exceptions.freeze.id, begun])
+        lifted = exceptions.begin(lifting_of(started))
+        assert lifted.result(20) == started
+        assert granting.result(20) in ([exceptions.freeze.id], [exceptions.freeze.id, started])
         assert states(exceptions)[exceptions.freeze.id] == "granted"
 
 
@@ -159,9 +159,9 @@ def test_concurrent_changes_do_not_deadlock(exceptions: ExceptionFixture) -> Non
         )
         kind = chance.choice(["grant", "request", "freeze", "lift", "decide", "revoke"])
         if kind == "lift":
-            return lifting_of(chance.choice([exceptions.freeze.id, *begun]))(uow)
+            return lifting_of(chance.choice([exceptions.freeze.id, *started]))(uow)
         if kind == "freeze":
-            begun.append(begin_freeze(uow))
+            started.append(begin_freeze(uow))
             return None
         if kind == "decide" and ids:
             return decision(chance.choice(ids), granted=chance.random() < 0.5)(uow)
@@ -169,7 +169,7 @@ def test_concurrent_changes_do_not_deadlock(exceptions: ExceptionFixture) -> Non
             return revocation(chance.choice(ids))(uow)
         return (grant if kind == "grant" else request)(uow)
 
-    begun: list[str] = []
+    started: list[str] = []
     for round_of_four in range(15):
         steps = [exceptions.begin(step) for _ in range(4)]
         for one in steps:

@@ -38,11 +38,11 @@ class TestState:
         assert state_of(occurrence(-1, 1), None, NOW) == "planned"
 
     def test_occurrence_is_active_while_its_freeze_is_in_force(self) -> None:
-        begun = occurrence(-1, 1, started_at=NOW - HOUR)
-        assert state_of(begun, freeze(ends=NOW + HOUR), NOW) == "active"
-        assert state_of(begun, freeze(ended=True), NOW) == "past"
-        assert state_of(begun, freeze(ends=NOW), NOW) == "past"
-        assert state_of(begun, freeze(), NOW + HOUR) == "past"
+        started = occurrence(-1, 1, started_at=NOW - HOUR)
+        assert state_of(started, freeze(ends=NOW + HOUR), NOW) == "active"
+        assert state_of(started, freeze(ended=True), NOW) == "past"
+        assert state_of(started, freeze(ends=NOW), NOW) == "past"
+        assert state_of(started, freeze(), NOW + HOUR) == "past"
 
     def test_occurrence_is_active_before_its_start_when_begun_early(self) -> None:
         assert state_of(occurrence(1, 2, started_at=NOW), freeze(ends=NOW + 2 * HOUR), NOW) == "active"

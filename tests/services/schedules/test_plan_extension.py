@@ -1,4 +1,4 @@
-"""What time does to plans: they are moved on day by day, and made anew with other time zone data; and their end."""
+"""Plans over time: they are extended day by day, rebuilt with new time zone data, and end."""
 
 from datetime import timedelta
 

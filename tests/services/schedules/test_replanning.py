@@ -102,9 +102,9 @@ class Watched:
             assert any(row.starts_at < wanted[start] and start < row.ends_at for row in had)
 
     def _history_stays(self, rows: list[Occurrence]) -> None:
-        begun = {row.id: (row.starts_at, row.ends_at) for row in rows if row.started_at is not None}
-        assert self.history.items() <= begun.items()
-        self.history = begun
+        started = {row.id: (row.starts_at, row.ends_at) for row in rows if row.started_at is not None}
+        assert self.history.items() <= started.items()
+        self.history = started
 
 
 @pytest.mark.slow
@@ -134,8 +134,8 @@ class TestConcurrentStart:
                 with ThreadPoolExecutor(2) as both:
                     for done in (both.submit(schedules.begin), both.submit(change, made)):
                         done.result()
-                begun = [row for row in schedules.rows(made) if row.started_at is not None]
+                started = [row for row in schedules.rows(made) if row.started_at is not None]
                 open_now = schedules.windows(made, "active")
                 assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])
-                assert len(begun) == len(open_now)
+                assert len(started) == len(open_now)
                 assert "11-21 22:00 to 11-22 06:00" not in schedules.windows(made)

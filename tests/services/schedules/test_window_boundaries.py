@@ -1,4 +1,4 @@
-"""What people do around the instant at which a window begins, or passes, is told as it was, by whoever tells it."""
+"""Actions at the instant at which a window starts or ends are shown consistently by every read."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -82,9 +82,9 @@ class TestPreviewOfAnEditedSchedule:
         with schedules.uow_factory.open(schedules.caller) as uow:
             shown = previews.preview_saved(uow, made, 100)["occurrences"]
         rows = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
-        begun, following, *_ = schedules.rows(made)
+        has_started, following, *_ = schedules.rows(made)
         assert rows[:2] == [
-            (begun.id, utc("2026-11-21 12:00"), utc("2026-11-21 18:00"), "active"),
+            (has_started.id, utc("2026-11-21 12:00"), utc("2026-11-21 18:00"), "active"),
             (following.id, utc("2026-11-22 11:00"), utc("2026-11-22 17:00"), "planned"),
         ]
         assert len(shown) == 100
@@ -103,7 +103,7 @@ class TestPreviewOfAnEditedSchedule:
 
 class TestManyOpenWindows:
     def test_longest_of_many_open_windows_is_planned_alone(self, schedules: ScheduleFixture) -> None:
-        """Freezes compose: what the others would cover it covers, and nobody waits until a year of them has begun."""
+        """The longest covers what the others would, so a start does not have to start hundreds of windows first."""
         terms = {"window": {"start_time": "00:00", "end_time": "00:00", "days": 366}}
         made = schedules.at("2026-11-21 11:00").create(**terms)
         with schedules.uow_factory.open(schedules.caller) as uow:

@@ -1,4 +1,4 @@
-"""Windows begin once each when they are due, whoever sweeps, with whatever of their scope is there."""
+"""Each window starts once when it is due, with any number of sweepers, on the branches of its scope that exist."""
 
 import threading
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 What a test asks for:
 
-- `ada`: somebody with a browser who has an account; `somebody` has a browser and none. `visit()` makes more of them.
+- `ada`: a person with a browser and an account; `visitor` has a browser and no account. `visit()` creates more.
 - `mailed(address)`: the link of the last mail to an address.
 - `session`: rows as they are; what is added or changed there is committed at once.
 - `later(minutes=11)`: lets time pass.
@@ -95,7 +95,7 @@ def visit(site: str) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def somebody(visit: Visit) -> Person:
+def visitor(visit: Visit) -> Person:
     return visit()
 
 

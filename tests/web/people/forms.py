@@ -88,7 +88,7 @@ class Page(HTMLParser):
 
 
 class Person:
-    """Somebody with a browser of their own."""
+    """A person with a browser of their own."""
 
     def __init__(self, site: str, **headers: str) -> None:
         self.site = site

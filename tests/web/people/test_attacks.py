@@ -37,8 +37,8 @@ def token_of(person: Person) -> str:
     return person.open("/device").forms[0].fields["token"]
 
 
-def test_every_page_is_mounted(somebody: Person) -> None:
-    assert {somebody.client.get(path).headers["content-type"] for path in PATHS} == {"text/html; charset=utf-8"}
+def test_every_page_is_mounted(visitor: Person) -> None:
+    assert {visitor.client.get(path).headers["content-type"] for path in PATHS} == {"text/html; charset=utf-8"}
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ class TestForms:
 
 @pytest.mark.parametrize("path", PATHS)
 class TestPages:
-    def test_page_is_not_framed_cached_or_sent_as_referrer(self, somebody: Person, ada: Person, path: str) -> None:
-        for person in (somebody, ada):
+    def test_page_is_not_framed_cached_or_sent_as_referrer(self, visitor: Person, ada: Person, path: str) -> None:
+        for person in (visitor, ada):
             answer = person.client.get(path)
             assert answer.headers["Cache-Control"] == "no-store"
             assert answer.headers["Referrer-Policy"] in {"no-referrer", "same-origin"}
@@ -114,13 +114,13 @@ class TestPages:
                 assert answer.headers["X-Frame-Options"] == "DENY"
                 assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
 
-    def test_page_accepts_only_get_and_post(self, somebody: Person, path: str) -> None:
-        answer = somebody.client.put(path)
+    def test_page_accepts_only_get_and_post(self, visitor: Person, path: str) -> None:
+        answer = visitor.client.put(path)
         assert answer.status_code == 405
         assert answer.json()["error"]["code"] == "method_not_allowed"
 
-    def test_page_hides_the_secret_of_the_browser_from_scripts(self, somebody: Person, path: str) -> None:
-        answer = somebody.client.get(path, follow_redirects=True)
+    def test_page_hides_the_secret_of_the_browser_from_scripts(self, visitor: Person, path: str) -> None:
+        answer = visitor.client.get(path, follow_redirects=True)
         line = set_cookie(answer, "forms")
         assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(line.split("; "))
 
@@ -148,23 +148,23 @@ def test_session_cookie_does_not_authorize_calls_of_other_sites(ada: Person, ses
 
 
 def test_passwords_and_tokens_are_stored_in_no_row_log_or_address(
-    somebody: Person, mailed: Mailed, session: Session, caplog: pytest.LogCaptureFixture
+    visitor: Person, mailed: Mailed, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fields = {"name": "Grace", "email": "grace@example.test", "password": PASSWORD}
     seen: list[httpx.Response] = []
-    somebody.client.event_hooks["response"].append(seen.append)
-    somebody.press(somebody.open("/sign-up"), "Create account", **fields)
+    visitor.client.event_hooks["response"].append(seen.append)
+    visitor.press(visitor.open("/sign-up"), "Create account", **fields)
     verify = mailed("grace@example.test").partition("token=")[2]
-    shown = somebody.open("/verify", token=verify)
-    somebody.press(shown, "Confirm address", password="a secret of somebody else")
-    somebody.press(shown, "Confirm address", password=PASSWORD)
-    somebody.sign_in("grace@example.test", "another secret of mine")
-    somebody.sign_in("grace@example.test", PASSWORD)
-    signed_in = somebody.session or ""
-    somebody.press(somebody.open("/forgot"), "Send reset link", email="grace@example.test")
+    shown = visitor.open("/verify", token=verify)
+    visitor.press(shown, "Confirm address", password="a secret of somebody else")
+    visitor.press(shown, "Confirm address", password=PASSWORD)
+    visitor.sign_in("grace@example.test", "another secret of mine")
+    visitor.sign_in("grace@example.test", PASSWORD)
+    signed_in = visitor.session or ""
+    visitor.press(visitor.open("/forgot"), "Send reset link", email="grace@example.test")
     reset = mailed("grace@example.test").partition("token=")[2]
-    somebody.press(somebody.open("/reset", token=reset), "Change password", password="seven slow trams in May")
+    visitor.press(visitor.open("/reset", token=reset), "Change password", password="seven slow trams in May")
     mistaken = ["another secret of mine", "a secret of somebody else"]
     secrets = [PASSWORD, *mistaken, "seven slow trams in May", verify, reset, signed_in]
     assert all(secrets)

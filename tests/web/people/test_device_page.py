@@ -143,13 +143,13 @@ class TestUserCode:
         assert device.poll()["error"] == "authorization_pending"
 
     def test_user_code_survives_the_sign_in(
-        self, somebody: Person, device: Device, account: Callable[[str], User]
+        self, visitor: Person, device: Device, account: Callable[[str], User]
     ) -> None:
         account("Grace")
-        page = somebody.open(device.complete)
+        page = visitor.open(device.complete)
         assert page.title == "Sign in"
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
-        page = somebody.press(page, "Sign in", email="grace@example.test", password=PASSWORD)
+        page = visitor.press(page, "Sign in", email="grace@example.test", password=PASSWORD)
         assert page.form("Continue").fields["user_code"] == device.user_code
 
     def test_user_code_may_be_typed_in_any_notation(self, ada: Person, device: Device) -> None:

@@ -25,8 +25,8 @@ def join(session: Session, name: str, role: str = "member") -> Organization:
 
 
 class TestOrganizations:
-    def test_home_page_redirects_to_sign_in_without_a_session(self, somebody: Person) -> None:
-        answer = somebody.client.get("/")
+    def test_home_page_redirects_to_sign_in_without_a_session(self, visitor: Person) -> None:
+        answer = visitor.client.get("/")
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
 
     def test_home_page_creates_an_organization_owned_by_the_person(self, ada: Person, session: Session) -> None:

@@ -61,11 +61,9 @@ def roles(session: Session, acme: Organization) -> list[tuple[str, str]]:
 
 
 class TestInvitationPage:
-    def test_invitation_page_names_inviter_address_organization_and_role(
-        self, somebody: Person, invite: Invite
-    ) -> None:
+    def test_invitation_page_names_inviter_address_organization_and_role(self, visitor: Person, invite: Invite) -> None:
         token, _ = invite("ada@example.test", "admin")
-        page = somebody.open("/invitation", token=token)
+        page = visitor.open("/invitation", token=token)
         assert page.status == 200
         words = " ".join(page.text.split())
         assert "Linus <b> invited ada@example.test to join the organisation Acme as admin." in words
@@ -81,8 +79,8 @@ class TestInvitationPage:
         assert roles(session, acme) == []
 
     @pytest.mark.parametrize("token", ["x", "a" * 43, "x" * 5000])
-    def test_invitation_with_a_wrong_link_is_not_found(self, somebody: Person, token: str) -> None:
-        page = somebody.open("/invitation", token=token)
+    def test_invitation_with_a_wrong_link_is_not_found(self, visitor: Person, token: str) -> None:
+        page = visitor.open("/invitation", token=token)
         assert page.status == 404
         assert GONE in page.text
 
@@ -98,32 +96,32 @@ class TestInvitationPage:
         assert ada.open("/invitation").status == 404
 
     def test_invitation_is_found_by_id_only_by_the_invited_person(
-        self, ada: Person, somebody: Person, invite: Invite
+        self, ada: Person, visitor: Person, invite: Invite
     ) -> None:
         _, own = invite("ada@example.test")
         _, other = invite("grace@example.test")
         assert ada.open("/invitation", id=own.id).status == 200
         assert ada.open("/invitation", id=other.id).status == 404
-        assert somebody.open("/invitation", id=own.id).title == "Sign in"
+        assert visitor.open("/invitation", id=own.id).title == "Sign in"
 
 
 class TestAcceptance:
     def test_invitation_leads_from_mail_over_sign_in_to_the_organization(
-        self, somebody: Person, invite: Invite, session: Session, acme: Organization, account: Callable[[str], User]
+        self, visitor: Person, invite: Invite, session: Session, acme: Organization, account: Callable[[str], User]
     ) -> None:
         account("Grace")
         token, invitation = invite("grace@example.test", "viewer")
-        page = somebody.open("/invitation", token=token)
+        page = visitor.open("/invitation", token=token)
         way = page.links["Sign in"]
         assert token not in "".join(page.links.values())
-        back = somebody.press(
-            somebody.open("/sign-in", next=f"/invitation?id={invitation.id}"),
+        back = visitor.press(
+            visitor.open("/sign-in", next=f"/invitation?id={invitation.id}"),
             "Sign in",
             email="grace@example.test",
             password=PASSWORD,
         )
         assert invitation.id in way or "/sign-in" in way
-        home = somebody.press(back, "Accept invitation")
+        home = visitor.press(back, "Accept invitation")
         assert "You joined the organisation." in home.text
         assert roles(session, acme) == [("Grace", "viewer")]
         assert "invitation.accepted" in factories.audit_actions(session, acme)

@@ -25,9 +25,9 @@ def test_session_token_is_no_credential_of_v1_from_the_network(ada: Person) -> N
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_token")
 
 
-def test_api_key_in_the_session_cookie_opens_no_page(somebody: Person) -> None:
-    somebody.client.cookies.set("session", "svc_live_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-    assert somebody.open("/").title == "Sign in"
+def test_api_key_in_the_session_cookie_opens_no_page(visitor: Person) -> None:
+    visitor.client.cookies.set("session", "svc_live_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+    assert visitor.open("/").title == "Sign in"
 
 
 def test_call_from_the_thread_of_the_loop_raises() -> None:

@@ -15,13 +15,13 @@ def asked(person: Person, email: str = "ada@example.test") -> Page:
 
 
 class TestForgot:
-    def test_forgot_page_does_not_reveal_whether_an_account_exists(self, ada: Person, somebody: Person) -> None:
-        known, unknown = asked(somebody), asked(somebody, "nobody@example.test")
+    def test_forgot_page_does_not_reveal_whether_an_account_exists(self, ada: Person, visitor: Person) -> None:
+        known, unknown = asked(visitor), asked(visitor, "nobody@example.test")
         assert known.status == unknown.status == 202
         assert known.text.replace("ada@", "nobody@") == unknown.text
 
-    def test_forgot_page_reports_an_invalid_address_at_its_field(self, somebody: Person) -> None:
-        page = asked(somebody, "ada")
+    def test_forgot_page_reports_an_invalid_address_at_its_field(self, visitor: Person) -> None:
+        page = asked(visitor, "ada")
         assert page.status == 422
         assert "#email" in page.links.values()
         assert page.form("Send").fields["email"] == "ada"
@@ -29,51 +29,49 @@ class TestForgot:
 
 class TestReset:
     def test_reset_page_changes_the_password_and_ends_every_session(
-        self, ada: Person, somebody: Person, mailed: Mailed, session: Session
+        self, ada: Person, visitor: Person, mailed: Mailed, session: Session
     ) -> None:
-        asked(somebody)
-        page = somebody.open(mailed("ada@example.test"))
+        asked(visitor)
+        page = visitor.open(mailed("ada@example.test"))
         assert "the account ada@example.test" in page.text
-        done = somebody.press(page, "Change password", password=ANOTHER)
+        done = visitor.press(page, "Change password", password=ANOTHER)
         assert "Your password has been changed" in done.text
-        assert somebody.session is None
+        assert visitor.session is None
         assert open_sessions(session) == []
         assert ada.open("/").title == "Sign in"
-        assert somebody.sign_in("ada@example.test", PASSWORD).status == 401
-        assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
+        assert visitor.sign_in("ada@example.test", PASSWORD).status == 401
+        assert visitor.sign_in("ada@example.test", ANOTHER).title == "Your account"
 
     @pytest.mark.parametrize("password", ["", "short", "password123", "x" * 201])
     def test_rejected_password_does_not_consume_the_reset_link(
-        self, ada: Person, somebody: Person, mailed: Mailed, password: str
+        self, ada: Person, visitor: Person, mailed: Mailed, password: str
     ) -> None:
-        asked(somebody)
-        page = somebody.press(somebody.open(mailed("ada@example.test")), "Change password", password=password)
+        asked(visitor)
+        page = visitor.press(visitor.open(mailed("ada@example.test")), "Change password", password=password)
         assert page.status in {400, 422}
         assert "#password" in page.links.values()
         assert page.form("Change").fields["password"] == ""
-        assert somebody.press(page, "Change password", password=ANOTHER).title == "Sign in"
+        assert visitor.press(page, "Change password", password=ANOTHER).title == "Sign in"
 
-    def test_reset_link_is_used_once(self, ada: Person, somebody: Person, mailed: Mailed) -> None:
-        asked(somebody)
+    def test_reset_link_is_used_once(self, ada: Person, visitor: Person, mailed: Mailed) -> None:
+        asked(visitor)
         link = mailed("ada@example.test")
-        page = somebody.open(link)
-        somebody.press(page, "Change password", password=ANOTHER)
-        again = somebody.press(page, "Change password", password="an attacker chooses this one")
+        page = visitor.open(link)
+        visitor.press(page, "Change password", password=ANOTHER)
+        again = visitor.press(page, "Change password", password="an attacker chooses this one")
         assert (again.status, again.links["Request a new link"]) == (404, "/forgot")
-        assert somebody.open(link).status == 404
-        assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
+        assert visitor.open(link).status == 404
+        assert visitor.sign_in("ada@example.test", ANOTHER).title == "Your account"
 
-    def test_reset_link_expires_after_an_hour(
-        self, ada: Person, somebody: Person, mailed: Mailed, later: Later
-    ) -> None:
-        asked(somebody)
-        page = somebody.open(mailed("ada@example.test"))
+    def test_reset_link_expires_after_an_hour(self, ada: Person, visitor: Person, mailed: Mailed, later: Later) -> None:
+        asked(visitor)
+        page = visitor.open(mailed("ada@example.test"))
         later(hours=1)
-        assert somebody.press(page, "Change password", password=ANOTHER).status == 404
+        assert visitor.press(page, "Change password", password=ANOTHER).status == 404
 
     @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "x" * 5000])
-    def test_invalid_reset_link_offers_a_new_link(self, somebody: Person, token: str) -> None:
-        page = somebody.open("/reset", token=token)
+    def test_invalid_reset_link_offers_a_new_link(self, visitor: Person, token: str) -> None:
+        page = visitor.open("/reset", token=token)
         assert (page.status, page.links["Request a new link"]) == (404, "/forgot")
 
     def test_opening_a_reset_link_does_not_consume_the_link(self, ada: Person, visit: Visit, mailed: Mailed) -> None:

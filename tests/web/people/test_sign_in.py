@@ -28,13 +28,13 @@ def grace(account: Callable[[str], User]) -> User:
 
 class TestSigningIn:
     def test_sign_in_page_starts_a_session_held_only_by_the_browser(
-        self, somebody: Person, grace: User, session: Session
+        self, visitor: Person, grace: User, session: Session
     ) -> None:
-        page = somebody.open("/sign-in")
-        answer = somebody.send(page.form("Sign in"), email=" Grace@Example.test ", password=PASSWORD)
+        page = visitor.open("/sign-in")
+        answer = visitor.send(page.form("Sign in"), email=" Grace@Example.test ", password=PASSWORD)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         [row] = open_sessions(session)
-        token = somebody.session or ""
+        token = visitor.session or ""
         assert token.startswith(SESSION_PREFIX)
         assert row.token_hash == token_hash(token)
         line = set_cookie(answer, "session")
@@ -49,32 +49,32 @@ class TestSigningIn:
         ("email", "password"), [("grace@example.test", "wrong"), ("nobody@example.test", PASSWORD)]
     )
     def test_wrong_password_and_unknown_address_are_refused_alike(
-        self, somebody: Person, grace: User, email: str, password: str
+        self, visitor: Person, grace: User, email: str, password: str
     ) -> None:
-        page = somebody.sign_in(email, password)
+        page = visitor.sign_in(email, password)
         assert page.status == 401
         assert page.answer.headers["WWW-Authenticate"].startswith("Bearer")
         assert page.links[WRONG] == "#email"
         assert page.form("Sign in").fields["email"] == email
         assert page.form("Sign in").fields["password"] == ""
-        assert somebody.session is None
+        assert visitor.session is None
 
-    def test_sign_in_page_names_empty_fields(self, somebody: Person) -> None:
-        page = somebody.sign_in("", "")
+    def test_sign_in_page_names_empty_fields(self, visitor: Person) -> None:
+        page = visitor.sign_in("", "")
         assert page.status == 400
         assert page.links["Email address is required"] == "#email"
         assert page.links["Password is required"] == "#password"
 
     def test_sign_in_page_locks_the_account_after_ten_failures(
-        self, somebody: Person, grace: User, later: Later
+        self, visitor: Person, grace: User, later: Later
     ) -> None:
-        assert {somebody.sign_in(grace.email, "wrong").status for _ in range(10)} == {401}
-        page = somebody.sign_in(grace.email, PASSWORD)
+        assert {visitor.sign_in(grace.email, "wrong").status for _ in range(10)} == {401}
+        page = visitor.sign_in(grace.email, PASSWORD)
         assert (page.status, page.title) == (429, "Sign in")
         assert 0 < int(page.answer.headers["Retry-After"]) <= 900
         assert "Too many attempts. Try again in 15 minutes." in page.text
         later(minutes=15)
-        assert somebody.sign_in(grace.email, PASSWORD).status == 200
+        assert visitor.sign_in(grace.email, PASSWORD).status == 200
 
     def test_sign_in_page_redirects_a_signed_in_person(self, ada: Person) -> None:
         answer = ada.client.get("/sign-in", params={"next": "/device"})
@@ -82,13 +82,13 @@ class TestSigningIn:
 
 
 class TestFixation:
-    def test_sign_in_replaces_a_planted_session_token(self, somebody: Person, grace: User, session: Session) -> None:
+    def test_sign_in_replaces_a_planted_session_token(self, visitor: Person, grace: User, session: Session) -> None:
         planted = new_session_token()
-        somebody.client.cookies.set("session", planted)
-        somebody.sign_in(grace.email, PASSWORD)
+        visitor.client.cookies.set("session", planted)
+        visitor.sign_in(grace.email, PASSWORD)
         [row] = open_sessions(session)
         assert row.token_hash != token_hash(planted)
-        assert somebody.client.cookies.get("session", domain="127.0.0.1") != planted
+        assert visitor.client.cookies.get("session", domain="127.0.0.1") != planted
 
     def test_sign_in_ends_the_previous_session_of_the_browser(self, ada: Person, grace: User, session: Session) -> None:
         before = ada.session
@@ -99,13 +99,13 @@ class TestFixation:
         [row] = open_sessions(session)
         assert (row.user_id, ada.session != before) == (grace.id, True)
 
-    def test_form_shown_before_the_sign_in_is_refused_after_the_sign_in(self, somebody: Person, grace: User) -> None:
-        page = somebody.open("/sign-in")
+    def test_form_shown_before_the_sign_in_is_refused_after_the_sign_in(self, visitor: Person, grace: User) -> None:
+        page = visitor.open("/sign-in")
         old = page.form("Sign in")
-        somebody.send(old, email=grace.email, password=PASSWORD)
+        visitor.send(old, email=grace.email, password=PASSWORD)
         old.action = "/sign-out"
-        assert somebody.send(old).status_code == 403
-        assert somebody.open("/").title == "Your account"
+        assert visitor.send(old).status_code == 403
+        assert visitor.open("/").title == "Your account"
 
 
 class TestRedirects:
@@ -113,9 +113,9 @@ class TestRedirects:
         "wanted",
         ["/", "/device", "/device?user_code=WDJBM-JHTXK", "/invitation?id=inv_1"],
     )
-    def test_sign_in_redirects_to_a_page_of_the_service(self, somebody: Person, grace: User, wanted: str) -> None:
-        page = somebody.open("/sign-in", next=wanted)
-        answer = somebody.send(page.form("Sign in"), email=grace.email, password=PASSWORD)
+    def test_sign_in_redirects_to_a_page_of_the_service(self, visitor: Person, grace: User, wanted: str) -> None:
+        page = visitor.open("/sign-in", next=wanted)
+        answer = visitor.send(page.form("Sign in"), email=grace.email, password=PASSWORD)
         assert answer.headers["location"] == wanted
 
     @pytest.mark.parametrize(
@@ -140,12 +140,12 @@ class TestRedirects:
             "",
         ],
     )
-    def test_sign_in_does_not_redirect_elsewhere(self, somebody: Person, grace: User, wanted: str) -> None:
+    def test_sign_in_does_not_redirect_elsewhere(self, visitor: Person, grace: User, wanted: str) -> None:
         assert safe_redirect(wanted) == "/"
-        page = somebody.open("/sign-in", next=wanted)
+        page = visitor.open("/sign-in", next=wanted)
         form = page.form("Sign in")
         assert form.fields["next"] == "/"
-        answer = somebody.send(form, email=grace.email, password=PASSWORD, next=wanted)
+        answer = visitor.send(form, email=grace.email, password=PASSWORD, next=wanted)
         assert answer.headers["location"] == "/"
 
     def test_redirect_contains_no_line_break(self) -> None:
@@ -173,8 +173,8 @@ class TestSigningOut:
         assert len(open_sessions(session)) == 1
         assert ada.press(page, "Sign out").title == "Sign in"
 
-    def test_sign_out_page_redirects_to_sign_in_without_a_session(self, somebody: Person) -> None:
-        assert somebody.open("/sign-out").title == "Sign in"
+    def test_sign_out_page_redirects_to_sign_in_without_a_session(self, visitor: Person) -> None:
+        assert visitor.open("/sign-out").title == "Sign in"
 
 
 class TestInvalidSessions:
@@ -182,13 +182,13 @@ class TestInvalidSessions:
         later(days=30)
         assert ada.open("/").title == "Sign in"
 
-    def test_unknown_session_token_leads_to_sign_in(self, somebody: Person) -> None:
+    def test_unknown_session_token_leads_to_sign_in(self, visitor: Person) -> None:
         for token in (new_session_token(), SESSION_PREFIX, "x", SESSION_PREFIX + "x" * 3000):
-            somebody.client.cookies.set("session", token)
-            assert somebody.open("/").title == "Sign in"
+            visitor.client.cookies.set("session", token)
+            assert visitor.open("/").title == "Sign in"
 
-    def test_support_session_opens_no_page(self, somebody: Person, grace: User, session: Session) -> None:
+    def test_support_session_opens_no_page(self, visitor: Person, grace: User, session: Session) -> None:
         token = new_session_token()
         factories.login(session, grace, None, support=True, token_hash=token_hash(token), kind="support")
-        somebody.client.cookies.set("session", token)
-        assert somebody.open("/").title == "Sign in"
+        visitor.client.cookies.set("session", token)
+        assert visitor.open("/").title == "Sign in"

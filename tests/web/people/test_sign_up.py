@@ -1,4 +1,4 @@
-"""`/sign-up` and `/verify`: an account begins with a mailed link, and nobody learns who has one."""
+"""`/sign-up` and `/verify`: an account starts with a mailed link, and accounts cannot be enumerated."""
 
 import pytest
 from sqlalchemy import func, select
@@ -16,38 +16,38 @@ def people(session: Session) -> int:
     return session.scalar(select(func.count()).select_from(User)) or 0
 
 
-def signed_up(somebody: Person) -> Page:
-    return somebody.press(somebody.open("/sign-up"), "Create account", **GRACE)
+def signed_up(visitor: Person) -> Page:
+    return visitor.press(visitor.open("/sign-up"), "Create account", **GRACE)
 
 
 class TestSigningUp:
     def test_sign_up_page_leads_to_an_account_that_signs_in(
-        self, somebody: Person, mailed: Mailed, session: Session
+        self, visitor: Person, mailed: Mailed, session: Session
     ) -> None:
-        sent = signed_up(somebody)
+        sent = signed_up(visitor)
         assert (sent.status, sent.title) == (202, "Check your email")
         assert people(session) == 0
-        confirm = somebody.open(mailed("grace@example.test"))
+        confirm = visitor.open(mailed("grace@example.test"))
         assert "as Grace Hopper" in " ".join(confirm.text.split())
         assert people(session) == 0, "looking makes no account"
-        done = somebody.press(confirm, "Confirm address", password=PASSWORD)
+        done = visitor.press(confirm, "Confirm address", password=PASSWORD)
         assert done.title == "Sign in"
         assert "Your email address is confirmed." in done.text
-        assert somebody.session is None, "the link alone signs nobody in"
-        home = somebody.press(done, "Sign in", email="grace@example.test", password=PASSWORD)
+        assert visitor.session is None, "the link alone signs nobody in"
+        home = visitor.press(done, "Sign in", email="grace@example.test", password=PASSWORD)
         assert "Signed in as Grace Hopper (grace@example.test)." in home.text
 
     def test_sign_up_page_answers_a_known_address_alike_but_mails_otherwise(
-        self, ada: Person, somebody: Person, session: Session
+        self, ada: Person, visitor: Person, session: Session
     ) -> None:
-        unknown = signed_up(somebody)
-        known = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "email": "ada@example.test"})
+        unknown = signed_up(visitor)
+        known = visitor.press(visitor.open("/sign-up"), "Create account", **{**GRACE, "email": "ada@example.test"})
         assert known.status == unknown.status == 202
         assert known.text.replace("ada@", "grace@") == unknown.text
         assert people(session) == 1
 
-    def test_sign_up_page_names_and_links_every_empty_field(self, somebody: Person) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Create account")
+    def test_sign_up_page_names_and_links_every_empty_field(self, visitor: Person) -> None:
+        page = visitor.press(visitor.open("/sign-up"), "Create account")
         assert page.status == 400
         assert page.answer.text.count("<title>Error: Create your account") == 1
         assert page.links["Your name is required"] == "#name"
@@ -71,44 +71,44 @@ class TestSigningUp:
         ],
     )
     def test_sign_up_page_reports_invalid_values_at_their_fields(
-        self, somebody: Person, session: Session, field: str, value: str
+        self, visitor: Person, session: Session, field: str, value: str
     ) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, field: value})
+        page = visitor.press(visitor.open("/sign-up"), "Create account", **{**GRACE, field: value})
         assert page.status == 422
         assert f"#{field}" in page.links.values()
         form = page.form("Create account")
         assert form.fields["password"] == "", "a password never comes back"
         assert form.fields["email"] == (value if field == "email" else GRACE["email"])
 
-    def test_sign_up_page_explains_an_invalid_address(self, somebody: Person) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "email": "grace"})
+    def test_sign_up_page_explains_an_invalid_address(self, visitor: Person) -> None:
+        page = visitor.press(visitor.open("/sign-up"), "Create account", **{**GRACE, "email": "grace"})
         assert "Email address must be an e-mail address, such as eve@example.com" in page.text
 
-    def test_sign_up_page_escapes_the_submitted_values(self, somebody: Person) -> None:
+    def test_sign_up_page_escapes_the_submitted_values(self, visitor: Person) -> None:
         name = '"><script>alert(1)</script>'
-        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "name": name, "password": "x"})
+        page = visitor.press(visitor.open("/sign-up"), "Create account", **{**GRACE, "name": name, "password": "x"})
         assert "<script>" not in page.answer.text
         assert page.form("Create account").fields["name"] == name
 
-    def test_sign_up_page_limits_mails_to_an_address_for_an_hour(self, somebody: Person, later: Later) -> None:
-        pages = [signed_up(somebody) for _ in range(6)]
+    def test_sign_up_page_limits_mails_to_an_address_for_an_hour(self, visitor: Person, later: Later) -> None:
+        pages = [signed_up(visitor) for _ in range(6)]
         assert [page.status for page in pages] == [202] * 5 + [429]
         assert int(pages[-1].answer.headers["Retry-After"]) > 0
         later(minutes=61)
-        assert signed_up(somebody).status == 202
+        assert signed_up(visitor).status == 202
 
 
 class TestVerificationLink:
     @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "\x00", "x" * 5000])
-    def test_invalid_verification_link_offers_a_new_link(self, somebody: Person, token: str) -> None:
-        page = somebody.open("/verify", token=token)
+    def test_invalid_verification_link_offers_a_new_link(self, visitor: Person, token: str) -> None:
+        page = visitor.open("/verify", token=token)
         assert (page.status, page.title) == (404, "This link is no longer valid")
         assert EXPIRED in page.text
         assert page.links["Sign up again to get a new link"] == "/sign-up"
 
-    def test_verify_page_names_the_address_and_explains_how_to_decline(self, somebody: Person, mailed: Mailed) -> None:
-        signed_up(somebody)
-        page = somebody.open(mailed("grace@example.test"))
+    def test_verify_page_names_the_address_and_explains_how_to_decline(self, visitor: Person, mailed: Mailed) -> None:
+        signed_up(visitor)
+        page = visitor.open(mailed("grace@example.test"))
         assert "Someone signed up with grace@example.test as Grace Hopper." in " ".join(page.text.split())
         assert "If it was not you, close this page and no account is created." in page.text
         assert page.links["sign up yourself"] == "/sign-up"
@@ -116,7 +116,7 @@ class TestVerificationLink:
         assert page.form("Confirm").kinds["password"]["type"] == "password"
 
     @pytest.mark.parametrize(
-        ("password", "status", "told"),
+        ("password", "status", "reported"),
         [
             ("another one of mine", 401, "or sign up again to get a new link."),
             ("", 400, "Password is required"),
@@ -124,67 +124,67 @@ class TestVerificationLink:
         ],
     )
     def test_wrong_password_is_reported_at_its_field_and_keeps_the_link(
-        self, somebody: Person, mailed: Mailed, session: Session, password: str, status: int, told: str
+        self, visitor: Person, mailed: Mailed, session: Session, password: str, status: int, reported: str
     ) -> None:
-        signed_up(somebody)
-        confirm = somebody.open(mailed("grace@example.test"))
-        page = somebody.press(confirm, "Confirm address", password=password)
+        signed_up(visitor)
+        confirm = visitor.open(mailed("grace@example.test"))
+        page = visitor.press(confirm, "Confirm address", password=password)
         assert page.status == status
         assert page.answer.text.count("<title>Error: Confirm your email address") == 1
-        assert told in page.text
+        assert reported in page.text
         assert "#password" in page.links.values()
         assert "grace@example.test" in page.text
         control = page.form("Confirm").kinds["password"]
         assert (control["aria-invalid"], control["value"]) == ("true", "")
         assert people(session) == 0
-        assert somebody.press(page, "Confirm address", password=PASSWORD).title == "Sign in"
+        assert visitor.press(page, "Confirm address", password=PASSWORD).title == "Sign in"
 
     def test_verify_page_locks_after_too_many_wrong_passwords(
-        self, somebody: Person, mailed: Mailed, later: Later, session: Session
+        self, visitor: Person, mailed: Mailed, later: Later, session: Session
     ) -> None:
-        signed_up(somebody)
-        page = somebody.open(mailed("grace@example.test"))
+        signed_up(visitor)
+        page = visitor.open(mailed("grace@example.test"))
         for _ in range(10):
-            page = somebody.press(page, "Confirm address", password="another one of mine")
-        refused = somebody.press(page, "Confirm address", password=PASSWORD)
+            page = visitor.press(page, "Confirm address", password="another one of mine")
+        refused = visitor.press(page, "Confirm address", password=PASSWORD)
         assert refused.status == 429
         assert int(refused.answer.headers["Retry-After"]) > 0
         assert people(session) == 0
         later(minutes=15)
-        assert somebody.press(refused, "Confirm address", password=PASSWORD).title == "Sign in"
+        assert visitor.press(refused, "Confirm address", password=PASSWORD).title == "Sign in"
 
     def test_link_of_a_stranger_gives_the_account_to_neither_person(
-        self, somebody: Person, visit: Visit, mailed: Mailed
+        self, visitor: Person, visit: Visit, mailed: Mailed
     ) -> None:
         stranger = visit()
         theirs = {**GRACE, "name": "Mallory", "password": "seven slow trams in May"}
         stranger.press(stranger.open("/sign-up"), "Create account", **theirs)
-        planted = somebody.open(mailed("grace@example.test"))
-        assert somebody.press(planted, "Confirm address", password=PASSWORD).status == 401
-        somebody.press(somebody.open(planted.links["sign up yourself"]), "Create account", **GRACE)
-        mine = somebody.open(mailed("grace@example.test"))
-        assert somebody.press(mine, "Confirm address", password=PASSWORD).title == "Sign in"
+        planted = visitor.open(mailed("grace@example.test"))
+        assert visitor.press(planted, "Confirm address", password=PASSWORD).status == 401
+        visitor.press(visitor.open(planted.links["sign up yourself"]), "Create account", **GRACE)
+        mine = visitor.open(mailed("grace@example.test"))
+        assert visitor.press(mine, "Confirm address", password=PASSWORD).title == "Sign in"
         assert stranger.sign_in("grace@example.test", theirs["password"]).status == 401
-        assert "Signed in as Grace Hopper" in somebody.sign_in("grace@example.test", PASSWORD).text
+        assert "Signed in as Grace Hopper" in visitor.sign_in("grace@example.test", PASSWORD).text
 
-    def test_verification_link_is_used_once(self, somebody: Person, mailed: Mailed, session: Session) -> None:
-        signed_up(somebody)
+    def test_verification_link_is_used_once(self, visitor: Person, mailed: Mailed, session: Session) -> None:
+        signed_up(visitor)
         link = mailed("grace@example.test")
-        confirm = somebody.open(link)
-        somebody.press(confirm, "Confirm address", password=PASSWORD)
-        assert somebody.press(confirm, "Confirm address", password=PASSWORD).status == 404
-        again = somebody.open(link)
+        confirm = visitor.open(link)
+        visitor.press(confirm, "Confirm address", password=PASSWORD)
+        assert visitor.press(confirm, "Confirm address", password=PASSWORD).status == 404
+        again = visitor.open(link)
         assert again.status == 404
         assert "If you have already confirmed your address, sign in." in again.text
         assert people(session) == 1
 
     def test_verification_link_expires_after_a_day(
-        self, somebody: Person, mailed: Mailed, later: Later, session: Session
+        self, visitor: Person, mailed: Mailed, later: Later, session: Session
     ) -> None:
-        signed_up(somebody)
-        confirm = somebody.open(mailed("grace@example.test"))
+        signed_up(visitor)
+        confirm = visitor.open(mailed("grace@example.test"))
         later(hours=24)
-        assert somebody.press(confirm, "Confirm address", password=PASSWORD).status == 404
+        assert visitor.press(confirm, "Confirm address", password=PASSWORD).status == 404
         assert people(session) == 0
 
     def test_reset_link_does_not_confirm_an_address(self, ada: Person, mailed: Mailed) -> None:
@@ -193,15 +193,15 @@ class TestVerificationLink:
         assert ada.open("/verify", token=token).status == 404
 
     def test_verification_secret_is_in_no_address_but_the_mailed_link(
-        self, somebody: Person, mailed: Mailed, visit: Visit
+        self, visitor: Person, mailed: Mailed, visit: Visit
     ) -> None:
-        signed_up(somebody)
+        signed_up(visitor)
         link = mailed("grace@example.test")
         token = link.partition("token=")[2]
-        shown = somebody.open(link)
+        shown = visitor.open(link)
         assert shown.answer.headers["Referrer-Policy"] == "no-referrer"
         assert shown.answer.headers["Cache-Control"] == "no-store"
         assert token not in "".join(shown.links.values())
         assert [form.action for form in shown.forms] == ["/verify"]
-        answer = somebody.send(shown.form("Confirm"), password=PASSWORD)
+        answer = visitor.send(shown.form("Confirm"), password=PASSWORD)
         assert answer.headers["location"] == "/sign-in?notice=verified"

@@ -17,7 +17,7 @@ SEEN: dict[str, Any] = {}
 HOLD = threading.Event()
 """While it is not set, `hold_thing` does not return."""
 HELD = threading.Semaphore(0)
-"""Released by `hold_thing` when it has begun."""
+"""Released by `hold_thing` when it has started."""
 
 
 def list_things(uow: UnitOfWork, **arguments: Any) -> Page:

@@ -10,13 +10,16 @@ from typing import Any, ClassVar
 
 from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
 
+from app.edge.http_protocol import EdgeProtocol
+
 
 class EdgeWorker(UvicornWorker):  # type: ignore[misc]
-    """uvloop and httptools, without a `Server` header; the edge writes its own access log."""
+    """uvloop, and httptools with the limits of the edge, which writes its own access log; no `Server` header."""
 
     CONFIG_KWARGS: ClassVar[dict[str, Any]] = {
         "loop": "uvloop",
-        "http": "httptools",
+        "http": EdgeProtocol,
+        "ws": "none",
         "lifespan": "on",
         "server_header": False,
         "access_log": False,

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from a2wsgi import WSGIMiddleware
 from flask import Flask
 from werkzeug.exceptions import HTTPException
 
@@ -14,6 +13,7 @@ from app.edge.connexion_adapter import Application
 from app.edge.errors import DATABASE_RETRY_AFTER_SECONDS, is_database_unavailable
 from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
+from app.edge.wsgi import WsgiAdapter, WsgiApplication
 from models.organizations import User
 from rules.access.permissions import ANONYMOUS
 from rules.errors import ServiceError
@@ -25,7 +25,7 @@ from services.organizations import received_invitations
 from web.application import create_pages
 from web.context import PageContext
 from web.enforcement import enforcement_pages
-from web.forms import FormGuard
+from web.forms import MAX_FORM_BYTES, FormGuard
 from web.operations import Operations
 from web.people import people_pages
 from web.ports import Purpose
@@ -39,8 +39,7 @@ class MountedPages:
 
     def __init__(self, pages: Flask) -> None:
         self._pages = pages
-        wsgi_application: Any = pages
-        self._application: Any = WSGIMiddleware(wsgi_application, workers=_THREADS)
+        self._application = WsgiAdapter(cast("WsgiApplication", pages), threads=_THREADS, max_body=MAX_FORM_BYTES)
 
     def serves(self, path: str) -> bool:
         """True if a page exists at this path, with any method."""

@@ -3,6 +3,7 @@
 Code does not repeat what the contract says: shapes, policies and error codes are read from here.
 """
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,7 +14,12 @@ import yaml
 
 CONTRACT_PATH = Path(__file__).resolve().parent.parent / "openapi.yaml"
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
-DEFAULT_BODY_LIMIT = 1 << 20
+MIN_BODY_LIMIT = 1 << 14
+MAX_BODY_LIMIT = 1 << 20
+"""The largest limit that an operation has without `x-body-limit`."""
+_BYTES_OF_CHARACTER = 6
+"""Of a character as `\\u00e4`."""
+_BYTES_OF_SCALAR = 40
 
 DatabaseRole = Literal["organization", "identity"]
 
@@ -79,6 +85,7 @@ class Operation:
     database_role: DatabaseRole
     """The rows that its unit of work sees: those of one organisation, or those about people in all organisations."""
     body_limit: int
+    """In bytes: `x-body-limit`, or as many as the largest valid body may have."""
     mcp_tool: str | None
     audit: tuple[str, ...]
     """The audit actions of a success: at least one of these and no other; empty if nothing is recorded."""
@@ -243,8 +250,13 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         entitlement=raw.get("x-entitlement"),
         organization_required=raw.get("x-organization", "required") == "required",
         installation_required=raw.get("x-installation", "none") == "required",
+<<<<<<< HEAD
         database_role=raw.get("x-database-role", "organization"),
         body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
+=======
+        realm=raw.get("x-realm", "organization"),
+        body_limit=raw.get("x-body-limit") or _body_limit(document, body),
+>>>>>>> 272e6fe (edge: bound connections, bodies and the threads of pages)
         mcp_tool=raw.get("x-mcp-tool"),
         audit=tuple(raw.get("x-audit", ())),
         error_codes=frozenset(raw.get("x-errors", ())),
@@ -254,6 +266,32 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         success=_success(document, raw),
         conditional="304" in raw["responses"],
     )
+
+
+def _body_limit(document: Node, body: Node) -> int:
+    """Return the power of two that holds every valid body, between MIN_BODY_LIMIT and MAX_BODY_LIMIT."""
+    schemas = [content.get("schema", {}) for content in body.get("content", {}).values()]
+    largest = max((_largest_size(document, schema, ()) for schema in schemas), default=0)
+    return MAX_BODY_LIMIT if largest >= MAX_BODY_LIMIT else max(MIN_BODY_LIMIT, 1 << int(largest).bit_length())
+
+
+def _largest_size(document: Node, node: Node, outer: tuple[int, ...]) -> float:
+    """Return an upper bound of the bytes of a valid value, without white space; infinite if there is none."""
+    node = resolve(document, node)
+    if id(node) in outer:
+        return math.inf
+    outer = (*outer, id(node))
+    branches = (*node.get("oneOf", ()), *node.get("anyOf", ()))
+    size = max((_largest_size(document, branch, outer) for branch in branches), default=0)
+    size += sum(_largest_size(document, part, outer) for part in node.get("allOf", ()))
+    for name, child in node.get("properties", {}).items():
+        size += len(name) + 4 + _largest_size(document, child, outer)
+    if node.get("type") == "array":
+        size += node.get("maxItems", math.inf) * (1 + _largest_size(document, node.get("items", {}), outer))
+    if node.get("type") == "string" and node.get("format") not in {"date", "date-time"}:
+        longest = max(map(len, node["enum"])) if "enum" in node else node.get("maxLength", math.inf)
+        size += longest * _BYTES_OF_CHARACTER
+    return size + _BYTES_OF_SCALAR
 
 
 def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:

@@ -34,10 +34,15 @@ class Validators:
             [(_BASE, {"components": {"schemas": components}})], draft=jsonschema_rs.Draft202012
         )
 
-    def compile(self, schema: Node) -> jsonschema_rs.Draft202012Validator:
-        """Return the validator of a schema as the contract writes it."""
+    def compile(self, schema: Node, *, mask: str | None = None) -> jsonschema_rs.Draft202012Validator:
+        """Return the validator of a schema as the contract writes it; `mask` replaces values in its own messages."""
         return jsonschema_rs.Draft202012Validator(
-            self.convert(schema), registry=self._registry, validate_formats=True, formats=dict(FORMATS), offline=True
+            self.convert(schema),
+            registry=self._registry,
+            validate_formats=True,
+            formats=dict(FORMATS),
+            offline=True,
+            mask=mask,
         )
 
     def convert(self, node: Node) -> dict[str, Any]:

@@ -7,25 +7,63 @@ fewer of them mean a duplicate. A body with backslashes is parsed a second time,
 shows whole numbers that came as `1.0` or `1e0`: it always has them as `1.0`.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import orjson
 
-from app.edge.request_context import RequestContext
-from app.edge.validation_errors import INVALID_BODY, MISSING, BodyViolations, Violation
+from app.edge.request_context import REFUSAL, RequestContext
+from app.edge.validation_errors import INVALID_BODY, MAX_VIOLATIONS, MISSING, BodyViolations, Violation
 from rules.errors import ServiceError
 from schemas import walk
+from schemas.bounds import bounds_of
 from schemas.contract import Contract, Operation
 from schemas.dialect import Validators
 from schemas.instants import read_instant
 from schemas.names import snake_case
 
-_EXACT_INTEGER = 2**53
 JSON = "application/json"
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
+MAX_INLINE_BYTES = 32_768
+"""Larger bodies are parsed and validated in a thread."""
+MAX_UNSIGNED_BYTES = 64 << 20
+"""Memory of one process for bodies whose sender is known only when they are complete."""
+FREE_UNSIGNED_BYTES = 65_536
+"""The beginning of each such body does not count, so that small ones are always read."""
+_MEMORY_RETRY_SECONDS = 10
+_EXACT_INTEGER = 2**53
+_LARGE_BODIES = ThreadPoolExecutor(1, thread_name_prefix="bodies")
+"""One thread: parsers keep the interpreter's lock, so several would delay the event loop more."""
+
+
+class BodyMemory:
+    """Limits the memory of bodies that are read before their sender is known."""
+
+    def __init__(self, total: int) -> None:
+        self._free = total
+
+    def acquire(self, size: int) -> None:
+        """Count the bytes. Raise `rate_limited` if there are too many."""
+        if size > self._free:
+            raise ServiceError(
+                "rate_limited",
+                "Too many large bodies are being received. Try again.",
+                retry_after=_MEMORY_RETRY_SECONDS,
+            )
+        self._free -= size
+
+    def release(self, size: int) -> None:
+        """Free the bytes of a body that is not needed any more."""
+        self._free += size
+
+
+UNSIGNED_BODIES = BodyMemory(MAX_UNSIGNED_BYTES)
+"""The memory of this process."""
 
 
 class BodyReader:
@@ -35,7 +73,8 @@ class BodyReader:
         schema = operation.body[JSON]
         self._required = operation.body_required
         self._limit = operation.body_limit
-        self._validator = validators.compile(schema)
+        self._validator = validators.compile(schema, mask="the value")
+        self._bounds = bounds_of(contract.document, schema)
         self._violations = BodyViolations(contract.document, schema)
         found = {
             name: contract.resolve(node) for name, node in walk.properties(contract.document, schema, None).items()
@@ -52,12 +91,30 @@ class BodyReader:
                 violations.append(Violation("", "A request body is required", MISSING))
             return dict(self._defaults), None
         require_json(request)
-        body = parse(raw)
-        if not self._validator.is_valid(body):
+        if len(raw) <= MAX_INLINE_BYTES:
+            return self.parse(raw, violations)
+        return await asyncio.get_running_loop().run_in_executor(_LARGE_BODIES, self.parse, raw, violations)
+
+    def parse(self, raw: bytes, violations: list[Violation]) -> tuple[dict[str, Any], Any]:
+        """Return the arguments and the body of its text. Validation errors are appended to `violations`.
+
+        Raise `malformed_json` if it is not JSON. The work is bounded: what is looked at one by one is cut before.
+        """
+        sent, has_whole_floats = _parse(raw)
+        body = self._bounds.cut(sent)
+        is_within = body is sent
+        if is_within and b"\\" in raw:
+            json.loads(raw, object_pairs_hook=_reject_duplicates)
+        if has_whole_floats:
+            body = _integral(body)
+        if not is_within or not self._validator.is_valid(body):
             violations.extend(self._violations.of(body, self._validator.iter_errors(body)))
+            if not is_within and not violations:
+                violations.append(Violation("", "The body does not match the contract", INVALID_BODY))
         if b"\\" in raw and b"\\u0000" in raw:
             violations.extend(
-                Violation(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
+                Violation(path, f"{path} must not hold a NUL character", INVALID_BODY)
+                for path in islice(_nuls(body, ()), MAX_VIOLATIONS)
             )
         return ({}, body) if violations else (self._to_arguments(body, violations), body)
 
@@ -78,23 +135,26 @@ class BodyReader:
             return None
 
 
-async def read_bytes(request: RequestContext, limit: int) -> bytes:
-    """Return the whole body. Raise `payload_too_large` as soon as it exceeds `limit` bytes."""
+async def read_bytes(request: RequestContext, limit: int, memory: BodyMemory | None = None) -> bytes:
+    """Return the whole body. Raise `payload_too_large` as soon as it exceeds `limit` bytes.
+
+    With `memory`, what it takes of it is recorded in the request, to be released at its end.
+    """
     declared = request.header(b"content-length")
     if declared is not None and declared.isdigit() and int(declared[:19]) > limit:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ServiceError("malformed_json", "The connection closed before the body was complete")
-        chunk = message.get("body", b"")
+        chunk, is_last = await receive_chunk(request)
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
+        if memory is not None and size > FREE_UNSIGNED_BYTES:
+            memory.acquire(len(chunk))
+            request.unsigned_bytes += len(chunk)
         chunks.append(chunk)
-        if not message.get("more_body"):
+        if is_last:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -102,6 +162,16 @@ async def discard_body(request: RequestContext, limit: int) -> None:
     """Read a body that the operation does not take. Raise `payload_too_large` as soon as it exceeds `limit` bytes."""
     if request.header(b"content-length") not in {None, b"0"} or request.header(b"transfer-encoding") is not None:
         await read_bytes(request, limit)
+
+
+async def receive_chunk(request: RequestContext) -> tuple[bytes, bool]:
+    """Return the next part of the body, and True if it is the last. Raise an error if the rest does not come."""
+    message = await request.receive()
+    if REFUSAL in request.scope:
+        raise request.scope[REFUSAL]
+    if message["type"] == "http.disconnect":
+        raise ServiceError("malformed_json", "The connection closed before the body was complete")
+    return message.get("body", b""), not message.get("more_body")
 
 
 def _too_large(limit: int) -> ServiceError:
@@ -128,8 +198,11 @@ def require_json(request: RequestContext) -> None:
     raise ServiceError("unsupported_content_type", f"Content-Type must be application/json (got {given})")
 
 
-def parse(raw: bytes) -> Any:
-    """Return the JSON value. Raise `malformed_json` for invalid JSON, duplicate keys and too deep nesting."""
+def _parse(raw: bytes) -> tuple[Any, bool]:
+    """Return the JSON value, and True if it may have numbers such as `1.0`.
+
+    Raise `malformed_json` for invalid JSON and too deep nesting; without a backslash, also for duplicate keys.
+    """
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -138,11 +211,9 @@ def parse(raw: bytes) -> Any:
         serialized = orjson.dumps(value)
     except TypeError:
         raise ServiceError("malformed_json", "The body is nested too deeply") from None
-    if b"\\" in raw:
-        json.loads(raw, object_pairs_hook=_reject_duplicates)
-    elif raw.count(b'"') != serialized.count(b'"'):
+    if b"\\" not in raw and raw.count(b'"') != serialized.count(b'"'):
         raise ServiceError("malformed_json", "The body contains a duplicate key")
-    return _integral(value) if b"." in serialized and b".0" in serialized else value
+    return value, b".0" in serialized
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:

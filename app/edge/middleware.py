@@ -6,7 +6,7 @@ from typing import Any
 
 from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
-from app.edge.request_context import Reply, RequestContext
+from app.edge.request_context import REFUSAL, Reply, RequestContext
 from app.edge.streaming import send_stream
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
@@ -40,6 +40,8 @@ class RequestMiddleware:
         scope["request_context"] = request
         inner_send = _HeaderInjectingSend(request)
         try:
+            if REFUSAL in scope:
+                raise scope[REFUSAL]  # noqa: TRY301 - answered as every other error
             await self._app(scope, receive, inner_send)
             reply = request.reply
         except Exception as error:

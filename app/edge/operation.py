@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.edge.auth import Authorizer, Credentials, Identity
-from app.edge.bodies import JSON, BodyReader, discard_body, read_bytes, refuse_form
+from app.edge.bodies import JSON, UNSIGNED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.errors import ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
 from app.edge.maintenance_mode import Maintenance
@@ -79,6 +79,13 @@ class CompiledOperation:
         """Serve one request: set `scope["request_context"].reply`, or raise."""
         request: RequestContext = scope["request_context"]
         request.operation_id = self.operation.id
+        try:
+            request.reply = await self._reply(request)
+        finally:
+            if request.unsigned_bytes:
+                UNSIGNED_BODIES.release(request.unsigned_bytes)
+
+    async def _reply(self, request: RequestContext) -> Reply:
         if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
         identity = await self._identify(request) if self._credentialled else None
@@ -93,7 +100,7 @@ class CompiledOperation:
             key = read_idempotency_key(request, sent) if self._writes and identity else None
             workers = self._edge.workers[self.operation.database_role]
             reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
-        request.reply = make_conditional(reply, request) if self.operation.conditional else reply
+        return make_conditional(reply, request) if self.operation.conditional else reply
 
     async def _identify(self, request: RequestContext) -> Identity:
         """Authenticate the request and count it against the rate limits."""
@@ -121,7 +128,8 @@ class CompiledOperation:
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
-            arguments["raw_body"] = await read_bytes(request, self.operation.body_limit)
+            memory = None if self._credentialled else UNSIGNED_BODIES
+            arguments["raw_body"] = await read_bytes(request, self.operation.body_limit, memory)
         elif self._is_public:
             await discard_body(request, self.operation.body_limit)
         if violations:

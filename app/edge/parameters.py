@@ -7,6 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from app.edge.request_context import RequestContext
 from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Violation, parameter_violations
+from schemas.bounds import MAX_ITEMS
 from schemas.contract import Contract, Operation, Parameter
 from schemas.dialect import Validators
 from schemas.instants import parse_instant
@@ -46,6 +47,7 @@ class _Reader:
         self._many = schema.get("type") == "array"
         self._explode = parameter.explode
         self._allow_empty = parameter.allow_empty
+        self._max_texts = schema.get("maxItems", MAX_ITEMS) + 1
         items = contract.resolve(schema.get("items", {})) if self._many else schema
         self._read = _READERS.get(items.get("type"))
         self._instant = items.get("format") == "date-time"
@@ -54,7 +56,7 @@ class _Reader:
     def value(self, texts: Sequence[str], violations: list[Violation]) -> Any:
         """Return the typed value, or None with its errors appended to `violations`."""
         if self._many:
-            texts = texts if self._explode else texts[-1].split(",")
+            texts = (texts if self._explode else texts[-1].split(","))[: self._max_texts]
         elif len(texts) > 1:
             violations.append(Violation(self.name, f"{self.name} must be given only once", INVALID_PARAMETER))
             return None

@@ -9,6 +9,9 @@ from rules.access.permissions import Principal
 from rules.ids import new_id
 from schemas.replies import Stream
 
+REFUSAL = "change_freeze.refusal"
+"""The key of the ServiceError in the scope of a request that the HTTP protocol refuses, also while its body is read."""
+
 
 class Budget(NamedTuple):
     """The rest of a credential's request budget, and the seconds until it is reset."""
@@ -49,6 +52,7 @@ class RequestContext:
         "scope",
         "send",
         "started_at",
+        "unsigned_bytes",
     )
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -65,6 +69,8 @@ class RequestContext:
         self.principal: Principal | None = None
         self.budget: Budget | None = None
         self.reply: Reply | None = None
+        self.unsigned_bytes = 0
+        """What its body takes of the memory for bodies of unknown senders."""
 
     def headers(self, name: bytes) -> list[bytes]:
         """Return all values of a header, by its lower-case name."""

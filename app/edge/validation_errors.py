@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -24,7 +25,8 @@ _FORMATS = {
     "email": "an e-mail address",
     "uri": "an absolute URI",
 }
-_MAX_ROWS = 100
+MAX_VIOLATIONS = 100
+"""Of one request. The outermost are kept."""
 _OTHER_TYPE_WEIGHT = 100
 
 
@@ -43,7 +45,9 @@ def raise_violations(violations: Sequence[Violation]) -> None:
     first = violations[0]
     more = len(violations) - 1
     message = first.message if not more else f"{first.message} ({more} more error{'s'[: more > 1]} in details)"
-    details = tuple(Detail(violation.path, violation.message, violation.code) for violation in violations[:_MAX_ROWS])
+    details = tuple(
+        Detail(violation.path, violation.message, violation.code) for violation in violations[:MAX_VIOLATIONS]
+    )
     raise ServiceError(first.code, message, details=details)
 
 
@@ -65,10 +69,11 @@ class BodyViolations:
     def of(self, body: Any, errors: Iterator[jsonschema_rs.ValidationError]) -> list[Violation]:
         """Return the violations of `body`, each once, in the order of the schema's properties."""
         found: dict[tuple[str, str], Violation] = {}
-        for error in errors:
-            for path, text in _problems(error):
-                violation = self._violation(body, path, text, missing=text == _REQUIRED)
-                found.setdefault((violation.path, violation.message), violation)
+        outermost_first = sorted(errors, key=lambda error: len(error.instance_path))
+        problems = (problem for error in outermost_first for problem in _problems(error))
+        for path, text in islice(problems, MAX_VIOLATIONS):
+            violation = self._violation(body, path, text, missing=text == _REQUIRED)
+            found.setdefault((violation.path, violation.message), violation)
         return sorted(found.values(), key=lambda violation: violation.order)
 
     def _violation(self, body: Any, path: tuple[str | int, ...], text: str, *, missing: bool) -> Violation:

@@ -10,6 +10,7 @@ import httpx
 import uvicorn
 
 from app.edge.connexion_adapter import Application
+from app.edge.http_protocol import EdgeProtocol
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def serving(application: Application, listener: socket.socket | None = None) -> 
         access_log=False,
         lifespan="on",
         loop="uvloop",
-        http="httptools",
+        http=EdgeProtocol,
         server_header=False,
     )
     server = uvicorn.Server(config)

@@ -1,0 +1,237 @@
+"""The HTTP/1.1 connection: limits and deadlines that uvicorn has no settings for, and refusals in the error envelope.
+
+A request is refused here if it is not valid HTTP, too large or too slow. The protocol puts the error into the scope,
+and the application raises it: so a refusal has the envelope, the request id and the access log line of every error.
+
+uvicorn's own timer closes idle connections. The other deadlines are checked every few seconds for each connection,
+which costs a request nothing.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from app.edge.request_context import REFUSAL
+from rules.errors import ServiceError
+
+MAX_HEAD_BYTES = 65_536
+"""Request line and headers of a request, and as much of its trailers."""
+MAX_HEADERS = 200
+MAX_PIPELINED = 16
+"""Requests of one connection that wait for the response to an earlier one."""
+MAX_CHUNKS_AT_ONCE = 4096
+"""Chunks of a body in the bytes of one read, which are handled in one go."""
+_SINGLE_HEADERS = (b"authorization", b"host", b"transfer-encoding")
+_TOO_LARGE = f"The request line and the headers are larger than {MAX_HEAD_BYTES} bytes."
+_MAX_SHOWN_PATH = 200
+
+Phase = Literal["new", "head", "body", "response", "idle", "refused"]
+
+
+@dataclass(slots=True)
+class ConnectionTimeouts:
+    """Timeouts in seconds."""
+
+    head: float = 15.0
+    """For the request line and the headers, from the connection or from their first byte."""
+    body: float = 30.0
+    """For the body, from the end of the headers."""
+    stall: float = 30.0
+    """How long a client may read nothing of a response."""
+    close: float = 5.0
+    """For the response to a refused request."""
+    check_interval: float = 2.5
+
+
+TIMEOUTS = ConnectionTimeouts()
+"""The timeouts of this process."""
+
+
+class _RefusedError(Exception):
+    """Ends the parsing of a request that is refused; raised inside callbacks of the parser."""
+
+
+class EdgeProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Its phase says what it waits for: `new` (the first byte), `head`, `body` and `idle` (the next request) for the
+    client, `response` for the application, `refused` for the end.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._phase: Phase = "new"
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._problem: str | None = None
+        self._head_bytes = 0
+        self._chunks = 0
+        self._is_progress = False
+        self._bytes_without_progress = 0
+        self._unsent = 0
+        self._unsent_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch the connection."""
+        super().connection_made(transport)
+        self._enter("new")
+        self._timer = self.loop.call_later(TIMEOUTS.check_interval, self._check)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop watching the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Note that the client has read."""
+        self._unsent = -1
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was read. Refuse 64 KB that neither begin a request nor belong to a body."""
+        if self._phase == "refused":
+            return
+        self._is_progress, self._chunks = False, 0
+        if self._phase == "new":
+            self._enter("head")
+        super().data_received(data)
+        self._bytes_without_progress = 0 if self._is_progress else self._bytes_without_progress + len(data)
+        if self._bytes_without_progress > MAX_HEAD_BYTES:
+            self.send_400_response(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._is_progress, self._head_bytes = True, 0
+        self._enter("head")
+
+    def on_url(self, url: bytes) -> None:
+        """Read a part of the request line."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read a header; trailers count, and are ignored."""
+        self._count_head(len(name) + len(value))
+        if self._phase == "head":
+            if len(self.headers) >= MAX_HEADERS:
+                self._end_parsing(f"The request has more than {MAX_HEADERS} headers.")
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to serve the request, or refuse it for its headers."""
+        self._check_headers()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._end_parsing(f"More than {MAX_PIPELINED} requests wait for the response to an earlier one.")
+        super().on_headers_complete()
+        self._enter("body")
+
+    def on_body(self, body: bytes) -> None:
+        """Read a part of the body."""
+        self._is_progress = True
+        self._chunks += 1
+        if self._chunks > MAX_CHUNKS_AT_ONCE:
+            self._end_parsing("The chunks of the body are too small.")
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the request; its response may be complete already."""
+        self._is_progress = True
+        super().on_message_complete()
+        self._enter("idle" if self.cycle.response_complete else "response")
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the rest of this one."""
+        super().on_response_complete()
+        if self._phase == "response" and self.cycle.response_complete:
+            self._enter("idle")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read."""
+        self._refuse(ServiceError("malformed_request", self._problem or msg))
+
+    def _enter(self, phase: "Phase") -> None:
+        self._phase, self._since = phase, self.loop.time()
+
+    def _check(self) -> None:
+        """End the connection if the client has exceeded a timeout."""
+        self._timer = self.loop.call_later(TIMEOUTS.check_interval, self._check)
+        now = self.loop.time()
+        waited = now - self._since
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent:
+            self._unsent, self._unsent_since = unsent, now
+        if (unsent and now - self._unsent_since >= TIMEOUTS.stall) or (
+            self._phase == "refused" and waited >= TIMEOUTS.close
+        ):
+            self.transport.abort()
+        elif (self._phase == "new" and waited >= TIMEOUTS.head) or (
+            self._phase == "idle" and waited >= self.timeout_keep_alive + TIMEOUTS.check_interval
+        ):
+            self.transport.close()
+        elif self._phase == "head" and waited >= TIMEOUTS.head:
+            self._refuse(ServiceError("request_timeout", "The headers did not arrive in time."))
+        elif self._phase == "body" and waited >= TIMEOUTS.body:
+            self._refuse(ServiceError("request_timeout", "The body did not arrive in time."))
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._end_parsing(_TOO_LARGE)
+
+    def _check_headers(self) -> None:
+        """Refuse headers that two readers may understand differently (RFC 9112, 3.2 and 6.1)."""
+        headers = dict(self.headers)
+        if b"host" not in headers and self.parser.get_http_version() != "1.0":
+            self._end_parsing("The request has no Host header.")
+        if len(headers) != len(self.headers):
+            names = [name for name, _ in self.headers]
+            for name in _SINGLE_HEADERS:
+                if names.count(name) > 1:
+                    self._end_parsing(f"The request has more than one {name.decode().title()} header.")
+        if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+            self._end_parsing("The only supported transfer coding is chunked.")
+
+    def _end_parsing(self, problem: str) -> NoReturn:
+        self._problem = problem
+        raise _RefusedError(problem)
+
+    def _refuse(self, error: ServiceError) -> None:
+        """Respond with an error, and close the connection, whatever else the client sends."""
+        phase, cycle = self._phase, self.cycle
+        self._enter("refused")
+        self._unset_keepalive_if_required()
+        if cycle is None or (cycle.response_complete and phase != "body"):
+            self._start_asgi_task(self._refused_request(error), self.app)
+        elif cycle.response_complete:
+            self.transport.abort()
+        else:
+            cycle.keep_alive = False
+            if phase == "body":
+                cast("dict[str, Any]", cycle.scope)[REFUSAL] = error
+                cycle.message_event.set()
+
+    def _refused_request(self, error: ServiceError) -> RequestResponseCycle:
+        """Return a request for the application that stands for the one that could not be read."""
+        if self.scope is None or (self.cycle is not None and self.scope is self.cycle.scope):
+            super().on_message_begin()
+        path = self.url.partition(b"?")[0][:_MAX_SHOWN_PATH].decode("latin-1")
+        shown = {"method": "GET", "path": path, "raw_path": path.encode("latin-1"), "query_string": b""}
+        scope: Any = {**self.scope, **shown, REFUSAL: error}
+        self.cycle = RequestResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=False,
+            on_response=self.on_response_complete,
+        )
+        return self.cycle

@@ -1,0 +1,129 @@
+"""Serves a WSGI application by ASGI. Its threads wait for no client.
+
+The body is read on the event loop, before a thread is taken; the response is sent there too, after the thread is free.
+A file is sent block by block, as fast as the client reads.
+"""
+
+import asyncio
+import contextvars
+import io
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from werkzeug.wsgi import FileWrapper
+
+from app.edge.bodies import receive_chunk
+from app.edge.request_context import RequestContext
+
+_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
+_FILE_BLOCK_BYTES = 65_536
+
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes | FileWrapper
+
+
+class WsgiAdapter:
+    """An ASGI application that runs a WSGI application in threads."""
+
+    def __init__(self, application: WsgiApplication, *, threads: int, max_body: int) -> None:
+        self._application = application
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="page")
+        self._max_body = max_body
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
+        """Serve one request."""
+        body = await self._read(scope["request_context"], scope["method"])
+        environ = _environ(scope, body)
+        run = contextvars.copy_context().run
+        response = await asyncio.get_running_loop().run_in_executor(self._executor, run, self._respond, environ)
+        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+        if isinstance(response.body, bytes):
+            await send({"type": "http.response.body", "body": response.body})
+            return
+        try:
+            for block in response.body:
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+        finally:
+            response.body.close()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _read(self, request: RequestContext, method: str) -> bytes:
+        """Return the body; of one that is too large, enough for the application to see that."""
+        body = b""
+        is_last = method in _WITHOUT_BODY
+        while not is_last and len(body) <= self._max_body:
+            chunk, is_last = await receive_chunk(request)
+            body += chunk
+        return body
+
+    def _respond(self, environ: dict[str, Any]) -> _Response:
+        """Return the response of the application, in a thread."""
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
+            started[:] = [(status, headers)]
+
+        blocks = self._application(environ, start_response)
+        body: bytes | FileWrapper
+        if isinstance(blocks, FileWrapper):
+            blocks.buffer_size = _FILE_BLOCK_BYTES
+            body = blocks
+        else:
+            try:
+                body = b"".join(blocks)
+            finally:
+                getattr(blocks, "close", _nothing)()
+        status, headers = started[0]
+        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return _Response(int(status.split(" ", 1)[0]), encoded, body)
+
+
+def _environ(scope: Mapping[str, Any], body: bytes) -> dict[str, Any]:
+    """Return the environment of a request (PEP 3333)."""
+    host, port = scope.get("server") or ("localhost", 80)
+    client = scope.get("client") or ("", 0)
+    environ: dict[str, Any] = {
+        "asgi.scope": scope,
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode().decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port or 0),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client[0],
+        "REMOTE_PORT": str(client[1]),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    values: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        if b"_" not in name:  # it could not be told from a header with a hyphen
+            values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    for name, each in values.items():
+        environ["HTTP_" + name.upper().replace("-", "_")] = ("; " if name == "cookie" else ",").join(each)
+    environ.pop("HTTP_CONTENT_LENGTH", None)
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+    if "HTTP_CONTENT_TYPE" in environ:
+        environ["CONTENT_TYPE"] = environ.pop("HTTP_CONTENT_TYPE")
+    if body:
+        environ["CONTENT_LENGTH"] = str(len(body))
+    return environ
+
+
+def _nothing() -> None:
+    pass

@@ -1,9 +1,10 @@
 """The documentation pages, made from the contract: the reference (`/docs`) and the error codes (`/docs/errors`).
 
 Both are plain HTML that can be read without JavaScript; the reference is then replaced by a renderer served from
-this origin.
+this origin. They are rendered once per process.
 """
 
+from functools import cache
 from itertools import groupby
 
 from flask import Blueprint, Response, render_template
@@ -24,27 +25,33 @@ def reference_pages(contract: Contract) -> Blueprint:
     """Return the pages."""
     pages = Blueprint("reference", __name__)
 
-    @pages.get(web_addresses.REFERENCE)
-    def reference() -> Response:
-        html = render_template(
+    @cache
+    def reference_html() -> bytes:
+        return render_template(
             "docs/reference.html",
             info=contract.document["info"],
             tags=contract.document["tags"],
             operations=contract.operations.values(),
             document=contract.document,
             renderer=RENDERER,
-        )
-        return _page(html, _RENDERER_POLICY)
+        ).encode()
 
-    @pages.get(web_addresses.ERROR_CODES)
-    def errors() -> Response:
-        html = render_template(
+    @cache
+    def errors_html() -> bytes:
+        return render_template(
             "docs/errors.html",
             by_status=_by_status(contract),
             cross_cutting=contract.cross_cutting,
             answered_by=_answered_by(contract),
-        )
-        return _page(html, POLICY)
+        ).encode()
+
+    @pages.get(web_addresses.REFERENCE)
+    def reference() -> Response:
+        return _page(reference_html(), _RENDERER_POLICY)
+
+    @pages.get(web_addresses.ERROR_CODES)
+    def errors() -> Response:
+        return _page(errors_html(), POLICY)
 
     return pages
 
@@ -63,7 +70,7 @@ def _answered_by(contract: Contract) -> dict[str, list[Operation]]:
     }
 
 
-def _page(html: str, policy: str) -> Response:
+def _page(html: bytes, policy: str) -> Response:
     headers = {
         "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",

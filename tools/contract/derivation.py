@@ -80,6 +80,7 @@ ALSO_WRITTEN: Mapping[str, Condition] = {
 APPLICABLE: Mapping[str, Condition] = {
     "malformed_json": lambda operation: operation.body is not None,
     "unsupported_content_type": lambda operation: operation.body is not None or operation.is_public,
+    "request_timeout": lambda operation: operation.body is not None or operation.is_public,
     "payload_too_large": lambda operation: operation.body is not None or operation.is_public,
     "missing_credentials": lambda operation: operation.credentialled,
     "invalid_token": lambda operation: operation.credentialled,
@@ -111,6 +112,7 @@ SHARED_RESPONSES = {
     "403": "Forbidden",
     "404": "NotFound",
     "405": "MethodNotAllowed",
+    "408": "RequestTimeout",
     "409": "Conflict",
     "410": "Gone",
     "413": "PayloadTooLarge",

@@ -1,0 +1,250 @@
+"""Bodies that are costly to read, for every operation, made from the contract: none keeps the event loop busy.
+
+What is measured is the CPU time of the event loop's thread, so that a busy machine changes nothing; and that of all
+threads, since a parser in another thread keeps the interpreter's lock.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from app.edge.access_log import AccessLog
+from app.edge.auth import Credentials, Identity
+from app.edge.downloads import DatabaseDownloads
+from app.edge.errors import ErrorMapper
+from app.edge.maintenance_mode import Maintenance
+from app.edge.middleware import RequestMiddleware
+from app.edge.operation import CompiledOperation, Edge
+from app.edge.rate_limits import RateLimits
+from app.edge.validation_errors import MAX_VIOLATIONS
+from app.edge.worker_threads import Workers
+from rules.access.permissions import Principal
+from schemas.contract import MIN_BODY_LIMIT, Node, Operation, load_contract
+from schemas.dialect import Validators, branches_by_tag
+from schemas.serialization import Serializers
+from services.core.read_context import Reader
+from services.core.unit_of_work import UnitOfWorkFactory
+
+MAX_LOOP_SECONDS = 0.05
+MAX_SECONDS = 0.15
+ATTEMPTS = 3
+"""The best of them counts: CPU time also grows while the caches are cold, or shared with others."""
+MAX_DEPTH = 4
+CONTRACT = load_contract()
+OPERATIONS = [
+    one for one in CONTRACT.operations.values() if "application/json" in one.body and not one.accepts("GithubSignature")
+]
+REPRESENTATIVE = ("create_freeze", "create_schedule", "import_schedules")
+"""Operations with large bodies, for all others."""
+
+Application = Callable[[dict[str, Any], Any, Any], Any]
+Fill = Callable[[int], bytes]
+"""Returns a JSON value of about so many bytes."""
+
+
+def repeated(item: bytes, size: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
+    return opening + b",".join([item] * (size // (len(item) + 1))) + closing
+
+
+def numbered(pattern: bytes, size: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
+    count = size // (len(pattern % 10**6) + 1)
+    return opening + b",".join(pattern % (10**6 + number) for number in range(count)) + closing
+
+
+FILLS: dict[str, Fill] = {
+    "unknown keys": partial(numbered, b'"%d":1', opening=b"{", closing=b"}"),
+    "numbers": partial(repeated, b"1"),
+    "whole floats": partial(repeated, b"1.0"),
+    "empty lists": partial(repeated, b"[]"),
+    "objects with a key": partial(repeated, b'{"a":1}'),
+    "strings": partial(numbered, b'"acme/%d"'),
+    "strings with NULs": partial(repeated, b'"\\u0000"'),
+    "one string": lambda size: b'"' + b"a" * size + b'"',
+}
+"""Values that are put into every place of a body."""
+
+WHOLE: dict[str, Fill] = {
+    **FILLS,
+    "escaped keys": partial(numbered, b'"\\u0061%d":1', opening=b"{", closing=b"}"),
+    "keys with NULs": partial(numbered, b'"\\u0000%d":1', opening=b"{", closing=b"}"),
+    "a duplicate key": partial(repeated, b'"a":{}', opening=b"{", closing=b"}"),
+    "an escaped duplicate key": partial(repeated, b'"\\u0061":{}', opening=b"{", closing=b"}"),
+    "objects with a duplicate key": partial(repeated, b'{"a":1,"\\u0061":1}'),
+    "lists inside lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
+    "lists 200 deep": partial(repeated, b"[" * 200 + b"]" * 200),
+    "objects 200 deep": partial(repeated, b'{"a":' * 200 + b"1" + b"}" * 200),
+    "open brackets": lambda size: b"[" * size,
+    "one long key": lambda size: b'{"' + b"a" * size + b'":1}',
+    "an escaped string": lambda size: b'"' + b"\\u00e4" * (size // 6) + b'"',
+    "a long number": lambda size: b"1" * size,
+    "white space": lambda size: b" " * size,
+    "one bad byte at the end": lambda size: b'"' + b"a" * size + b'\xff"',
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place inside a body: its schema, and what stands before it and after it."""
+
+    path: str
+    node: Node
+    before: bytes
+    after: bytes
+
+    def filled(self, value: bytes) -> bytes:
+        return self.before + value + self.after
+
+
+def places(place: Place, depth: int = 0) -> Iterator[Place]:
+    """Yield every place inside another, to a depth."""
+    if depth == MAX_DEPTH:
+        return
+    node = place.node
+    if "discriminator" in node:
+        tag = node["discriminator"]["propertyName"]
+        for value, branches in branches_by_tag(CONTRACT.document, node).items():
+            for branch in branches:
+                yield from _members(branch, place, depth, b"%s:%s," % (orjson.dumps(tag), orjson.dumps(value)))
+        return
+    for part in (*node.get("allOf", ()), *node.get("oneOf", ()), *node.get("anyOf", ())):
+        yield from places(Place(place.path, CONTRACT.resolve(part), place.before, place.after), depth)
+    yield from _members(node, place, depth, b"")
+    if node.get("type") == "array":
+        inner = Place(f"{place.path}/0", CONTRACT.resolve(node["items"]), place.before + b"[", b"]" + place.after)
+        yield inner
+        yield from places(inner, depth + 1)
+
+
+def _members(node: Node, place: Place, depth: int, tag: bytes) -> Iterator[Place]:
+    for name, child in CONTRACT.resolve(node).get("properties", {}).items():
+        before = place.before + b"{" + tag + orjson.dumps(name) + b":"
+        inner = Place(f"{place.path}/{name}", CONTRACT.resolve(child), before, b"}" + place.after)
+        yield inner
+        yield from places(inner, depth + 1)
+
+
+def places_of(operations: Iterable[Operation]) -> list[tuple[Operation, Place]]:
+    """Return the places of the bodies; one that several operations share, once."""
+    found: dict[tuple[int, int], tuple[Operation, Place]] = {}
+    for operation in operations:
+        whole = Place("", CONTRACT.resolve(operation.body["application/json"]), b"", b"")
+        for place in places(whole):
+            found.setdefault((operation.body_limit, id(place.node)), (operation, place))
+    return list(found.values())
+
+
+class AnyCredential:
+    """Credentials that accept every request as the owner's."""
+
+    async def identify(self, *_: object, **__: object) -> Identity:
+        owner = Principal("session", "usr_1", "Ada", "org_1", "business", role="owner", session_id="ses_1")
+        return Identity(owner, datetime.now(UTC))
+
+    identify_sign_in = identify
+
+
+@pytest.fixture(scope="module")
+def edge() -> Edge:
+    errors = ErrorMapper(CONTRACT, "https://docs.example")
+    workers = {"organization": Workers(1), "identity": Workers(1)}
+    return Edge(
+        contract=CONTRACT,
+        errors=errors,
+        maintenance=Maintenance(None, ""),
+        credentials=cast("Credentials", AnyCredential()),
+        rate_limits=RateLimits(None, organization=10**9, writes=10**9),
+        workers=cast("Any", workers),
+        uow_factories=cast("dict[Any, UnitOfWorkFactory]", {}),
+        reader=cast("Reader", None),
+        downloads=DatabaseDownloads("postgresql://"),
+        validators=Validators(CONTRACT.document),
+        serializers=Serializers(CONTRACT.document),
+        check_replies=False,
+    )
+
+
+def application_of(edge: Edge, operation: Operation) -> Application:
+    def handler(uow: object, body: object = None) -> None:
+        raise AssertionError("no hostile body is valid")
+
+    compiled = CompiledOperation(edge, operation, handler)
+    return RequestMiddleware(compiled, errors=edge.errors, log=AccessLog(None))
+
+
+async def respond(application: Application, operation: Operation, body: bytes) -> tuple[float, int, bytes]:
+    """Return the CPU seconds of the event loop's thread, the status and the body of the response."""
+    status, parts = 0, []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        parts.append(message.get("body", b""))
+
+    names = [each.name for each in operation.parameters if each.location == "path"]
+    scope = {
+        "type": "http",
+        "method": operation.method,
+        "path": operation.path,
+        "raw_path": operation.path.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"idempotency-key", b"one")],
+        "client": ("127.0.0.1", 1),
+        "route": (names, ["frz_00000000000000000000000001"] * len(names)),
+    }
+    began = time.thread_time()
+    await application(scope, receive, send)
+    return time.thread_time() - began, status, b"".join(parts)
+
+
+def assert_bounded(application: Application, operation: Operation, name: str, body: bytes) -> None:
+    loop_seconds = seconds = float("inf")
+    for _ in range(ATTEMPTS):
+        began = time.process_time()
+        taken, status, response = asyncio.run(respond(application, operation, body))
+        seconds = min(seconds, time.process_time() - began)
+        loop_seconds = min(loop_seconds, taken)
+        if loop_seconds < MAX_LOOP_SECONDS and seconds < MAX_SECONDS:
+            break
+    assert loop_seconds < MAX_LOOP_SECONDS, (operation.id, name, loop_seconds)
+    assert seconds < MAX_SECONDS, (operation.id, name, seconds)
+    assert 400 <= status < 500, (operation.id, name, response)
+    assert len(response) < 200_000, (operation.id, name, len(response))
+    assert len(orjson.loads(response)["error"].get("details", ())) <= MAX_VIOLATIONS
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.id)
+def test_hostile_body_is_refused_at_little_cost(edge: Edge, operation: Operation) -> None:
+    application = application_of(edge, operation)
+    size = operation.body_limit if operation.id in REPRESENTATIVE else MIN_BODY_LIMIT
+    for name, fill in WHOLE.items():
+        assert_bounded(application, operation, name, fill(size - 2000))
+
+
+def test_hostile_property_is_refused_at_little_cost(edge: Edge) -> None:
+    fills = {name: FILLS[name] for name in ("unknown keys", "numbers", "strings")}
+    _fill_places(edge, places_of([CONTRACT.operations["create_freeze"]]), fills)
+
+
+@pytest.mark.check
+def test_hostile_property_of_any_shape_is_refused_at_little_cost(edge: Edge) -> None:
+    _fill_places(edge, places_of(OPERATIONS), FILLS)
+
+
+def _fill_places(edge: Edge, found: Iterable[tuple[Operation, Place]], fills: dict[str, Fill]) -> None:
+    applications: dict[str, Application] = {}
+    for operation, place in found:
+        application = applications.setdefault(operation.id, application_of(edge, operation))
+        for name, fill in fills.items():
+            assert_bounded(
+                application, operation, f"{name} at {place.path}", place.filled(fill(operation.body_limit - 2000))
+            )

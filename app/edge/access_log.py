@@ -22,6 +22,7 @@ SECONDS = Histogram(
     ["operation"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
+_MAX_PATH_LENGTH = 1000
 
 
 class AccessLog:
@@ -44,7 +45,7 @@ class AccessLog:
             "event": "request",
             "request_id": request.request_id,
             "method": request.scope["method"],
-            "path": redact(request.scope["path"]),
+            "path": redact(request.scope["path"][:_MAX_PATH_LENGTH]),
             "operation": operation,
             "status": status,
             "code": code,

@@ -250,13 +250,8 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         entitlement=raw.get("x-entitlement"),
         organization_required=raw.get("x-organization", "required") == "required",
         installation_required=raw.get("x-installation", "none") == "required",
-<<<<<<< HEAD
         database_role=raw.get("x-database-role", "organization"),
-        body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
-=======
-        realm=raw.get("x-realm", "organization"),
         body_limit=raw.get("x-body-limit") or _body_limit(document, body),
->>>>>>> 272e6fe (edge: bound connections, bodies and the threads of pages)
         mcp_tool=raw.get("x-mcp-tool"),
         audit=tuple(raw.get("x-audit", ())),
         error_codes=frozenset(raw.get("x-errors", ())),

@@ -109,9 +109,8 @@ def places(place: Place, depth: int = 0) -> Iterator[Place]:
     node = place.node
     if "discriminator" in node:
         tag = node["discriminator"]["propertyName"]
-        for value, branches in branches_by_tag(CONTRACT.document, node).items():
-            for branch in branches:
-                yield from _members(branch, place, depth, b"%s:%s," % (orjson.dumps(tag), orjson.dumps(value)))
+        for value, branch in branches_by_tag(CONTRACT.document, node).items():
+            yield from _members(branch, place, depth, b"%s:%s," % (orjson.dumps(tag), orjson.dumps(value)))
         return
     for part in (*node.get("allOf", ()), *node.get("oneOf", ()), *node.get("anyOf", ())):
         yield from places(Place(place.path, CONTRACT.resolve(part), place.before, place.after), depth)
@@ -174,8 +173,11 @@ def application_of(edge: Edge, operation: Operation) -> Application:
     def handler(uow: object, body: object = None) -> None:
         raise AssertionError("no hostile body is valid")
 
+    async def count(request: object, code: str | None) -> None:
+        """Count nothing: the operation counts each request."""
+
     compiled = CompiledOperation(edge, operation, handler)
-    return RequestMiddleware(compiled, errors=edge.errors, log=AccessLog(None))
+    return RequestMiddleware(compiled, errors=edge.errors, count=count, log=AccessLog(None))
 
 
 async def respond(application: Application, operation: Operation, body: bytes) -> tuple[float, int, bytes]:

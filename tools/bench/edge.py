@@ -32,6 +32,7 @@ from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
+from app.edge.early_errors import EarlyErrors
 from app.edge.errors import ErrorMapper
 from app.edge.key_uses import KeyUses
 from app.edge.maintenance_mode import Maintenance
@@ -186,7 +187,12 @@ def make_edge(*, check_replies: bool) -> Application:
         contract,
         "tools.bench",
         partial(CompiledOperation, edge),
-        front=partial(RequestMiddleware, errors=errors, log=AccessLog(None)),
+        front=partial(
+            RequestMiddleware,
+            errors=errors,
+            count=EarlyErrors(edge.credentials, edge.rate_limits).count,
+            log=AccessLog(None),
+        ),
         lifespan=lifespan,
         complete=False,
     )

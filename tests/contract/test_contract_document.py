@@ -39,17 +39,20 @@ SPECIFIED_CODES = {
     503: "database_unavailable maintenance",
 }
 ADDITIVE_CODES = {
+    400: "malformed_request",
     401: "wrong_credentials",
     403: "origin_not_allowed",
+    408: "request_timeout",
     422: "weak_password github_rejected",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, and of what GitHub rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, of HTTP itself, and of what GitHub rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",
     403: "forbidden",
     404: "not_found",
     405: "invalid_request",
+    408: "invalid_request",
     409: "conflict",
     410: "gone",
     413: "payload_too_large",

@@ -13,7 +13,9 @@ from web.forms import MAX_FORM_BYTES
 from web.reference import RENDERER
 
 CONNECTIONS = 200
-PATIENCE = 5.0
+UNREAD_PAGES = 50
+"""Of each kind: four times as many as there are threads for pages."""
+PATIENCE = 10.0
 
 Connect = Callable[[], socket.socket]
 
@@ -54,7 +56,7 @@ def test_unfinished_forms_silence_no_page(site: str, connect: Connect, body: byt
 
 @pytest.mark.parametrize("path", ["/docs", f"/static/{RENDERER}"], ids=["a page", "a file"])
 def test_unread_pages_silence_no_page(site: str, connect: Connect, path: str) -> None:
-    for _ in range(CONNECTIONS):
+    for _ in range(UNREAD_PAGES):
         connect().sendall(f"GET {path} HTTP/1.1\r\nHost: test\r\n\r\n".encode())
     assert_pages_are_served(site)
 

@@ -200,13 +200,16 @@ class TestLeases:
         assert again is not None
         assert again.row.attempts == 1
 
+    @pytest.mark.parametrize("successor", [False, True], ids=["before it is taken over", "after it is taken over"])
     @pytest.mark.parametrize("change", ["renew", "release", "postpone", "fail"])
     def test_ended_lease_changes_nothing(
-        self, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock, change: str
+        self, jobs: UnitOfWorkFactory, session: Session, clock: MovableClock, change: str, successor: bool
     ) -> None:
         lease = acquire(jobs)
         assert lease is not None
         clock.offset += LENGTH
+        if successor:
+            assert getattr(acquire(jobs), "keys", None) == lease.keys
         before = rows(session, "*")
         with jobs.open(SYSTEM_CALLER) as uow:
             found = {

@@ -20,7 +20,7 @@ from rules.ids import new_id
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.freezes import end, targets, views
-from services.freezes.start import NewFreeze, extend, start
+from services.freezes.start import NewFreeze, extend, require_future, start
 from services.maintenance.tasks import end_freezes
 from tests import factories
 from tests.harness.clock import MovableClock
@@ -76,6 +76,10 @@ class TestStarting:
         ).all()
         assert len(rows) == len(branches)
         assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
+
+    def test_end_at_the_present_instant_is_rejected(self, unit_of: UnitOfWorkOpener, acme: Organization) -> None:
+        with unit_of(acme) as uow, pytest.raises(ServiceError, match="must be in the future"):
+            require_future(uow, uow.now)
 
     def test_freeze_of_an_organization_requires_a_preview_or_acknowledgement(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]

@@ -51,15 +51,18 @@ def child(document: Mapping[str, Any], node: Node, value: Any, key: str | int) -
     return next((part["items"] for part in parts(document, node, value) if "items" in part), {})
 
 
-def own_code(document: Mapping[str, Any], node: Node, value: Any, path: Path) -> str | None:
-    """Return the `x-error-code` of the property at `path`, or of its nearest ancestor that has one."""
-    code: str | None = None
+def own_code(document: Mapping[str, Any], node: Node, value: Any, path: Path, keyword: str) -> str | None:
+    """Return the `x-error-code` of the property at `path`, or of its nearest ancestor that has one.
+
+    It is one code, or a code for each of some keywords of the schema; `keyword` is the one that the value violates.
+    """
+    code: Any = None
     for key in path:
         node = child(document, node, value, key)
         value = member(value, key)
         found = node.get("x-error-code") or resolve(document, node).get("x-error-code")
         code = found or code
-    return code
+    return code.get(keyword) if isinstance(code, dict) else code
 
 
 def order(document: Mapping[str, Any], node: Node, value: Any, path: Path) -> tuple[int, ...]:

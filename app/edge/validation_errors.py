@@ -54,7 +54,9 @@ def raise_violations(violations: Sequence[Violation]) -> None:
 def parameter_violations(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Violation]:
     """Yield the violations of one query or path value, each once."""
     messages = (
-        name + "".join(f"[{key}]" for key in path) + f" {text}" for error in errors for path, text in _problems(error)
+        name + "".join(f"[{key}]" for key in path) + f" {text}"
+        for error in errors
+        for path, _keyword, text in _problems(error)
     )
     yield from (Violation(name, message, INVALID_PARAMETER) for message in dict.fromkeys(messages))
 
@@ -71,21 +73,20 @@ class BodyViolations:
         found: dict[tuple[str, str], Violation] = {}
         outermost_first = sorted(errors, key=lambda error: len(error.instance_path))
         problems = (problem for error in outermost_first for problem in _problems(error))
-        for path, text in islice(problems, MAX_VIOLATIONS):
-            violation = self._violation(body, path, text, missing=text == _REQUIRED)
+        for path, keyword, text in islice(problems, MAX_VIOLATIONS):
+            violation = self._violation(body, path, keyword, text)
             found.setdefault((violation.path, violation.message), violation)
         return sorted(found.values(), key=lambda violation: violation.order)
 
-    def _violation(self, body: Any, path: tuple[str | int, ...], text: str, *, missing: bool) -> Violation:
-        code = walk.own_code(self._document, self._schema, body, path)
-        unknown = text == _UNKNOWN
+    def _violation(self, body: Any, path: tuple[str | int, ...], keyword: str, text: str) -> Violation:
+        code = walk.own_code(self._document, self._schema, body, path, keyword)
+        unknown = keyword in _UNKNOWN_FIELD
         order = (unknown, walk.order(self._document, self._schema, body, path))
-        default = MISSING if missing else INVALID_BODY
+        default = MISSING if keyword == "required" else INVALID_BODY
         return Violation(walk.pointer(path), f"{_name(path)} {text}", (not unknown and code) or default, order)
 
 
-_REQUIRED = "is required"
-_UNKNOWN = "is not a known field"
+_UNKNOWN_FIELD = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 
 def _name(path: Sequence[str | int]) -> str:
@@ -99,20 +100,20 @@ def _printable(key: str) -> str:
     return key if key.isprintable() and len(key) <= 100 else ascii(key[:100])
 
 
-def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and message of an error; for anyOf and oneOf, the errors of the closest branch."""
+def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Yield path, keyword and message of an error; for anyOf and oneOf, those of the closest branch."""
     path = tuple(error.instance_path)
     kind: Any = error.kind
     if kind.name == "required":
-        yield (*path, kind.property), _REQUIRED
-    elif kind.name in {"additionalProperties", "unevaluatedProperties"}:
+        yield (*path, kind.property), "required", "is required"
+    elif kind.name in _UNKNOWN_FIELD:
         for name in kind.unexpected:
-            yield (*path, name), _UNKNOWN
+            yield (*path, name), kind.name, "is not a known field"
     elif kind.name in {"anyOf", "oneOf"} and kind.context:
         for cause in min(kind.context, key=lambda errors: _distance(errors, len(path))):
             yield from _problems(cause)
     else:
-        yield path, _message(kind, error.instance)
+        yield path, kind.name, _message(kind, error.instance)
 
 
 def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> int:

@@ -101,14 +101,12 @@ def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
     return freeze
 
 
-def checked_reason(reason: str) -> str:
-    """Return the reason without surrounding white space; raises `reason_required` if it is then too short."""
+def checked_reason(reason: str, code: str = "reason_required") -> str:
+    """Return the reason without surrounding white space; raise `code` if it is then too short."""
     trimmed = reason.strip()
     if not is_reason(trimmed):
         message = f"must have at least {MIN_REASON_LENGTH} characters"
-        raise ServiceError(
-            "reason_required", f"The reason {message}.", details=(Detail("/reason", message, "reason_required"),)
-        )
+        raise ServiceError(code, f"The reason {message}.", details=(Detail("/reason", message, code),))
     return trimmed
 
 

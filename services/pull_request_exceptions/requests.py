@@ -110,10 +110,10 @@ def find_pull_request(
 def lock_pull_request(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> LockedPullRequest:
     """Lock a pull request with its freezes and exceptions, and check that exceptions are possible.
 
-    Raise `reason_required`, `invalid_parameter` (an end that is not in the future), `not_frozen`,
+    Raise `validation_failed`, `invalid_parameter` (an end that is not in the future), `not_frozen`,
     `exceptions_not_permitted`.
     """
-    reason = checked_reason(wanted.reason)
+    reason = checked_reason(wanted.reason, "validation_failed")
     freezes = lock_base(uow, tracked.branch.id)
     uow.session.refresh(tracked.pull)
     require_future(uow, wanted.expires_at, "expiresAt")

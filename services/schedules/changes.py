@@ -100,7 +100,7 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
         timezone=timezone,
         recurrence=wanted.recurrence,
         wall_clock_window=wanted.window,
-        reason=checked_reason(wanted.reason),
+        reason=checked_reason(wanted.reason, "validation_failed"),
         exceptions_allowed=wanted.exceptions_allowed,
         enabled=wanted.enabled,
         allow_overlap=wanted.allow_overlap,
@@ -132,7 +132,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
         if name not in _READ or _READ[name](value) != _READ[name](getattr(schedule, column)):
-            setattr(schedule, column, checked_reason(value) if name == "reason" else value)
+            setattr(schedule, column, checked_reason(value, "validation_failed") if name == "reason" else value)
     after = audit_snapshot(schedule)
     changed = {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
     if changed:

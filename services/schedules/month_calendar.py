@@ -12,7 +12,6 @@ from sqlalchemy.orm import aliased
 from models.freezes import Freeze
 from models.schedule_queries import ONLY_INSTANTS
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
 from services.core.lookups import require_schedule
@@ -32,10 +31,10 @@ def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: 
     """Return the days of a month (`2026-12`), each with the occurrences that touch it.
 
     Days are those of the given time zone, or else of each schedule's own. Deleted schedules are included.
-    Raise `invalid_parameter` for an unknown time zone, `schedule_not_found`.
+    Raise `invalid_timezone`, `schedule_not_found`.
     """
     if timezone is not None:
-        _check_zone(timezone)
+        check_zone(timezone, "timezone")
     if schedule_id is not None:
         require_schedule(uow, schedule_id)
     days = _days(month)
@@ -46,14 +45,6 @@ def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: 
     for number, count, ids in placed:
         found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
     return {"month": month, "timezone": timezone, "days": list(found.values())}
-
-
-def _check_zone(timezone: str) -> None:
-    try:
-        check_zone(timezone, "timezone")
-    except ServiceError as unknown:
-        details = tuple(Detail(row.path, row.message, "invalid_parameter") for row in unknown.details)
-        raise ServiceError("invalid_parameter", unknown.message, details=details) from None
 
 
 def _days(month: str) -> list[date]:

@@ -16,7 +16,7 @@ def check_terms(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
     """Validate the given properties of a schedule, as they are stored.
 
     Raise, in the order of the contract's properties and with the rows of all errors: the errors of resolving a scope,
-    `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `reason_required`.
+    `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `validation_failed`.
     """
     if errors := list(_errors(uow, given)):
         raise merge_errors(errors)
@@ -28,7 +28,7 @@ def _errors(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]
         "timezone": lambda name: check_zone(name, "/timezone"),
         "recurrence": _check_recurrence,
         "window": _check_window,
-        "reason": checked_reason,
+        "reason": lambda reason: checked_reason(reason, "validation_failed"),
     }
     for name in (name for name in checks if name in given):
         try:

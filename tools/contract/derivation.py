@@ -199,6 +199,7 @@ def _property_codes(document: Document, schema: Any, seen: set[str]) -> Iterator
             seen.add(schema["$ref"])
             yield from _property_codes(document, document.resolved(schema), seen)
         if "x-error-code" in schema:
-            yield schema["x-error-code"]
+            own = schema["x-error-code"]
+            yield from own.values() if isinstance(own, dict) else (own,)
         for child in schema.values():
             yield from _property_codes(document, child, seen)

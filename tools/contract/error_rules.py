@@ -33,8 +33,11 @@ def cross_cutting_codes(document: Document) -> Iterator[Problem]:
 def own_codes(document: Document) -> Iterator[Problem]:
     """Require that the code of a property or parameter is in the catalogue."""
     for place, value in document.nodes():
-        if place[-1:] in {("x-error-code",), ("x-not-found",)} and value not in document.catalogue:
-            yield document.problem(place, f"{value} is not in the catalogue")
+        if place[-1:] not in {("x-error-code",), ("x-not-found",)}:
+            continue
+        for code in value.values() if isinstance(value, dict) else (value,):
+            if code not in document.catalogue:
+                yield document.problem(place, f"{code} is not in the catalogue")
 
 
 def listed_codes(operation: Operation) -> Iterator[Problem]:

@@ -194,6 +194,8 @@ class TestBodyErrors:
 
     def test_property_with_its_own_error_code_reports_the_code(self, api: httpx.Client) -> None:
         assert code(api.post("/v1/things", json={**GOOD, "reason": "short"})) == (422, "reason_required")
+        for wrong in ("r" * 1001, 12345678, None):
+            assert code(api.post("/v1/things", json={**GOOD, "reason": wrong})) == (422, "validation_failed")
         assert code(api.post("/v1/things", json={**GOOD, "window": {}})) == (422, "invalid_recurrence")
         assert code(api.post("/v1/things", json={**GOOD, "window": {"days": "3"}})) == (422, "invalid_recurrence")
         scope = {"type": "glob", "patterns": ["a", 1]}

@@ -95,7 +95,7 @@ class TestCreateException:
             ({"pullRequest": "7"}, 400, "missing_parameter", ["/repo"]),
             ({"pullRequest": 7}, 422, "validation_failed", ["/pullRequest"]),
             ({}, 400, "missing_parameter", ["/pullRequest"]),
-            ({"pullRequest": "acme/web#7", "reason": "   short   "}, 422, "reason_required", ["/reason"]),
+            ({"pullRequest": "acme/web#7", "reason": "   short   "}, 422, "validation_failed", ["/reason"]),
             ({"pullRequest": "acme/web#7", "expiresAt": "soon"}, 422, "validation_failed", ["/expiresAt"]),
             (
                 {"pullRequest": "acme/web#7", "expiresAt": LONG_AGO},

@@ -65,11 +65,18 @@ class TestCreateFreeze:
         padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
         assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
 
-    @pytest.mark.parametrize("reason", ["", "short", "       x       ", "\u2003" * 8, "r" * 1001, 12345678, None])
+    @pytest.mark.parametrize("reason", ["", "short", "       x       ", "\u2003" * 8])
     def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
         assert paths(error) == ["/reason"]
         assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+
+    @pytest.mark.parametrize("reason", ["r" * 1001, 12345678, None])
+    def test_reason_that_is_not_too_short_but_invalid_fails_validation(
+        self, acme: Tenant, web: WatchedBranch, reason: Any
+    ) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "validation_failed")
+        assert paths(error) == ["/reason"]
 
     def test_missing_reason_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
         body = {name: value for name, value in FIRST.items() if name != "reason"}

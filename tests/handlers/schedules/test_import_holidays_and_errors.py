@@ -88,7 +88,7 @@ class TestImportErrors:
             (of_country(years=[]), 422, "validation_failed", "/years"),
             (of_country(years=[2027, 2028, 2029, 2030, 2031, 2032]), 422, "validation_failed", "/years"),
             (of_country(content="x"), 422, "validation_failed", "/content"),
-            (of_country(reason="short"), 422, "reason_required", "/reason"),
+            (of_country(reason="short"), 422, "validation_failed", "/reason"),
             (of_file(country="GB"), 422, "validation_failed", "/country"),
             (of_file(event("1"), content="a\0b"), 422, "validation_failed", "/content"),
             (of_file(event("1"), content="x" * 1_048_577), 422, "validation_failed", "/content"),

@@ -44,9 +44,9 @@ FAULTS: list[tuple[str, Any, int, str, str]] = [
     ("window", {"startTime": "24:00", "endTime": "12:00"}, 422, "invalid_recurrence", "/window/startTime"),
     ("window", {**NOON, "days": 367}, 422, "invalid_recurrence", "/window/days"),
     ("window", None, 422, "invalid_recurrence", "/window"),
-    ("reason", "short", 422, "reason_required", "/reason"),
-    ("reason", "        a        ", 422, "reason_required", "/reason"),
-    ("reason", None, 422, "reason_required", "/reason"),
+    ("reason", "short", 422, "validation_failed", "/reason"),
+    ("reason", "        a        ", 422, "validation_failed", "/reason"),
+    ("reason", None, 422, "validation_failed", "/reason"),
     ("enabled", "yes", 422, "validation_failed", "/enabled"),
     ("createdBy", {}, 422, "validation_failed", "/createdBy"),
     ("source", "import", 422, "validation_failed", "/source"),
@@ -72,7 +72,7 @@ class TestScheduleErrors:
             ("scope", 400, "missing_parameter"),
             ("recurrence", 422, "invalid_recurrence"),
             ("window", 422, "invalid_recurrence"),
-            ("reason", 422, "reason_required"),
+            ("reason", 400, "missing_parameter"),
         ],
     )
     def test_missing_field_of_a_schedule_is_reported(self, acme: Tenant, name: str, status: int, code: str) -> None:
@@ -90,7 +90,7 @@ class TestScheduleErrors:
             ("/recurrence/startDate", "invalid_recurrence"),
             ("/window/startTime", "invalid_recurrence"),
             ("/window/endTime", "invalid_recurrence"),
-            ("/reason", "reason_required"),
+            ("/reason", "validation_failed"),
         ]
 
     def test_semantic_errors_of_a_schedule_are_reported_together(self, acme: Tenant) -> None:

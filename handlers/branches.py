@@ -35,7 +35,7 @@ def get_branch(uow: UnitOfWork, branch_id: str) -> object:
 
 def update_branch(uow: UnitOfWork, branch_id: str, body: dict[str, Any]) -> object:
     """Change a watched branch's settings."""
-    return branches.update(uow, branch_id, body["settings"])
+    return branches.update(uow, branch_id, body.get("settings", {}))
 
 
 def unwatch_branch(uow: UnitOfWork, branch_id: str) -> None:

@@ -16,7 +16,7 @@ def list_members(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
 
 def update_member(uow: UnitOfWork, user_id: str, body: dict[str, Any]) -> object:
     """Change a member's role."""
-    return members.change_role(uow, user_id, body["role"])
+    return members.change_role(uow, user_id, body.get("role"))
 
 
 def remove_member(uow: UnitOfWork, user_id: str) -> None:

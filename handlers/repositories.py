@@ -41,7 +41,7 @@ def get_repository(uow: UnitOfWork, repo_id: str) -> object:
 
 def update_repository(uow: UnitOfWork, repo_id: str, body: dict[str, Any]) -> object:
     """Change a repository's settings."""
-    return enablement.update(uow, repo_id, body["settings"])
+    return enablement.update(uow, repo_id, body.get("settings", {}))
 
 
 def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:

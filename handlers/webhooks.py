@@ -10,4 +10,5 @@ def receive_github_webhook(
     uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str], x_github_event: str, x_github_delivery: str
 ) -> object:
     """Store a signed delivery from GitHub."""
-    return deliveries.receive(uow, raw_body, headers.get("x-hub-signature-256"), x_github_event, x_github_delivery)
+    signature, content_type = headers.get("x-hub-signature-256"), headers.get("content-type", "")
+    return deliveries.receive(uow, raw_body, signature, x_github_event, x_github_delivery, content_type)

@@ -1,12 +1,14 @@
-"""The formats of the contract: dates, instants, globs and reasons, each checked by the code that reads it."""
+"""The formats of the contract: dates, instants, globs, names and reasons, each checked by the code that reads it."""
 
 from collections.abc import Callable, Mapping
 
+from rules.freezes.branch_names import branch_name_error
 from rules.freezes.globs import pattern_error
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from schemas.instants import is_date, is_instant
 
 _LONGEST_GLOB = 256
+_LONGEST_BRANCH = 255
 _LONGEST_DATE = 10
 # A value that a length keyword of the schema rejects passes here, so that it is reported once.
 FORMATS: Mapping[str, Callable[[str], bool]] = {
@@ -14,6 +16,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date": lambda text: len(text) > _LONGEST_DATE or is_date(text),
     "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "repository") is None,
     "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "branch") is None,
+    "branch-name": lambda text: not 0 < len(text) <= _LONGEST_BRANCH or branch_name_error(text) is None,
     "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 
@@ -24,6 +27,8 @@ def explain(name: str, text: str) -> str | None:
         return pattern_error(text, "repository")
     if name == "branch-glob":
         return pattern_error(text, "branch")
+    if name == "branch-name":
+        return branch_name_error(text)
     if name == "reason":
         return f"must have at least {MIN_REASON_LENGTH} characters, without the white space at both ends"
     return None

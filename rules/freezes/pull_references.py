@@ -1,6 +1,7 @@
 """References to a pull request: its address, `owner/repo#7`, `#7`, or a bare number."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -22,22 +23,23 @@ class PullReference:
     number: int
 
 
-def read_reference(text: str) -> PullReference | None:
+def read_reference(text: str, origins: Iterable[str]) -> PullReference | None:
     """Return the reference that the text is, or None if it has none of the forms.
 
-    Of an address only the path counts, whatever the host: `…/owner/repo/pull/7`, with anything after it.
+    An address must have the host of one of GitHub's `origins`, and `…/owner/repo/pull/7` with anything after it.
     """
-    match = _BARE.fullmatch(text) or _SHORT.fullmatch(text) or _in_address(text)
+    match = _BARE.fullmatch(text) or _SHORT.fullmatch(text) or _in_address(text, origins)
     if match is None or not 0 < int(match["number"]) <= MAX_NUMBER:
         return None
     return PullReference(match.groupdict().get("repository"), int(match["number"]))
 
 
-def _in_address(text: str) -> re.Match[str] | None:
+def _in_address(text: str, origins: Iterable[str]) -> re.Match[str] | None:
     try:
         parts = urlsplit(text)
     except ValueError:
         return None
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    hosts = {urlsplit(origin).netloc.lower() for origin in origins}
+    if parts.scheme not in {"http", "https"} or parts.netloc.lower() not in hosts:
         return None
     return _PATH.fullmatch(unquote(parts.path))

@@ -12,6 +12,7 @@ from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
 from services.core.lookups import get_branch, get_freeze, get_repository, require_schedule
 from services.core.pagination import Page, page_of
+from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 
 STATES = ("pending", "applied", "releasing", "released", "failed")
@@ -31,7 +32,8 @@ class FreezeFilters:
 
 
 def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
-    """Return a page of freezes, the one that started last first."""
+    """Return a page of freezes, the one that started last first; raise `invalid_parameter` for a reversed range."""
+    require_range(filters.started_after, filters.started_before, ("startedAfter", "startedBefore"))
     query = _filtered(uow, filters)
     page = page_of(uow, "list_freezes", filters, query, (Freeze.started_at, Freeze.id), cursor=cursor, limit=limit)
     return Page(views(uow, page.data), page.next_cursor)

@@ -11,7 +11,8 @@ from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import require_no_pause
 
 ORIGIN = "https://github.com"
-"""The origin of its pages when this process has no App."""
+API_ORIGIN = "https://api.github.com"
+"""The origins of its pages and of its API when this process has no App."""
 
 
 def github(uow: UnitOfWork) -> GitHub:
@@ -22,10 +23,15 @@ def github(uow: UnitOfWork) -> GitHub:
     return found
 
 
+def origins(uow: UnitOfWork) -> tuple[str, str]:
+    """Return the addresses of GitHub's pages and of its API."""
+    found = uow.dependencies.github
+    return (found.settings.web_url, found.settings.api_url) if found else (ORIGIN, API_ORIGIN)
+
+
 def page(uow: UnitOfWork, *segments: str, **query: str) -> str:
     """Return the address of a GitHub page, for people; each segment is one of its path."""
-    found = uow.dependencies.github
-    origin = found.settings.web_url if found else ORIGIN
+    origin, _ = origins(uow)
     parameters = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
     address = "/".join([origin.rstrip("/"), *(quote(segment, safe="") for segment in segments)])
     return f"{address}?{parameters}" if parameters else address

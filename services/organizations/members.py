@@ -26,11 +26,14 @@ def list_members(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     return Page([_view(*row) for row in page.data], page.next_cursor)
 
 
-def change_role(uow: UnitOfWork, user_id: str, role: Role) -> dict[str, Any]:
-    """Change a member's role. Raise `member_not_found`, `insufficient_permission`, `invalid_state`."""
+def change_role(uow: UnitOfWork, user_id: str, role: Role | None) -> dict[str, Any]:
+    """Change a member's role, or keep it (None).
+
+    Raise `member_not_found`, `insufficient_permission`, `invalid_state`.
+    """
     membership, name = _lock_member(uow, user_id)
     before = membership.role
-    if before != role:
+    if role is not None and before != role:
         if "owner" in {before, role}:
             require_owner(uow)
         if before == "owner":

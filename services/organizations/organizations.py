@@ -44,8 +44,9 @@ def update(uow: UnitOfWork, name: str | None, settings: Mapping[str, Any] | None
     if settings:
         organization.settings = {**organization.settings, **settings}
     old, new = differences(before, _audit_snapshot(organization))
-    target = ("organization", organization.id, organization.name)
-    uow.audit("organization.updated", target, before=old, after=new)
+    if new:
+        target = ("organization", organization.id, organization.name)
+        uow.audit("organization.updated", target, before=old, after=new)
     return view(uow, organization)
 
 

@@ -106,10 +106,11 @@ def update(uow: UnitOfWork, branch_id: str, settings: dict[str, Any]) -> dict[st
         mark_dirty(uow.session, [branch.id], uow.now)
         uow.wake("reconcile")
     shown = view(uow, branch)
-    uow.audit(
-        "branch.updated",
-        ("branch", branch.id, f"{shown['repository']}:{branch.name}"),
-        before={"exceptionsAllowed": before},
-        after={"exceptionsAllowed": after},
-    )
+    if after != before:
+        uow.audit(
+            "branch.updated",
+            ("branch", branch.id, f"{shown['repository']}:{branch.name}"),
+            before={"exceptionsAllowed": before},
+            after={"exceptionsAllowed": after},
+        )
     return shown

@@ -69,20 +69,22 @@ def update(uow: UnitOfWork, reference: str, settings: dict[str, Any]) -> dict[st
     Raise `repository_not_found`, `invalid_glob` (with pointers), `feature_not_available`.
     """
     globs: list[str] | None = settings.get("autoWatch")
+    named = get_visible(uow, reference)
+    if globs is None:
+        return views(uow, [named])[0]
     if globs:
         compile_globs(globs, "branch", "/settings/autoWatch")
         _require_expressible(globs)
-    named = get_visible(uow, reference)
-    matching = _match_now_or_later(uow, [(named, globs or ())] if named.enabled else [])
+    matching = _match_now_or_later(uow, [(named, globs)] if named.enabled else [])
     [repository] = lock_repositories(uow, [named.id])
     before = repository.auto_watch
-    if globs is not None:
-        repository.former_globs = former_globs(repository.former_globs, before, globs)
-        repository.auto_watch = globs
+    repository.former_globs = former_globs(repository.former_globs, before, globs)
+    repository.auto_watch = globs
     if repository.enabled:
         fresh = watch(uow, {repository: matching.get(repository.id, ())})
         cover_and_probe(uow, [branch.id for branch in fresh[repository.id]])
-    _audit(uow, "repository.updated", repository, {"autoWatch": before}, {"autoWatch": repository.auto_watch})
+    if globs != before:
+        _audit(uow, "repository.updated", repository, {"autoWatch": before}, {"autoWatch": globs})
     return views(uow, [repository])[0]
 
 

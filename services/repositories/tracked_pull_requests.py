@@ -10,6 +10,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_references import read_reference
 from services.core.unit_of_work import UnitOfWork
+from services.github_access import client
 from services.repositories.repositories import get_visible
 
 
@@ -60,9 +61,10 @@ def find(
     Raise `invalid_parameter` if the reference is malformed or of another repository than `repo`; `missing_parameter` if
     a bare number is ambiguous; `repository_not_found`; `pull_request_not_found`.
     """
-    read = read_reference(reference)
+    origins = client.origins(uow)
+    read = read_reference(reference, origins)
     if read is None:
-        message = "must be the URL of a pull request, owner/repo#7, or 7"
+        message = f"must be the URL of a pull request at {origins[0]}, owner/repo#7, or 7"
         raise _parameter_error("invalid_parameter", path, message)
     repository = _repository(uow, read.repository, repo, repo_path)
     query = select_tracked(uow).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)

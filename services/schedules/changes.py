@@ -144,6 +144,8 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
         _require_no_overlap(uow, schedule)
+    if not changed:
+        return schedule
     names = sorted(camel_case(name) for name in changed)
     uow.audit(
         "schedule.updated",

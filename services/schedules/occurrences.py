@@ -9,9 +9,9 @@ from sqlalchemy import ColumnElement, Select, func, select, text
 from models.freezes import Freeze
 from models.schedule_queries import with_freezes
 from models.schedules import LONG, Occurrence, OccurrenceState
-from rules.errors import Detail, ServiceError
 from services.core.lookups import require_schedule
 from services.core.pagination import Page, page_of
+from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 
@@ -38,9 +38,7 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
 
     Raise `invalid_parameter` if the range ends before it starts, `schedule_not_found`, `invalid_cursor`.
     """
-    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        detail = Detail("to", "must be later than from", "invalid_parameter")
-        raise ServiceError("invalid_parameter", f"to {detail.message}.", details=(detail,))
+    require_range(filters.since, filters.until, ("from", "to"))
     query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
     if filters.schedule_id is not None:
         query = query.where(Occurrence.schedule_id == require_schedule(uow, filters.schedule_id))

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from math import isfinite
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from sqlalchemy import select, text, update
@@ -41,6 +42,8 @@ from services.repository_sync import sync
 logger = logging.getLogger(__name__)
 
 BATCH = 200
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MAX_FORM_FIELDS = 10
 MAX_ATTEMPTS = 20
 """More than an hour."""
 DELIVERIES = WorkQueue(
@@ -53,15 +56,18 @@ DELIVERIES = WorkQueue(
 )
 
 
-def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
+def receive(
+    uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str, content_type: str = JSON
+) -> dict[str, Any]:
     """Store a delivery for the job that processes it; a duplicate with the same id changes nothing.
 
+    Both content types of GitHub are accepted: JSON, and a form whose field `payload` is JSON.
     Raise `invalid_signature` unless the raw bytes are signed with our secret, and `malformed_json`.
     """
     settings = client.github(uow).settings
     if not verify(settings.webhook_secret, raw_body, signature):
         raise ServiceError("invalid_signature", "X-Hub-Signature-256 does not match the request body.")
-    payload = _parsed(raw_body)
+    payload = _parsed(_form_payload(raw_body) if content_type.lower().lstrip().startswith(FORM) else raw_body)
     # Most deliveries report our own checks and request nothing: they are not queued, and their payloads are not stored,
     # because two per head of a large freeze would fill the table.
     requests = bool(read_event(event, payload, app_id=settings.app_id))
@@ -85,6 +91,14 @@ _STORE = text("""
     VALUES (:id, :event, :installation, CAST(:payload AS jsonb), :now, :processed, :due)
     ON CONFLICT DO NOTHING RETURNING delivery_id
 """)
+
+
+def _form_payload(raw_body: bytes) -> bytes:
+    try:
+        fields = dict(parse_qsl(raw_body, max_num_fields=MAX_FORM_FIELDS))
+    except ValueError:
+        return b""
+    return fields.get(b"payload", b"")
 
 
 def _parsed(raw_body: bytes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import hmac
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -55,6 +56,16 @@ class TestReceiveGithubWebhook:
         assert (row.delivery_id, row.event, row.installation_id, row.payload) == (GUID, "push", 7, PUSH)
         assert row.processed_at is None
         assert set(wakeups.sent) == {"webhooks"}
+
+    def test_webhook_in_the_form_content_type_is_stored_like_json(self, http: httpx.Client, session: Session) -> None:
+        body = urlencode({"payload": json.dumps(PUSH)}).encode()
+        form = "application/x-www-form-urlencoded"
+        assert deliver(http, body, Content_Type=form).status_code == 202
+        assert [row.payload for row in stored(session)] == [PUSH]
+        for wrong in (b"", b"payload=", b"payload=%7B", b"other=1", json.dumps(PUSH).encode(), b"a=1&" * 20):
+            refusal(deliver(http, wrong, guid=f"{GUID}-2", Content_Type=form), 400, "malformed_json")
+        signature = signed(json.dumps(PUSH).encode())
+        refusal(deliver(http, body, signature=signature, Content_Type=form), 401, "invalid_signature")
 
     def test_webhook_with_a_known_delivery_id_changes_nothing(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps(PUSH).encode()

@@ -47,6 +47,9 @@ class TestIds:
         assert not has_prefix(text, "frz")
 
 
+ORIGINS = ("https://github.com", "https://api.github.com")
+
+
 class TestPullReferences:
     @pytest.mark.parametrize(
         ("text", "repository", "number"),
@@ -56,8 +59,8 @@ class TestPullReferences:
             pytest.param("acme/web#7", "acme/web", 7, id="owner, name and number"),
             pytest.param("https://github.com/acme/web/pull/7", "acme/web", 7, id="an address"),
             pytest.param("https://github.com/acme/web/pull/7/files?w=1#r2", "acme/web", 7, id="a page below it"),
-            pytest.param("http://127.0.0.1:9000/acme/web/pull/7", "acme/web", 7, id="another host"),
-            pytest.param("https://host/github/acme/web/pull/7", "acme/web", 7, id="a host with a path of its own"),
+            pytest.param("HTTP://GitHub.com/acme/web/pull/7", "acme/web", 7, id="the host in capitals"),
+            pytest.param("https://github.com/github/acme/web/pull/7", "acme/web", 7, id="a path before it"),
             pytest.param("https://api.github.com/repos/acme/web/pulls/7", "acme/web", 7, id="the API's address"),
             pytest.param("acme/pull#7", "acme/pull", 7, id="a repository called pull"),
             pytest.param("https://github.com/acme/pull/pull/7", "acme/pull", 7, id="and its address"),
@@ -67,7 +70,7 @@ class TestPullReferences:
     def test_every_form_of_a_pull_request_reference_is_read(
         self, text: str, repository: str | None, number: int
     ) -> None:
-        assert read_reference(text) == PullReference(repository, number)
+        assert read_reference(text, ORIGINS) == PullReference(repository, number)
 
     @pytest.mark.parametrize(
         "text",
@@ -89,6 +92,9 @@ class TestPullReferences:
             "github.com/acme/web/pull/7",
             "ftp://github.com/acme/web/pull/7",
             "https:///acme/web/pull/7",
+            "http://127.0.0.1:9000/acme/web/pull/7",
+            "https://github.com.elsewhere.example/acme/web/pull/7",
+            "https://github.com@elsewhere.example/acme/web/pull/7",
             "https://github.com/acme/web/issues/7",
             "https://github.com/web/pull/7",
             "https://github.com/acme/web/pull/seven",
@@ -98,11 +104,11 @@ class TestPullReferences:
         ],
     )
     def test_malformed_pull_request_reference_is_rejected(self, text: str) -> None:
-        assert read_reference(text) is None
+        assert read_reference(text, ORIGINS) is None
 
     @given(st.text(max_size=500))
     def test_pull_request_reference_never_raises_for_any_text(self, text: str) -> None:
-        read = read_reference(text)
+        read = read_reference(text, ORIGINS)
         assert read is None or 0 < read.number <= MAX_NUMBER
 
     NAMES = st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
@@ -110,8 +116,8 @@ class TestPullReferences:
     @given(NAMES, NAMES, st.integers(1, MAX_NUMBER))
     def test_short_form_and_address_of_a_pull_request_are_equivalent(self, owner: str, name: str, number: int) -> None:
         expected = PullReference(f"{owner}/{name}", number)
-        assert read_reference(f"{owner}/{name}#{number}") == expected
-        assert read_reference(f"https://github.com/{owner}/{name}/pull/{number}") == expected
+        assert read_reference(f"{owner}/{name}#{number}", ORIGINS) == expected
+        assert read_reference(f"https://github.com/{owner}/{name}/pull/{number}", ORIGINS) == expected
 
 
 class TestPermissions:

@@ -19,7 +19,7 @@
 | a property with `x-error-code` in the body | that code | | |
 | `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
 | a `nextCursor` in the response | `invalid_cursor` | `Limit`, `Cursor` | |
-| a 201 response | | | `Location` |
+| a 201 response with a link `self` | | | `Location` |
 
 The error responses follow from the codes: those of `x-errors`, and those of `x-cross-cutting-errors` that apply to the
 operation (`APPLICABLE`). Each status has one shared response (`SHARED_RESPONSES`).
@@ -99,7 +99,7 @@ PARAMETERS: Mapping[str, Condition] = {
 """Shared parameter → the fact from which it follows."""
 
 _HEADERS: Mapping[str, Callable[[Operation, str], bool]] = {
-    "Location": lambda _, status: status == "201",
+    "Location": lambda operation, status: status == "201" and "self" in operation.responses[status].get("links", {}),
     "X-Request-Id": lambda *_: True,
     "RateLimit-Remaining": lambda operation, status: operation.credentialled and status < "400",
     "RateLimit-Reset": lambda operation, status: operation.credentialled and status < "400",

@@ -113,11 +113,15 @@ def path_parameters(operation: Operation) -> Iterator[Problem]:
 
 
 def created(operation: Operation) -> Iterator[Problem]:
-    """Require a link to the created object, from which `Location` is made."""
+    """Require a link to the created object, from which `Location` is made, if and only if it can be read."""
     response = operation.responses.get("201")
     if response is None:
         return
-    if "self" not in response.get("links", {}):
+    readable = {other.id: other.path for other in operation.document.operations() if other.method == "get"}
+    own = response.get("links", {}).get("self")
+    if own is not None and own.get("operationId") not in readable:
+        yield operation.problem("its link self leads to nothing that can be read", "responses", "201", "links")
+    elif own is None and any(re.fullmatch(re.escape(operation.path) + r"/\{\w+\}", path) for path in readable.values()):
         yield operation.problem("its 201 has no link self", "responses", "201")
 
 

@@ -15,6 +15,10 @@ MAY_CHANGE_NOTHING = {
     "enable_repositories": "they are enabled already",
     "disable_repositories": "they are disabled already",
     "update_member": "the member has that role already",
+    "update_repository": "it has those settings already",
+    "update_branch": "it has those settings already",
+    "update_current_organization": "it has that name and those settings already",
+    "update_schedule": "it is so already",
     "claim_installation": "it is the organisation's already",
     "import_schedules": "a dry run, or a calendar that has not changed",
 }

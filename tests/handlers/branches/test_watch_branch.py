@@ -113,7 +113,9 @@ class TestWatchBranch:
         answer = globex.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
         assert "25" in refusal(answer, 403, "feature_not_available")["message"]
 
-    @pytest.mark.parametrize("name", ["", "a b", "a\nb", "a^b", "x" * 256, 7, None])
+    @pytest.mark.parametrize(
+        "name", ["", "a b", "a\nb", "a^b", "refs/heads/main", "a..b", "x.lock", "-x", "x" * 256, 7, None]
+    )
     def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, web: Repository, name: Any) -> None:
         answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": name})
         assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"

@@ -14,6 +14,7 @@ from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.exceptions.requests import FIELDS, LONG_AGO, REASON, THIS, entries, ids, in_hours, rows, text
 from tests.harness.wakeups import RecordedWakeups
+from tools.fake_github import Handle
 
 asking = pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
 
@@ -69,7 +70,7 @@ class TestCreateException:
     @pytest.mark.parametrize(
         "named",
         [
-            {"pullRequest": "https://github.com/acme/web/pull/7/files"},
+            {"pullRequest": "{github}/acme/web/pull/7/files"},
             {"pullRequest": "Acme/Web#7"},
             {"pullRequest": "7", "repo": "acme/web"},
             {"pullRequest": "#7"},
@@ -78,8 +79,15 @@ class TestCreateException:
         ids=str,
     )
     def test_grant_accepts_a_pull_request_by_address_name_or_number(
-        self, acme: Tenant, freeze: Freeze, pull: PullRequest, path: str, named: dict[str, str]
+        self,
+        acme: Tenant,
+        freeze: Freeze,
+        pull: PullRequest,
+        served_fake_github: Handle,
+        path: str,
+        named: dict[str, str],
     ) -> None:
+        named["pullRequest"] = named["pullRequest"].replace("{github}", served_fake_github.base_url)
         shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
         assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
 

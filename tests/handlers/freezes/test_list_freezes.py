@@ -85,6 +85,12 @@ class TestListFreezes:
         assert ids(key.get("/v1/freezes", source="schedule")) == [planned.id]
         assert ids(key.get("/v1/freezes", scheduleId=planned.schedule_id)) == [planned.id]
 
+    def test_list_freezes_rejects_a_reversed_range(self, acme: Tenant) -> None:
+        for until in ("2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"):
+            params = {"startedAfter": "2026-11-21T00:00:00Z", "startedBefore": until}
+            error = refusal(acme.key().get("/v1/freezes", **params), 400, "invalid_parameter")
+            assert error["details"][0]["path"] == "startedBefore"
+
     def test_start_filter_includes_the_first_and_excludes_the_last_instant(
         self, acme: Tenant, session: Session
     ) -> None:

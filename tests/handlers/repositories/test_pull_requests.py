@@ -9,6 +9,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
+from tools.fake_github import Handle
 
 
 @pytest.fixture
@@ -93,14 +94,16 @@ class TestLookupPullRequest:
             acme, lambda caller: caller.get("/v1/pulls/lookup", ref="7"), scope="freeze:read", least_role="viewer"
         )
 
-    @pytest.mark.parametrize(
-        "ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "https://github.com/acme/web/pull/7/files?w=1#diff"]
-    )
+    @pytest.mark.parametrize("ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "{github}/acme/web/pull/7/files?w=1#diff"])
     def test_lookup_pull_request_accepts_every_form_of_reference(
-        self, acme: Tenant, session: Session, web: WatchedBranch, ref: str
+        self, acme: Tenant, session: Session, web: WatchedBranch, served_fake_github: Handle, ref: str
     ) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-        assert self.look_up(acme, ref)["id"] == pull.id
+        assert self.look_up(acme, ref.format(github=served_fake_github.base_url))["id"] == pull.id
+
+    def test_lookup_pull_request_rejects_an_address_of_another_host(self, acme: Tenant, web: WatchedBranch) -> None:
+        answer = acme.key().get("/v1/pulls/lookup", ref="https://elsewhere.example/acme/web/pull/7")
+        assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
 
     def test_lookup_pull_request_shows_every_field(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)

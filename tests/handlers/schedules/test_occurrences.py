@@ -210,7 +210,6 @@ class TestGetScheduleCalendar:
     def test_calendar_rejects_an_invalid_month_or_timezone(
         self, acme: Tenant, params: dict[str, str], code: str, where: str
     ) -> None:
-        error = refusal(
-            acme.key().get("/v1/schedules/calendar", **params), 422 if code == "invalid_timezone" else 400, code
-        )
+        status = 422 if code == "invalid_timezone" else 400
+        error = refusal(acme.key().get("/v1/schedules/calendar", **params), status, code)
         assert [path for path, _ in rows(error)] == [where]

@@ -1,0 +1,51 @@
+"""A `PATCH` without changes: 200, nothing changes, and no audit entry."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from schemas.contract import load_contract
+from tests import factories
+from tests.handlers.callers import Tenant
+
+PATHS = {
+    "update_current_organization": "/v1/orgs/current",
+    "update_member": "/v1/members/{userId}",
+    "update_repository": "/v1/repos/{repoId}",
+    "update_branch": "/v1/branches/{branchId}",
+    "update_schedule": "/v1/schedules/{scheduleId}",
+}
+WITH_SETTINGS = ("update_current_organization", "update_repository", "update_branch")
+CASES: list[tuple[str, dict[str, object]]] = [
+    *((operation, {}) for operation in PATHS),
+    *((operation, {"settings": {}}) for operation in WITH_SETTINGS),
+]
+
+
+@pytest.fixture
+def ids(acme: Tenant, session: Session) -> dict[str, str]:
+    """Return the id of one object for each path."""
+    branch = factories.branch(session, acme.repository("web"))
+    grace = factories.user(session)
+    factories.membership(session, acme.organization, grace, "member")
+    return {
+        "userId": grace.id,
+        "repoId": branch.repository_id,
+        "branchId": branch.id,
+        "scheduleId": factories.schedule(session, acme.organization).id,
+    }
+
+
+def test_every_patch_operation_is_tested() -> None:
+    assert {one.id for one in load_contract().operations.values() if one.method == "PATCH"} == set(PATHS)
+
+
+@pytest.mark.parametrize(("operation", "body"), CASES, ids=str)
+def test_empty_patch_changes_and_audits_nothing(
+    acme: Tenant, ids: dict[str, str], operation: str, body: dict[str, object]
+) -> None:
+    owner, path = acme.person("owner"), PATHS[operation].format(**ids)
+    before = None if operation == "update_member" else owner.get(path).json()
+    answer = owner.patch(path, body)
+    assert answer.status_code == 200, answer.text
+    assert before in (None, answer.json())
+    assert acme.audit() == []

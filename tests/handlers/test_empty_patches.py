@@ -15,10 +15,8 @@ PATHS = {
     "update_schedule": "/v1/schedules/{scheduleId}",
 }
 WITH_SETTINGS = ("update_current_organization", "update_repository", "update_branch")
-CASES: list[tuple[str, dict[str, object]]] = [
-    *((operation, {}) for operation in PATHS),
-    *((operation, {"settings": {}}) for operation in WITH_SETTINGS),
-]
+EMPTY: list[dict[str, object]] = [{}, {"settings": {}}]
+CASES = [(operation, body) for operation in PATHS for body in EMPTY[: 2 if operation in WITH_SETTINGS else 1]]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, judge
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -74,14 +74,17 @@ def test_verdict_names_blocking_freezes_and_branches(
 
 
 FREEZES = st.lists(st.sampled_from([A, B, freeze("frz_c")]), unique=True, max_size=3)
+NAMES = st.sampled_from(["frz_a", "frz_b", "frz_c"])
+GRANTS = st.lists(st.builds(Grant, NAMES, st.integers(1, 9), st.just("Ada"), st.none()), max_size=2)
 CLAIMS = st.lists(
     st.builds(
         MergeCandidate,
         st.sampled_from(["main", "release/1"]),
         st.integers(1, 9),
         FREEZES,
-        st.frozensets(st.sampled_from(["frz_a", "frz_b", "frz_c"])),
+        st.frozensets(NAMES),
         st.booleans(),
+        GRANTS,
     ),
     max_size=4,
 )

@@ -128,7 +128,10 @@ class Config:
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     secret_key: Annotated[
         str,
-        Variable("Encrypts secrets in the database (signing keys, mails); the same on all machines", _secret),
+        Variable(
+            "Encrypts secrets in the database (signing keys, mails, stored responses); the same on all machines",
+            _secret,
+        ),
     ] = field(repr=False)
     base_url: Annotated[str, Variable("Public URL of this API", _HTTP)] = _LOCAL
     web_url: Annotated[str, Variable("Origin of the web pages, where users sign in", _web_origin)] = _LOCAL

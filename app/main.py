@@ -162,6 +162,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
             errors=edge.errors,
             count=EarlyErrors(edge.credentials, edge.rate_limits).count,
             log=log,
+            https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
         ),
         lifespan=lifespan,
         pages=mount_pages(edge, call_operation),

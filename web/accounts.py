@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import INVALID_SESSION, PageContext, redirect_to, safe_redirect, session_token
+from web.context import INVALID_SESSION, PageContext, redirect_to, safe_redirect
 from web.operations import OperationError
 from web.problems import at_field
 from web.views import PageView
@@ -186,7 +186,7 @@ def filled(given: dict[str, str]) -> dict[str, str]:
 
 def end_session(context: PageContext) -> None:
     """End the session of this browser, if it still has one that is its visitor's own."""
-    if not session_token():
+    if not context.session_token():
         return
     try:
         context.call("sign_out")

@@ -1,10 +1,11 @@
 """The Flask application of the pages: its files, its templates, and what becomes of errors outside any page."""
 
 from datetime import datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.routing import Map
 
 from rules import web_addresses
 from rules.errors import MethodNotAllowedError, ServiceError
@@ -16,7 +17,16 @@ _YEAR = 31_536_000
 _FIVE_MINUTES = 300
 
 
+class _Addresses(Map):
+    """The addresses of the pages. A doubled slash is another address: Flask would redirect to the `Host` header."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "merge_slashes": False})
+
+
 class _Pages(Flask):
+    url_map_class = _Addresses
+
     def get_send_file_max_age(self, filename: str | None) -> int:
         """Return for how many seconds a file may be cached: long where a new version has a new address."""
         return _YEAR if (filename or "").startswith("vendor/") else _FIVE_MINUTES

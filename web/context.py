@@ -16,7 +16,7 @@ import orjson
 from flask import Response, g, redirect, request
 
 from rules import web_addresses
-from rules.access.login_sessions import COOKIE, delete_cookie
+from rules.access.login_sessions import cookie_name, delete_cookie
 from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.contract import Contract
@@ -71,6 +71,13 @@ class PageContext:
     mailed_links: MailedLinks
     guard: FormGuard
 
+    def session_token(self) -> str:
+        """Return the session token that the browser sent, or an empty text.
+
+        It is the subject of the forms as well: a form that was shown under another sign-in is refused.
+        """
+        return request.cookies.get(cookie_name(self.guard.web_url), "")
+
     def call(
         self,
         operation_id: str,
@@ -84,14 +91,15 @@ class PageContext:
         A write of a form that is sent twice takes effect once.
         """
         operation = self.contract.operations[operation_id]
-        call = Call(operation_id, path_params or {}, query or {}, body, session_token() if operation.security else "")
+        token = self.session_token() if operation.security else ""
+        call = Call(operation_id, path_params or {}, query or {}, body, token)
         if call.session_token and operation.effect == "write":
             call = replace(call, idempotency_key=_idempotency_key(call))
         return self.operations.call(call)
 
     def find_visitor(self) -> Visitor | None:
         """Return the signed-in visitor, or None."""
-        if not session_token():
+        if not self.session_token():
             return None
         try:
             return _remember_visitor(self.call("get_me").content)
@@ -106,7 +114,7 @@ class PageContext:
 
     def read(self, back: str, *operation_ids: str) -> tuple[Visitor, list[Content]]:
         """Return the visitor and what the operations answer them; lists with 100 rows. Raise SignInRequiredError."""
-        token = session_token()
+        token = self.session_token()
         if not token:
             raise SignInRequiredError(back)
         calls = [Call("get_me", session_token=token)]
@@ -127,7 +135,7 @@ class PageContext:
     def form_fields(self, *names: str) -> dict[str, str]:
         """Return fields of the form that was sent, without white space around them; raise ForeignFormError."""
         request.max_content_length = MAX_FORM_BYTES
-        self.guard.check(session_token())
+        self.guard.check(self.session_token())
         given = {name: request.form.get(name, "") for name in names}
         if any("\0" in text or len(text) > MAX_FIELD_LENGTH for text in given.values()):
             raise OperationError(422, "validation_failed", "A field of the form is too long or cannot be read.")
@@ -148,8 +156,8 @@ class PageContext:
             status,
             referrer="no-referrer" if holds_secret else "same-origin",
             visitor=g.get("visitor"),
-            has_session=bool(session_token()),
-            token=self.guard.token(secret, session_token()),
+            has_session=bool(self.session_token()),
+            token=self.guard.token(secret, self.session_token()),
             key=secrets.token_urlsafe(12),
             **{"problems": (), **values},
         )
@@ -216,17 +224,9 @@ class PageContext:
         """Return the redirect to the sign-in page, which leads back; a session that has ended is removed."""
         query = "" if error.back == web_addresses.HOME else f"?{urlencode({'next': error.back})}"
         page = redirect_to(web_addresses.SIGN_IN + query)
-        if session_token():
+        if self.session_token():
             page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
         return page
-
-
-def session_token() -> str:
-    """Return the session token that the browser sent, or an empty text.
-
-    It is the subject of the forms as well: a form that was shown under another sign-in is refused.
-    """
-    return request.cookies.get(COOKIE, "")
 
 
 def redirect_to(address: str) -> Response:

@@ -12,7 +12,7 @@ from typing import Any, LiteralString, cast, get_args
 
 from app.edge.key_uses import KeyUses
 from app.edge.token_verification import TokenVerifier
-from rules.access.login_sessions import COOKIE
+from rules.access.login_sessions import cookie_name
 from rules.access.origins import is_same_origin
 from rules.access.permissions import Principal, Role, role_reaches
 from rules.errors import ServiceError
@@ -26,7 +26,6 @@ from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
-_COOKIE = COOKIE.encode()
 _MAX_CACHED = 10_000
 
 
@@ -54,6 +53,7 @@ class Credentials:
         self._verifier = verifier
         self._clock = clock
         self._web_url = web_url
+        self._cookie_name = cookie_name(web_url).encode()
         self._key_uses = key_uses
         self._hashes: dict[bytes, bytes] = {}
         self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
@@ -82,8 +82,9 @@ class Credentials:
         Raise a 401 code, or `origin_not_allowed`.
         """
         authorization = header(b"authorization")
-        token = bearer_token(authorization) if authorization is not None else _cookie(header(b"cookie"))
-        if authorization is None and write and not is_same_origin(header, self._web_url):
+        in_cookie = authorization is None
+        token = _cookie(header(b"cookie"), self._cookie_name) if in_cookie else bearer_token(authorization)
+        if in_cookie and write and not is_same_origin(header, self._web_url):
             raise ServiceError(
                 "origin_not_allowed", "Requests with a session cookie must come from this service's own pages."
             )
@@ -182,11 +183,11 @@ def _session_identity(row: Mapping[str, Any], now: datetime, *, support: bool) -
     return Identity(principal, now, row["organization_deleted_at"] is not None, row["organization_count"])
 
 
-def _cookie(header: bytes | None) -> str:
+def _cookie(header: bytes | None, wanted: bytes) -> str:
     """Return the session token of a `Cookie` header. Raise `missing_credentials` if there is none."""
     for pair in (header or b"").split(b";"):
         name, _, value = pair.strip().partition(b"=")
-        if name == _COOKIE and value.isascii() and value:
+        if name == wanted and value.isascii() and value:
             return value.decode("ascii")
     raise ServiceError(
         "missing_credentials", "Not signed in. Sign in, or send `Authorization: Bearer` with a session token."

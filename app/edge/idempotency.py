@@ -73,7 +73,7 @@ def perform_once(uow: UnitOfWork, key: IdempotencyRequest, perform: Callable[[],
             request_hash=key.request_hash,
             status=reply.status,
             headers={name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers},
-            body=stored_replies.encrypt_body(key.key, reply.body) if reply.secret else reply.body,
+            body=_encrypted(uow, key, reply) if reply.secret else reply.body,
             secret=reply.secret,
             created_at=uow.now,
         )
@@ -81,12 +81,16 @@ def perform_once(uow: UnitOfWork, key: IdempotencyRequest, perform: Callable[[],
     return reply
 
 
+def _encrypted(uow: UnitOfWork, key: IdempotencyRequest, reply: Reply) -> bytes:
+    return stored_replies.encrypt_body(uow.dependencies.secret_key, key.key, reply.body)
+
+
 def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest) -> Reply:
     if stored.request_hash != key.request_hash:
         raise ServiceError(
             "idempotency_key_reuse", "This idempotency key was used with a different request. Use a new key."
         )
-    body = stored_replies.body_of(stored, key.key, uow.now)
+    body = stored_replies.body_of(stored, uow.dependencies.secret_key, key.key, uow.now)
     if body is None:
         raise ServiceError(
             "idempotency_key_reuse", "The stored response contained a secret and has been erased. Use a new key."

@@ -1,7 +1,7 @@
 """The outermost middleware: request id, error envelope, sending, access log."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from app.edge.access_log import AccessLog
@@ -10,8 +10,11 @@ from app.edge.request_context import REFUSAL, Reply, RequestContext
 from app.edge.streaming import send_stream
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
 _NO_STORE = (b"cache-control", b"no-store")
 _WITHOUT_BODY = (204, 304)
+
+Headers = Sequence[tuple[bytes, bytes]]
 
 
 class RequestMiddleware:
@@ -24,12 +27,17 @@ class RequestMiddleware:
         errors: ErrorMapper,
         count: Callable[[RequestContext, str | None], Awaitable[None]],
         log: AccessLog,
+        https: bool = False,
     ) -> None:
-        """Wrap `app`; `count` counts a request that was refused with a code, if nothing else has."""
+        """Wrap `app`; `count` counts a request that was refused with a code, if nothing else has.
+
+        With `https` all responses tell browsers to use nothing else for this host.
+        """
         self._app = app
         self._errors = errors
         self._count = count
         self._log = log
+        self._headers = [_NOSNIFF, _HSTS] if https else [_NOSNIFF]
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Respond to one request, also if the application raises."""
@@ -38,7 +46,7 @@ class RequestMiddleware:
             return
         request = RequestContext(scope, receive, send)
         scope["request_context"] = request
-        inner_send = _HeaderInjectingSend(request)
+        inner_send = _HeaderInjectingSend(request, self._headers)
         try:
             if REFUSAL in scope:
                 raise scope[REFUSAL]  # noqa: TRY301 - answered as every other error
@@ -51,29 +59,30 @@ class RequestMiddleware:
             await self._count(request, reply.code)
         status = inner_send.status if reply is None else reply.status
         if reply is not None:
-            await _send(request, reply)
+            await _send(request, reply, self._headers)
         self._log.write(request, status or 500, reply.code if reply else None, time.perf_counter() - request.started_at)
 
 
 class _HeaderInjectingSend:
     """Adds the common headers to responses that pages send themselves."""
 
-    __slots__ = ("_request", "status")
+    __slots__ = ("_headers", "_request", "status")
 
-    def __init__(self, request: RequestContext) -> None:
+    def __init__(self, request: RequestContext, headers: Headers) -> None:
         self._request = request
+        self._headers = headers
         self.status: int | None = None
 
     async def __call__(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             request_id = (b"x-request-id", self._request.request_id.encode())
-            message = {**message, "headers": [*message.get("headers", ()), request_id, _NOSNIFF]}
+            message = {**message, "headers": [*message.get("headers", ()), request_id, *self._headers]}
         await self._request.send(message)
 
 
-async def _send(request: RequestContext, reply: Reply) -> None:
-    headers = [(b"x-request-id", request.request_id.encode()), _NOSNIFF, *reply.headers]
+async def _send(request: RequestContext, reply: Reply, common: Headers) -> None:
+    headers = [(b"x-request-id", request.request_id.encode()), *common, *reply.headers]
     if request.budget is not None:
         headers.append((b"ratelimit-remaining", b"%d" % max(0, request.budget.remaining)))
         headers.append((b"ratelimit-reset", b"%d" % request.budget.reset))

@@ -14,7 +14,7 @@ from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
 from app.edge.preconditions import require_entitlement
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
-from app.edge.request_context import Headers, Reply, RequestContext
+from app.edge.request_context import Headers, Reply, RequestContext, client_address
 from app.edge.responses import ResponseBuilder, make_conditional
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.validation_errors import Violation, raise_violations
@@ -191,7 +191,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
         ANONYMOUS if database_role == "identity" else CODE_HOST,
         "dashboard" if database_role == "identity" else "code_host",
         request_id=request.request_id,
-        address=client[0] if client else "",
+        address=client_address(client[0]) if client else "",
         client=(request.header(b"user-agent") or b"").decode("latin-1")[:MAX_USER_AGENT_LENGTH],
     )
     if identity is None:

@@ -3,14 +3,26 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from rules.access.permissions import Principal
 from rules.ids import new_id
 from schemas.replies import Stream
 
+_MAX_ADDRESS_LENGTH = 100
 REFUSAL = "change_freeze.refusal"
 """The key of the ServiceError in the scope of a request that the HTTP protocol refuses, also while its body is read."""
+
+UNKNOWN_ADDRESS = "unknown"
+
+
+def client_address(text: str) -> str:
+    """Return the network address of a client, as a proxy has stated it; whatever is none is UNKNOWN_ADDRESS."""
+    try:
+        return str(ip_address(text[:_MAX_ADDRESS_LENGTH]))
+    except ValueError:
+        return UNKNOWN_ADDRESS
 
 
 class Budget(NamedTuple):

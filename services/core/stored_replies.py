@@ -1,26 +1,23 @@
 """Stored responses of idempotent requests. The sweeper deletes old ones (`services/maintenance/tasks.py`).
 
-A response that shows a secret is stored encrypted. Its key is derived from the client's idempotency key, of which the
-database holds only a hash: reading the table does not reveal the response.
+A response that shows a secret is stored encrypted. Its key is derived from `SECRET_KEY` and from the client's
+idempotency key, of which the database holds only a hash: neither the table nor the secret alone reveals the response.
 """
 
 import hashlib
-import os
+import hmac
 from datetime import datetime, timedelta
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from models.requests import IdempotencyKey
+from services.core.encryption import DecryptionError, decrypt, encrypt
 
 RETENTION = timedelta(hours=24)
 SECRET_RETENTION = timedelta(hours=1)
-_NONCE_BYTES = 12
+_USE = "idempotent reply"
 _IDENTITY = ("organization_id", "principal_id", "key_hash")
 
 
@@ -61,26 +58,25 @@ def store_reply(session: Session, row: IdempotencyKey) -> None:
     session.execute(statement.on_conflict_do_update(index_elements=_IDENTITY, set_=columns))
 
 
-def body_of(row: IdempotencyKey, key: str, now: datetime) -> bytes | None:
-    """Return the stored body, decrypted if it is secret; None if it is secret and older than an hour."""
+def body_of(row: IdempotencyKey, secret: bytes, key: str, now: datetime) -> bytes | None:
+    """Return the stored body, decrypted if it shows a secret; None if it cannot be, or is older than an hour."""
     if not row.secret:
         return row.body
-    return decrypt_body(key, row.body) if row.body and now - row.created_at < SECRET_RETENTION else None
+    return decrypt_body(secret, key, row.body) if row.body and now - row.created_at < SECRET_RETENTION else None
 
 
-def encrypt_body(key: str, body: bytes) -> bytes:
-    """Encrypt a response body under the client's idempotency key."""
-    nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(_derive_key(key)).encrypt(nonce, body, None)
+def encrypt_body(secret: bytes, key: str, body: bytes) -> bytes:
+    """Encrypt a response body under the secret of the service and the client's idempotency key."""
+    return encrypt(_both(secret, key), _USE, key_hash(key).hex(), body)
 
 
-def decrypt_body(key: str, ciphertext: bytes) -> bytes | None:
-    """Return the body, or None if the key is wrong."""
+def decrypt_body(secret: bytes, key: str, ciphertext: bytes) -> bytes | None:
+    """Return the body, or None if the secret or the key is wrong."""
     try:
-        return AESGCM(_derive_key(key)).decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], None)
-    except InvalidTag:
+        return decrypt(_both(secret, key), _USE, key_hash(key).hex(), ciphertext)
+    except DecryptionError:
         return None
 
 
-def _derive_key(key: str) -> bytes:
-    return HKDF(SHA256(), 32, salt=None, info=b"change-freeze idempotent reply").derive(key.encode())
+def _both(secret: bytes, key: str) -> bytes:
+    return hmac.digest(secret, key.encode(), "sha256")

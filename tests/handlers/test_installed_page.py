@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, User
-from rules.access.login_sessions import COOKIE
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller
@@ -55,7 +54,7 @@ def visit(connection: ConnectionFixture, session: Session, http: httpx.Client) -
         token = new_session_token()
         factories.login(session, person, connection.tenant.organization, token_hash=token_hash(token))
         caller = Caller(http, factories.session_token(session, person, connection.tenant.organization))
-        return Visitor(http, caller, {COOKIE: token} if signed_in else {})
+        return Visitor(http, caller, {"session": token} if signed_in else {})
 
     return visit
 

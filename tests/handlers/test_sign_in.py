@@ -109,6 +109,14 @@ class TestSignIn:
             refusal(visitor.sign_in("nobody@example.com"), 401, "wrong_credentials")
         refusal(visitor.sign_in("nobody@example.com"), 429, "rate_limited")
 
+    def test_stated_addresses_that_are_none_count_as_one(self, visitor: Client) -> None:
+        for number in range(30):
+            forwarded = {"X-Forwarded-For": f"nonsense {number}"}
+            answer = visitor.sign_in(f"nobody-{number}@example.com", headers=forwarded)
+            refusal(answer, 401, "wrong_credentials")
+        last = visitor.sign_in("nobody-30@example.com", headers={"X-Forwarded-For": "x" * 5000})
+        refusal(last, 429, "rate_limited")
+
     def test_concurrent_sign_in_failures_lock_the_account_alike(self, visitor: Client, session: Session) -> None:
         user = account(session)
         answers = at_once(*[lambda: visitor.sign_in(user.email, "not the password")] * 14)

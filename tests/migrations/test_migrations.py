@@ -35,6 +35,26 @@ def test_migration_goes_up_down_and_up_again(unmigrated_database: str, revision:
     engine.dispose()
 
 
+def test_upgrade_erases_replies_that_one_guess_decrypts(unmigrated_database: str) -> None:
+    engine = create_engine(unmigrated_database)
+    with engine.connect() as connection:
+        CONFIG.attributes["connection"] = connection
+        command.upgrade(CONFIG, "0011")
+    with engine.begin() as connection:
+        columns = "(organization_id, principal_id, key_hash, request_hash, status, headers, body, secret, created_at)"
+        for key, secret in (("one", True), ("two", False)):
+            row = "VALUES ('org', 'key', :key, :key, 201, '{}', :key, :secret, now())"
+            values = {"key": key.encode(), "secret": secret}
+            connection.execute(text(f"INSERT INTO idempotency_keys {columns} {row}"), values)
+    with engine.connect() as connection:
+        CONFIG.attributes["connection"] = connection
+        command.upgrade(CONFIG, "0012")
+    with engine.connect() as connection:
+        bodies = connection.scalars(text("SELECT body FROM idempotency_keys ORDER BY secret")).all()
+    engine.dispose()
+    assert bodies == [b"two", None]
+
+
 def test_models_agree_with_the_migrations(own_database: str) -> None:
     engine = create_engine(own_database)
     with engine.connect() as connection:

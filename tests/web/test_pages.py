@@ -189,6 +189,11 @@ class TestMountedPages:
         assert answer.json()["error"]["docsUrl"] == "https://freeze.test/docs/errors#not_found"
         assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
 
+    @pytest.mark.parametrize("path", ["/docs//errors", "/static//app.css", "/docs/"])
+    def test_doubled_slash_redirects_nowhere(self, ask: Ask, path: str) -> None:
+        answer = ask("GET", path, Host="evil.test")
+        assert (answer.status_code, answer.headers.get("Location")) == (404, None)
+
     def test_unsatisfiable_range_is_refused_with_the_error_envelope(self, ask: Ask) -> None:
         answer = ask("GET", "/static/app.css", Range="bytes=999999-")
         assert answer.status_code == 400

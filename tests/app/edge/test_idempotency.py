@@ -9,9 +9,11 @@ import psycopg
 import pytest
 
 from app.database import WORKER_ROLE
+from services.core.stored_replies import decrypt_body
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import purge_expired
 from tests.app.edge.machinery import things
+from tests.factories import SECRET_KEY
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.tenants import Tenant, tenant
@@ -181,6 +183,10 @@ def test_secret_is_replayed_for_an_hour_and_stored_encrypted(
     assert b"canary-secret" in replies[1].content
     rows = sql.execute("SELECT body, idempotency_keys::text FROM idempotency_keys").fetchall()
     assert [b"canary-secret" in bytes(body) or "canary-secret" in row for body, row in rows] == [False]
+    body = bytes(rows[0][0])
+    assert decrypt_body(b"another secret of a service", "one", body) is None, "the key of the client is not enough"
+    assert decrypt_body(SECRET_KEY.encode(), "another key", body) is None
+    assert decrypt_body(SECRET_KEY.encode(), "one", body) == replies[0].content
     clock.offset = timedelta(minutes=59)
     assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
     clock.offset = timedelta(hours=1, seconds=1)

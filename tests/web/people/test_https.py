@@ -41,11 +41,23 @@ def test_cookies_are_secure_over_https(shared_database: psycopg.Connection, redi
         )
         signed_in = send(http, form, {"__Host-forms": secret}, **given)
         assert signed_in.status_code == 303
-        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(set_cookie(signed_in, "session").split("; "))
-        session = value(signed_in, "session")
-        home = http.get("/", headers={"Cookie": f"session={session}; __Host-forms={secret}"})
-        out = send(http, Page(home).form("Sign out"), {"session": session, "__Host-forms": secret})
-        for name in ("session", "__Host-forms"):
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(
+            set_cookie(signed_in, "__Host-session").split("; ")
+        )
+        session = value(signed_in, "__Host-session")
+        home = http.get("/", headers={"Cookie": f"__Host-session={session}; __Host-forms={secret}"})
+        planted = http.get("/", headers={"Cookie": f"session={session}; __Host-forms={secret}"})
+        assert planted.status_code == 303, "another host of the domain could have set this cookie"
+        out = send(http, Page(home).form("Sign out"), {"__Host-session": session, "__Host-forms": secret})
+        for name in ("__Host-session", "__Host-forms"):
             line = set_cookie(out, name)
             assert "Max-Age=0" in line
             assert "Secure" in line, "a browser would not let anything else remove it"
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/healthz", "/v1/freezes", "/nowhere", "/static/app.css"])
+def test_browsers_are_held_to_https(shared_database: psycopg.Connection, redis_url: str, path: str) -> None:
+    for web_url, expected in ((WEB, "max-age=31536000"), ("http://127.0.0.1:8080", None)):
+        config = product_config(address_of(shared_database), redis_url, web_url=web_url)
+        with serving(create_app(config, product_parts())) as url, httpx.Client(base_url=url) as http:
+            assert http.get(path).headers.get("Strict-Transport-Security") == expected

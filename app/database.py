@@ -45,6 +45,11 @@ _SETTINGS = {
     "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
     "idle_in_transaction_session_timeout": "30s",
 }
+_JOB_SETTINGS = {
+    "synchronous_commit": "off",
+    "idle_in_transaction_session_timeout": "4s",
+    "lock_timeout": "5s",
+}
 _BIND: LiteralString = (
     "SELECT set_config('app.organization_id', %(organization_id)s, %(local)s), "
     "set_config('role', %(role)s, %(local)s), "
@@ -59,7 +64,8 @@ def make_engine(
     """Return the engine of one process, whose transactions take the role.
 
     Jobs commit without waiting for the disk. A crash of the server can lose only their latest commits, and they repeat
-    that work: a lost record looks like an expired lease, and the checks are read back.
+    that work: a lost record looks like an expired lease, and the checks are read back. A job that is stopped within a
+    transaction loses it after four seconds, and the locks that requests wait for.
 
     An operation fails after `patience` seconds without an answer; None is for statements without a timeout.
     """
@@ -71,8 +77,8 @@ def make_engine(
         pool_timeout=POOL_TIMEOUT_SECONDS,
         json_deserializer=orjson.loads,  # five times as fast for pages with hundreds of small objects
     )
-    durability = {"synchronous_commit": "off"} if role == WORKER_ROLE else {}
-    _configure(engine, database_url, role, {**_SETTINGS, **durability}, patience)
+    of_jobs = _JOB_SETTINGS if role == WORKER_ROLE else {}
+    _configure(engine, database_url, role, {**_SETTINGS, **of_jobs}, patience)
     return engine
 
 

@@ -89,6 +89,7 @@ class LeaseStatements:
     """The statements that change the rows of a lease; they have no effect once the lease has ended."""
 
     renew: ReturningUpdate[Any]
+    abandon: ReturningUpdate[Any]
     release: ReturningUpdate[Any]
     postpone: ReturningUpdate[Any]
     fail: ReturningUpdate[Any]
@@ -209,6 +210,10 @@ class Lease:
         if len(self.renew(uow)) < len(self.rows):
             raise LeaseLostError
 
+    def abandon(self, uow: UnitOfWork) -> None:
+        """End what is left of the lease of work that was interrupted, so that it is taken over now."""
+        uow.session.execute(self.queue.statements.abandon, self._held(uow, self.keys))
+
     def release(
         self, uow: UnitOfWork, keys: Collection[Any] | None = None, *, due_at: datetime | None = None
     ) -> set[Any]:
@@ -261,11 +266,14 @@ class Lease:
         self, uow: UnitOfWork, statement: ReturningUpdate[Any], keys: Collection[Any] | None, **values: Any
     ) -> set[Any]:
         wanted = self.keys if keys is None else list(keys)
-        held = {"keys": wanted, "token": self.token, "holder": self.holder, "now": uow.now}
-        found = set(uow.session.scalars(statement, {**held, **values})) if wanted else set()
+        found = set(uow.session.scalars(statement, {**self._held(uow, wanted), **values})) if wanted else set()
         if len(found) < len(wanted):
             uow.dependencies.queue_observer.lost(self.queue.kind, len(wanted) - len(found))
         return found
+
+    def _held(self, uow: UnitOfWork, keys: list[Any]) -> dict[str, Any]:
+        """Return the values by which a statement finds the rows of this lease."""
+        return {"keys": keys, "token": self.token, "holder": self.holder, "now": uow.now}
 
 
 def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatements:
@@ -297,6 +305,7 @@ def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatem
 
     return LeaseStatements(
         renew=statement(lease_until=bindparam("until")),
+        abandon=statement(lease_until=NOW),
         release=statement(**given_back, attempts=0, last_error_code=null(), last_error_message=null()),
         postpone=statement(**given_back),
         fail=statement(

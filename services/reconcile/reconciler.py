@@ -10,7 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
+
+import sqlalchemy.exc
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.freezes.batches import batches
@@ -49,8 +52,14 @@ logger = logging.getLogger(__name__)
 
 MIN_SPARE_QUOTA = 0.2
 """The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
+MAX_EVALUATION_AGE = 5.0
+"""Seconds after which an evaluation is repeated before anything is sent: this process was stopped."""
 TIME_SLICE = 1.0
 """Seconds of writing after which another installation that waits goes first."""
+
+
+class OutdatedEvaluationError(Exception):
+    """Too much time has passed since the evaluation to send what it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,13 @@ class Reconciler:
             return False
         client = self.github.client(batch.installation_id)
         client.renew_for(batch.permissions)
-        Pass(self, batch, batch.lease, client).run()
+        try:
+            Pass(self, batch, batch.lease, client).run()
+        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InternalError):  # the transaction was ended
+            with self.uow_factory.open(SYSTEM_CALLER) as uow:
+                batch.lease.abandon(uow)
+                uow.wake("reconcile")
+            raise
         return True
 
 
@@ -250,16 +265,23 @@ class Pass:
             del batch[grant.checks :]
 
         branch_ids = {update.head.branch_id for update in batch}
+        evaluated = monotonic()
         try:
             with self._leased(branch_ids, reserve) as leased:
                 updates = evaluate(leased, [update.head for update in batch])
+                evaluated = monotonic()
                 differing = [update for update in updates if update.differs]
                 mark_write_intents(leased.uow, (update.head for update in differing if update.conclusion == "success"))
                 self._drop(branch_ids - leased.held)
         except LeaseLostError:
             self._drop(branch_ids)
             updates = differing = []
-        results = write_checks(self.client, differing, self.reconciler.details_url) if differing else []
+        client = self.client.with_hook(partial(_require_recent, evaluated))
+        try:
+            results = write_checks(client, differing, self.reconciler.details_url) if differing else []
+        except OutdatedEvaluationError:
+            planned.extendleft(reversed(batch))
+            return True
         if updates:
             self._record([update for update in updates if not update.differs], results)
         return bool(batch) and not any(
@@ -354,3 +376,9 @@ class Pass:
         """Return how many heads a branch has, and how many of them show their verdict."""
         total = self.total[branch_id]
         return total, max(0, total - self.unwritten[branch_id])
+
+
+def _require_recent(evaluated: float, *, writes: bool) -> None:
+    """Raise OutdatedEvaluationError before a write if the evaluation, at that monotonic time, is too old."""
+    if writes and monotonic() - evaluated > MAX_EVALUATION_AGE:
+        raise OutdatedEvaluationError

@@ -113,7 +113,8 @@ class TestProxiesThatDropOptions:
             factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
             for _ in range(2):
                 with factory.open(Caller(None, SYSTEM, "system")) as uow:
-                    assert tuple(uow.session.execute(text(SETTINGS)).one()) == (role, "15s", "30s", "UTC")
+                    idle = "4s" if role == WORKER_ROLE else "30s"
+                    assert tuple(uow.session.execute(text(SETTINGS)).one()) == (role, "15s", idle, "UTC")
 
     def test_reads_have_their_role_and_timeouts(self, proxy: Proxy, acme: Tenant) -> None:
         expected = {"role": ROLE, "statement_timeout": "15s", "idle_timeout": "30s", "timezone": "UTC"}

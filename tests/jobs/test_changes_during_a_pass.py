@@ -1,19 +1,26 @@
 """Changes during a pass are not lost at the end of that pass."""
 
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import cast
+from time import monotonic, sleep
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from integrations.github import ErrorKind, GitHubError
 from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.installations.status import schedule_reread
 from services.maintenance.tasks import full_resync
-from services.reconcile.check_writes import WriteResult
-from services.reconcile.leases import LEASE_DURATION
+from services.reconcile import reconciler
+from services.reconcile.check_writes import WriteResult, write_checks
+from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.heads import Head
+from services.reconcile.leases import LEASE_DURATION, LeasedTransaction
 from services.reconcile.outcomes import Deferred, defer_branches
 from services.reconcile.write_intents import mark_write_intents
 from tests.harness.clock import MovableClock
@@ -122,6 +129,54 @@ class TestDuringAPass:
 
 class TestWhileAllBranchesAreLocked:
     """A freeze of thousands of branches locks them for a moment: no worker busy-waits meanwhile."""
+
+    def test_evaluation_from_before_a_pause_of_the_process_is_repeated(
+        self, harness: Harness, build: Builder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        build("web", pulls=2)
+        harness.run_until_idle()
+        freeze, paused = harness.freeze(), 0.0
+        begun = leased_pass(harness)
+        heads = begun._gather(begun._fetch())
+        planned = deque(begun._plan(heads))
+        harness.fake_github.calls.reset()
+
+        def write_after_a_pause(*arguments: Any) -> list[WriteResult]:
+            nonlocal paused
+            if not paused:
+                paused = reconciler.MAX_EVALUATION_AGE + 1
+                harness.lift(freeze)
+            return write_checks(*arguments)
+
+        monkeypatch.setattr(reconciler, "write_checks", write_after_a_pause)
+        monkeypatch.setattr(reconciler, "monotonic", lambda: monotonic() + paused)
+        assert begun._write(planned)
+        assert harness.fake_github.calls.writes == []
+        assert begun._write(planned)
+        monkeypatch.undo()
+        begun._end(planned)
+        harness.run_until_idle()
+        assert {write["conclusion"] for write in harness.fake_github.calls.writes} <= {"success"}
+        assert harness.conclusions() == {"acme/web#1": "success", "acme/web#2": "success"}
+
+    def test_pass_whose_transaction_was_ended_is_taken_over_at_once(
+        self, harness: Harness, build: Builder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        build("web", pulls=1)
+        harness.run_until_idle()
+        harness.freeze()
+
+        def lose_the_connection(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpdate]:
+            leased.uow.session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
+            sleep(0.1)
+            return evaluate(leased, heads)
+
+        monkeypatch.setattr(reconciler, "evaluate", lose_the_connection)
+        with pytest.raises(DBAPIError):
+            harness.reconciler.run_pass()
+        monkeypatch.undo()
+        assert harness.reconciler.run_pass()
+        assert harness.conclusions() == {"acme/web#1": "failure"}
 
     def test_worker_rests_while_all_branches_are_locked(self, harness: Harness, build: Builder) -> None:
         build("web")

@@ -1,4 +1,4 @@
-"""What goes on all the while: `beta` starts and lifts freezes over HTTP, and people push."""
+"""What goes on all the while: an organisation starts and lifts freezes over HTTP, and people push."""
 
 import random
 import threading
@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tests.faults.suite.client import Client, Ledger
 from tests.faults.suite.people import People
+from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 
 PAUSE = 0.15
@@ -16,10 +17,10 @@ PAUSE = 0.15
 class Load:
     """Two threads, one of freezes and one of pushes, until the end of the block; every freeze is lifted at the end."""
 
-    def __init__(self, stack: Stack, ledger: Ledger, seed: int) -> None:
+    def __init__(self, stack: Stack, ledger: Ledger, seed: int, *, of: Organization) -> None:
         self._over = threading.Event()
-        self.client = Client(stack, stack.beta, ledger, self._over.is_set)
-        self._people = People(stack, stack.beta)
+        self.client = Client(stack, of, ledger, self._over.is_set)
+        self._people = People(stack, of)
         self._seed = seed
         self._running: list[str] = []
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._freeze_and_lift, self._push)]

@@ -54,7 +54,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     trial = Trial(stack, random.Random(seed))
     outcome = Outcome(fault)
     stack.host.calls.reset()
-    with Load(stack, trial.ledger, seed) if fault.load else _Nothing() as load:
+    with Load(stack, trial.ledger, seed, of=stack.beta) if fault.load else _Nothing() as load:
         try:
             trial.began = time.monotonic()
             fault.inject(trial)

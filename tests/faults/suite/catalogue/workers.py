@@ -1,9 +1,11 @@
 """Workers that die, stop, and come too late. Without Redis it is the sweepers that do, doing the work themselves."""
 
+import time
 from collections import Counter
 
+from services.reconcile.reconciler import MAX_EVALUATION_AGE
 from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes
-from tests.faults.suite.processes import wait_until
+from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 
 
@@ -52,15 +54,31 @@ def _runs(trial: Trial) -> Counter[str]:
 
 @fault("A worker is stopped right before its write and goes on after a lift and a new freeze", load=False)
 def stopped_before_its_write(trial: Trial) -> None:
-    _pause_before_a_success(trial, taken_over=False)
+    client = trial.client
+    hand = _stopped_before_a_success(trial)
+    client.freeze()
+    sent = _successes(trial)
+    hand.run_in_background()
+    trial.injected()
+    wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
 
 
-@fault("A worker is stopped for longer than its lease right before its write", load=False)
+@fault("A worker is stopped for longer than its lease right before its write: it sends nothing", load=False)
 def stopped_for_longer_than_its_lease(trial: Trial) -> None:
-    _pause_before_a_success(trial, taken_over=True)
+    stack, client = trial.stack, trial.client
+    hand = _stopped_before_a_success(trial)
+    client.freeze()
+    time.sleep(MAX_EVALUATION_AGE)
+    wait_until(lambda: is_settled(stack), "the other worker", 90)
+    sent = _successes(trial)
+    hand.run_in_background()
+    trial.injected()
+    time.sleep(1)
+    trial.require(_successes(trial) == sent, "what is out of date is not sent")
 
 
-def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
+def _stopped_before_a_success(trial: Trial) -> Process:
+    """Return a worker that was stopped after it had decided to send a `success`."""
     stack, client = trial.stack, trial.client
     first = client.freeze()
     wait_until(lambda: is_settled(stack), "the first freeze", 60)
@@ -69,12 +87,23 @@ def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
     hand = first_caught(traps)
     hand.pause()
     traps[hand].release()
+    return hand
+
+
+@fault("A worker's write arrives after its lease has ended: it is corrected within 5 s", load=False, within=5)
+def write_arrives_late(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+    first = client.freeze()
+    wait_until(lambda: is_settled(stack), "the first freeze", 60)
+    traps = trap_writes(stack)
+    client.lift(first)
+    hand = first_caught(traps)
+    hand.pause()
     client.freeze()
-    if taken_over:
-        stack.skip(LEASE)
-        wait_until(lambda: is_settled(stack), "the other worker", 90)
+    wait_until(lambda: is_settled(stack), "the other worker", 90)
     sent = _successes(trial)
     hand.run_in_background()
+    traps[hand].release()
     trial.injected()
     wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
 
@@ -92,7 +121,7 @@ def _successes(trial: Trial) -> int:
         return sum(write["repositoryId"] in ours and write["conclusion"] == "success" for write in writes)
 
 
-@fault("A worker loses its lease while its write is under way: its result is refused", load=False)
+@fault("A worker loses its lease while its write is under way: its result is refused", load=False, within=5)
 def loses_its_lease(trial: Trial) -> None:
     stack, client = trial.stack, trial.client
     traps = trap_writes(stack, "answer")

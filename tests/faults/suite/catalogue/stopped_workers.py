@@ -1,0 +1,101 @@
+"""Workers that are stopped (SIGSTOP), in a transaction or idle, and wake when others have done their work.
+
+Nothing here skips stored time: heartbeats and the server's timeouts are waited for.
+"""
+
+import time
+from typing import Any
+
+from tests.faults.suite.catalogue.kills import random_moment
+from tests.faults.suite.catalogue.steps import first_caught, is_right, is_settled, trap_hands
+from tests.faults.suite.client import new_key
+from tests.faults.suite.load import Load
+from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.trial import Trial, fault
+
+ANSWERED = 8.0
+"""Seconds in which a request is answered that needs rows which a stopped worker has locked."""
+OVERTAKEN = 20.0
+"""Seconds in which others have done the work of a worker that makes no progress."""
+CORRECTED = 5.0
+"""Seconds in which what a worker writes on waking is corrected."""
+AWAKE = 2.0
+"""Seconds in which a worker that wakes does what it was about to do."""
+
+
+def wake(trial: Trial, *hands: Process) -> None:
+    """Let stopped workers continue, and require that what they write late is corrected."""
+    for hand in hands:
+        hand.run_in_background()
+    trial.injected()
+    time.sleep(AWAKE)
+    wait_until(lambda: is_right(trial.stack), "correction of what was written late", CORRECTED - AWAKE)
+
+
+def answered(trial: Trial, path: str, body: dict[str, Any], status: int) -> Any:
+    """Send a write once, require that it is answered in time, and return the body of the response."""
+    began = time.monotonic()
+    response = trial.client.request("POST", path, body, key=new_key(), timeout=40)
+    seconds = time.monotonic() - began
+    trial.require(response.status_code == status, f"{path} was answered with {response.status_code}")
+    trial.require(seconds < ANSWERED, f"{path} was answered after {seconds:.1f} s")
+    return response.json()
+
+
+@fault("Stopped workers: one within a transaction; requests are answered, and another overtakes it", within=30)
+def in_a_transaction(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+
+    def evaluates(transaction: str) -> bool:
+        ours = "nextval('evaluations')" in transaction and any(one in transaction for one in stack.acme.branches)
+        return ours and not transaction.upper().endswith("COMMIT")
+
+    traps = trap_hands(stack, "postgres", evaluates, "answer")
+    first = client.freeze()
+    hand = first_caught(traps)
+    hand.pause()
+    traps[hand].release()
+    began = time.monotonic()
+    client.asking_to_lift(first)
+    answered(trial, f"/v1/freezes/{first}/lift", {"reason": "It is over"}, 200)
+    client.ledger.freezes[first].lifted = True
+    client.freeze({"type": "repositories", "repositories": stack.acme.names[:3]})
+    wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN - (time.monotonic() - began))
+    wake(trial, hand)
+
+
+@fault("Stopped workers: one while it is idle; another one does the work", within=30)
+def idle(trial: Trial) -> None:
+    stack = trial.stack
+    wait_until(lambda: is_settled(stack), "rest", 30)
+    hand = stack.hands[0]
+    hand.pause()
+    trial.client.freeze()
+    wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN)
+    wake(trial, hand)
+
+
+@fault("Stopped workers: all of them while they are idle; the sweeper does their work", within=30, needs_redis=True)
+def every_worker(trial: Trial) -> None:
+    stack = trial.stack
+    wait_until(lambda: is_settled(stack), "rest", 30)
+    for hand in stack.hands:
+        hand.pause()
+    trial.client.freeze()
+    wait_until(lambda: is_right(stack), "the sweeper", OVERTAKEN)
+    wake(trial, *stack.hands)
+
+
+@fault("Stopped workers: one at any moment of pushes, freezes and lifts, which wakes late", within=60, quick=False)
+def wakes_late(trial: Trial) -> None:
+    stack = trial.stack
+    traps = trap_hands(stack, *random_moment(trial))
+    with Load(stack, trial.ledger, trial.random.randrange(2**32), of=stack.acme) as load:
+        hand = first_caught(traps)
+        hand.pause()
+        traps[hand].release()
+        time.sleep(trial.random.uniform(1, OVERTAKEN))
+        hand.run_in_background()
+        trial.injected()
+    wait_until(lambda: is_right(stack), "correction of what was written late", CORRECTED)
+    trial.require(not load.failures, f"requests failed meanwhile: {load.failures}")

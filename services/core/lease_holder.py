@@ -6,7 +6,7 @@ dies, however it dies; where a host or the network is lost, TCP keep-alives end 
 connection broke counts as dead: its leases are gone, and it takes another number before it acquires new ones.
 
 A process that is stopped, or whose host hangs, keeps its lock. So a thread writes a heartbeat every two seconds, and a
-process without one for ten is silent: others acquire its work. Unlike a dead one it may wake and continue, with what
+process without one for eight is silent: others acquire its work. Unlike a dead one it may wake and continue, with what
 has not been acquired by others. The API reads the same heartbeats to report which kinds of process do not run.
 
 A connection pooler would hand the session, and the lock with it, to others: such an address is refused.
@@ -28,7 +28,7 @@ Kind = Literal["worker", "sweeper"]
 KINDS: tuple[Kind, ...] = ("worker", "sweeper")
 BEAT_INTERVAL = 2.0
 """Seconds between two heartbeats."""
-MAX_SILENCE = timedelta(seconds=10)
+MAX_SILENCE = timedelta(seconds=8)
 """A process without a heartbeat for longer is silent: it is stopped, or cannot reach the database."""
 PROCESS_PATIENCE: LiteralString = "interval '30 seconds'"
 """For how long all processes of a kind may be silent: one that died is started again within seconds by a supervisor."""

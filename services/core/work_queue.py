@@ -9,7 +9,7 @@ jitter. What is requested while a lease is held is not lost: the row stays due w
 A lease ends
 
 * with its time, for a process that runs and makes no progress;
-* at once, when PostgreSQL sees that the process is dead, and after ten seconds without a heartbeat of it
+* at once, when PostgreSQL sees that the process is dead, and after eight seconds without a heartbeat of it
   (`services/core/lease_holder.py`).
 
 The row is then acquired by another process, and `taken_over` says that the lease before it was never released. The old

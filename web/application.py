@@ -38,6 +38,7 @@ def create_pages(contract: Contract) -> Flask:
     An error outside any page, such as an unknown address, is raised as a ServiceError.
     """
     pages = _Pages("web", root_path=__file__.rpartition("/")[0])
+    pages.url_map.merge_slashes = False  # its redirects would lead to the Host header of the request
     pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from sqlalchemy import Select, select, update
 
 from models.identity import DeviceAuthorization
-from models.organizations import Membership, Organization, User
+from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.oauth import OAuthError
 from rules.access.user_codes import new_user_code, read_user_code
 from rules.errors import ServiceError
@@ -115,9 +115,10 @@ def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str 
 
     An approved device acts in `organization_id`, or else in the person's active organisation, or their only one.
     Raise `not_found` if they are not a member or no device waits under the code (the wrong code is counted: commit the
-    unit of work all the same), `organization_deleted`, `rate_limited`.
+    unit of work all the same), `organization_deleted`, `rate_limited`, `credential_type_not_allowed` for a device.
     """
     person = _person(uow)
+    _forbid_devices(uow)
     wanted = _organization(uow, person, organization_id)
     device = _find(uow, user_code, lock=True)
     if device is None:
@@ -151,6 +152,15 @@ def _person(uow: UnitOfWork) -> User:
     if caller.principal_id is None:
         raise ServiceError("missing_credentials", "Sign in to authorize a device.")
     return uow.session.get_one(User, caller.principal_id)
+
+
+def _forbid_devices(uow: UnitOfWork) -> None:
+    """Raise `credential_type_not_allowed` if the session is a device's: it would outlive its own end in another one."""
+    session = uow.session.get(LoginSession, uow.caller.session_id)
+    if session is not None and session.kind == "device":
+        raise ServiceError(
+            "credential_type_not_allowed", "A device cannot authorize devices. Sign in with a browser to do that."
+        )
 
 
 def _organization(uow: UnitOfWork, person: User, wanted: str | None) -> str | None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import EllipsisType
 
+from sqlalchemy import select
+
 from models.exceptions import PullRequestException
 from models.organizations import Membership, Organization
 from models.pull_requests import PullRequest
@@ -31,7 +33,13 @@ from services.pull_request_exceptions.changes import (
     revoke_rows,
     schedule_checks,
 )
-from services.pull_request_exceptions.requests import ExceptionInput, add_rows, find_pull_request, lock_pull_request
+from services.pull_request_exceptions.requests import (
+    ExceptionInput,
+    LockedPullRequest,
+    add_rows,
+    find_pull_request,
+    lock_pull_request,
+)
 from services.repositories.tracked_pull_requests import TrackedPullRequest
 
 
@@ -65,7 +73,7 @@ def grant(
             f"{pull_request_name(uow, tracked.pull.id)} has an exception from every freeze that covers it: "
             f"{locked.listed}.",
         )
-    self_approved = check_self_approval(uow, pending)
+    self_approved = check_self_approval(uow, [*pending, *_settled_requests(uow, locked)])
     before = audit_snapshots(uow, pending)
     group_id = pending[0].request_group_id if pending else new_id("exg")
     rows = [*pending, *add_rows(uow, locked, locked.uncovered_freezes, group_id)]
@@ -78,6 +86,15 @@ def grant(
     audit_change(uow, "granted", rows, before, reason=wanted.reason, **self_approved)
     schedule_checks(uow, [tracked.branch.id])
     return rows
+
+
+def _settled_requests(uow: UnitOfWork, locked: LockedPullRequest) -> Sequence[PullRequestException]:
+    """Return the requests for the same pull request and freezes that were withdrawn, revoked or denied."""
+    row = PullRequestException
+    of = (row.pull_request_id == locked.tracked.pull.id, row.branch_id == locked.tracked.branch.id)
+    freezes = row.freeze_id.in_([freeze.id for freeze in locked.freezes])
+    refused = (row.requested_by.is_not(None), row.decision.is_distinct_from("granted"))
+    return uow.session.scalars(select(row).where(*of, freezes, *refused)).all()
 
 
 def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> Sequence[PullRequestException]:
@@ -204,7 +221,7 @@ def check_self_approval(uow: UnitOfWork, rows: Iterable[PullRequestException]) -
     if not _settings(uow).self_approval:
         raise ServiceError(
             "insufficient_permission",
-            "You cannot decide on your own request: another person has to, or you revoke it.",
+            "You have requested this exception: another person has to decide on it.",
         )
     return {"selfApproved": True}
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.edge.errors import ErrorMapper
 from app.edge.middleware import RequestMiddleware
 from app.edge.request_context import RequestContext
 from app.mount_web import MountedPages
+from rules.errors import ServiceError
 from schemas.contract import Contract, load_contract
 from tools.contract import Document
 from web.application import create_pages
@@ -84,6 +86,15 @@ def ask(contract: Contract) -> Ask:
             return await client.request(method, path, headers=headers)
 
     return lambda method, path, **headers: asyncio.run(answer(method, path, headers))
+
+
+@pytest.mark.parametrize("path", ["/docs//errors", "//docs", "/docs/", "/docs/errors/", "//evil.example/docs"])
+def test_unusual_slashes_never_redirect_to_the_host_header(client: FlaskClient, ask: Ask, path: str) -> None:
+    with suppress(ServiceError):
+        answer = client.get(path, headers={"Host": "evil.example"})
+        assert "evil.example" not in answer.headers.get("Location", "")
+    mounted = ask("GET", path, Host="evil.example")
+    assert not mounted.is_redirect
 
 
 def page(client: FlaskClient, path: str) -> Page:

@@ -37,6 +37,13 @@ class TestDeviceApprove:
         revoked = signed_in(session, device.http, ada, acme.organization, revoked_at=over)
         refusal(decide(revoked, device), 401, "invalid_token")
 
+    def test_device_session_does_not_approve_devices(
+        self, session: Session, device: Device, ada: User, acme: Tenant
+    ) -> None:
+        other = signed_in(session, device.http, ada, acme.organization, kind="device")
+        refusal(decide(other, device), 403, "credential_type_not_allowed")
+        assert oauth_error(device.poll()) == "authorization_pending"
+
     def test_device_approval_by_cookie_requires_the_same_origin(self, device: Device, person: Caller) -> None:
         body = {"userCode": device.user_code, "decision": "approve"}
         cookie = {"Cookie": f"session={person.token}"}

@@ -211,6 +211,8 @@ class TestCreateException:
             (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
             refusal(caller.post("/v1/exceptions", THIS), 403, "insufficient_permission")
             rows(caller.post(f"/v1/exceptions/{mine['id']}/revoke"))
+            refusal(caller.post("/v1/exceptions", THIS), 403, "insufficient_permission")
+        rows(acme.person("owner").post("/v1/exceptions", THIS), 201)
 
     @pytest.mark.parametrize(
         ("by_key", "asked", "pinned"),

@@ -55,7 +55,7 @@ fuzz: $(VENV) ## Run Schemathesis over the whole contract
 migrate: $(VENV) ## Bring the database of DATABASE_URL to the newest revision
 	@$(BIN)/python -m app migrate
 
-sdk: $(VENV) $(NODE) ## Generate the Python client and the TypeScript types
+sdk: $(VENV) $(NODE) ## Generate the Python, TypeScript and Go clients
 	@$(BIN)/python -m tools.sdk
 
 $(VENV): requirements.lock

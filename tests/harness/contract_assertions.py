@@ -66,7 +66,7 @@ class _ResponseValidator(V30ResponseValidator):
             spec,
             schema_validators_factory=validators,
             schema_casters_factory=SchemaCastersFactory(validators, oas30_types_caster),
-            extra_media_type_deserializers={"text/csv": bytes.decode},
+            extra_media_type_deserializers={"text/csv": bytes.decode, "application/yaml": bytes.decode},
         )
         self._operations: dict[tuple[str, str], PathOperationServer] = {}
         self._distinct_headers: dict[int, SchemaPath] = {}

@@ -18,7 +18,7 @@ _also: list[Look] = []
 def check_answer(response: httpx.Response) -> None:
     """Read an answer, and fail unless the contract documents it; answers of other routes are let through."""
     response.read()
-    operation_id = _operation_id(response.request)
+    operation_id = operation_id_of(response.request)
     if operation_id is not None:
         assert_conforms(operation_id, response)
         for look in _also:
@@ -38,7 +38,7 @@ def watching(look: Look) -> Iterator[None]:
     _also.remove(look)
 
 
-def _operation_id(request: httpx.Request) -> str | None:
+def operation_id_of(request: httpx.Request) -> str | None:
     """Return the id of the operation that a request is for; None for other routes."""
     path = request.url.raw_path.decode("ascii").partition("?")[0]
     return next(

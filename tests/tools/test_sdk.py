@@ -11,7 +11,8 @@ import pytest
 from schemas.contract import load_contract
 from schemas.names import snake_case
 from tools.contract.document import Document, Operation
-from tools.sdk import python_client
+from tools.sdk import generate_python_client
+from tools.sdk.generators import unexpected_warnings
 
 DOCUMENT = Document.parse(load_contract().source)
 ANSWERS = [
@@ -30,7 +31,7 @@ ANSWERS = [
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Generate the client, which fails on any warning, and yield the name to import it by."""
     folder: Path = tmp_path_factory.mktemp("sdk")
-    python_client(folder / "generated_client")
+    generate_python_client(folder / "generated_client")
     sys.path.insert(0, str(folder))
     yield "generated_client"
     sys.path.remove(str(folder))
@@ -56,3 +57,19 @@ def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any]
 def test_repository_name_in_a_path_is_escaped(client: str) -> None:
     module = importlib.import_module(f"{client}.api.repositories.get_repository")
     assert module._get_kwargs(repo_id="acme/web")["url"] == "/v1/repos/acme%2Fweb"
+
+
+@pytest.mark.parametrize(
+    ("output", "unexpected"),
+    [
+        ("Generating client", []),
+        ("npm warn Unknown user config", []),
+        ("[main] WARN  o.o.codegen.utils.ModelUtils - Failed to get the schema name: null", []),
+        ("[main] WARN  o.o.c.l.X - Error cannot be used as a model name. Renamed to ModelError", [0]),
+        ("[main] ERROR o.o.codegen.DefaultGenerator - Could not process model", [0]),
+        ("Warning(s) encountered while generating. …\n\nWARNING parsing GET /v1/me within organizations.", [2]),
+    ],
+)
+def test_unknown_warning_of_a_generator_is_reported(output: str, unexpected: list[int]) -> None:
+    lines = output.splitlines()
+    assert unexpected_warnings(output) == [lines[index] for index in unexpected]

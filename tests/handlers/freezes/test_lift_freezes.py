@@ -36,6 +36,11 @@ class TestLiftFreeze:
     def test_lift_accepts_a_body_or_none(self, acme: Tenant, freeze: Freeze, body: Any) -> None:
         assert acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/lift", body).status_code == 200
 
+    def test_lift_takes_null_for_no_body(self, acme: Tenant, freeze: Freeze) -> None:
+        headers = {"Content-Type": "application/json"}
+        answer = acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/lift", headers=headers, content=b"null")
+        assert answer.status_code == 200
+
     @pytest.mark.parametrize(
         ("body", "where"),
         [({"reason": ""}, "/reason"), ({"reason": "r" * 1001}, "/reason"), ({"force": True}, "/force"), ([], "")],

@@ -24,6 +24,9 @@ PATHS = sorted({one.path for one in OPERATIONS})
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 each = pytest.mark.parametrize("operation", CREDENTIALLED, ids=lambda one: one.id)
+each_public = pytest.mark.parametrize(
+    "operation", [one for one in CREDENTIALLED if one.path.startswith("/v1/")], ids=lambda one: one.id
+)
 each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda one: one.id)
 
 
@@ -127,6 +130,21 @@ class TestBadInput:
         for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
             response = send(http, operation, entitled(acme, operation), json=None, content=b"{}", headers=headers)
             assert code(response) == (400, "unsupported_content_type")
+            assert_conforms(operation.id, response)
+
+    @each_public
+    def test_form_and_large_body_are_refused_with_or_without_a_documented_body(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        for content_type, content, wanted in (
+            ("application/x-www-form-urlencoded", b"a=1", (400, "unsupported_content_type")),
+            ("multipart/form-data; boundary=x", b"--x--", (400, "unsupported_content_type")),
+            ("application/json", b" " * (operation.body_limit + 1), (413, "payload_too_large")),
+        ):
+            headers = {"Content-Type": content_type}
+            changes = {"json": None, "content": content, "headers": headers}
+            response = send(http, operation, entitled(acme, operation), **changes)
+            assert code(response) == wanted
             assert_conforms(operation.id, response)
 
     @each_with_body

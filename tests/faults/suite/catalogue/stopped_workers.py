@@ -1,10 +1,12 @@
-"""Workers that are stopped (SIGSTOP), in a transaction or idle, and wake when others have done their work.
+"""Workers that are stopped (SIGSTOP), in a transaction or idle, and wake late; and a service in which none runs.
 
 Nothing here skips stored time: heartbeats and the server's timeouts are waited for.
 """
 
 import time
 from typing import Any
+
+import requests
 
 from tests.faults.suite.catalogue.kills import random_moment
 from tests.faults.suite.catalogue.steps import first_caught, is_right, is_settled, trap_hands
@@ -19,6 +21,8 @@ OVERTAKEN = 20.0
 """Seconds in which others have done the work of a worker that makes no progress."""
 CORRECTED = 5.0
 """Seconds in which what a worker writes on waking is corrected."""
+REPORTED = 62.0
+"""Seconds in which the API reports that nothing runs, and one more sweep."""
 AWAKE = 2.0
 """Seconds in which a worker that wakes does what it was about to do."""
 
@@ -75,7 +79,12 @@ def idle(trial: Trial) -> None:
     wake(trial, hand)
 
 
-@fault("Stopped workers: all of them while they are idle; the sweeper does their work", within=30, needs_redis=True)
+@fault(
+    "Stopped workers: all of them while they are idle; the sweeper does their work",
+    within=30,
+    needs_redis=True,
+    quick=False,
+)
 def every_worker(trial: Trial) -> None:
     stack = trial.stack
     wait_until(lambda: is_settled(stack), "rest", 30)
@@ -99,3 +108,30 @@ def wakes_late(trial: Trial) -> None:
         trial.injected()
     wait_until(lambda: is_right(stack), "correction of what was written late", CORRECTED)
     trial.require(not load.failures, f"requests failed meanwhile: {load.failures}")
+
+
+@fault("Every worker and sweeper is killed: readiness and attention items report it within a minute", quick=False)
+def nothing_runs(trial: Trial) -> None:
+    stack = trial.stack
+    processes = [process for name, process in stack.processes.items() if name != "api" and process.runs]
+    for process in processes:
+        process.kill()
+    trial.client.freeze()
+    expected = {("process_down", "worker"), ("process_down", "sweeper"), ("enforcement_late", "critical")}
+    wait_until(lambda: reported(trial) >= expected, "the attention items", REPORTED)
+    checks = requests.get(f"{stack.address}/readyz", timeout=5).json()["checks"]
+    trial.require(checks["sweeper"] == "unavailable", f"/readyz shows {checks}")
+    for process in processes:
+        process.start()
+    trial.injected()
+    wait_until(lambda: not reported(trial), "the end of the attention items", REPORTED)
+
+
+def reported(trial: Trial) -> set[tuple[str, str]]:
+    """Return the attention items about the service itself: the kind of process, or how severe it is."""
+    items = trial.client.insist("GET", "/v1/attention").json()["data"]
+    return {
+        (item["type"], item["subject"]["id"] if item["type"] == "process_down" else item["severity"])
+        for item in items
+        if item["type"] in {"process_down", "enforcement_late"}
+    }

@@ -193,7 +193,11 @@ def load_contract(path: Path = CONTRACT_PATH) -> Contract:
 
 def parse_contract(source: bytes) -> Contract:
     """Read a contract from its text; raise ContractError if it is not valid."""
-    document = parse_yaml(source)
+    return build_contract(source, parse_yaml(source))
+
+
+def build_contract(source: bytes, document: Mapping[str, Any]) -> Contract:
+    """Return the contract of a text and the document that it holds; raise ContractError if it is not valid."""
     operations: dict[str, Operation] = {}
     for path, method, item, raw in _raw_operations(document):
         try:

@@ -6,12 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from schemas.contract import CONTRACT_PATH, Contract, load_contract, parse_contract
-from tools.contract import lint
+from schemas.contract import CONTRACT_PATH, Contract, build_contract, load_contract
+from tools.contract import Document, lint
 from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
 from tools.scaffold.__main__ import main
 from tools.scaffold.files import write_all
@@ -35,12 +36,39 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_root(root: Path) -> Path:
-    """Return such a directory with a contract of three paths and all components, which is read faster."""
+    """Return such a directory with a contract of three paths and what they refer to, which is read faster."""
+    (root / "openapi.yaml").write_text(small_contract())
+    return root
+
+
+@cache
+def small_contract() -> str:
     head, rest = CONTRACT_PATH.read_text().split("\npaths:\n")
     paths, components = rest.split("\ncomponents:\n")
     kept = re.findall(r"^  /v1/freezes(?:/lift|/\{freezeId\})?:\n.*?\n(?=  /|  #)", paths, re.MULTILINE | re.DOTALL)
-    (root / "openapi.yaml").write_text(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
-    return root
+    return without_unused_components(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
+
+
+def without_unused_components(text: str) -> str:
+    """Remove the schemas and examples of a contract to which no reference leads from anything that stays."""
+    pattern = r"^    (\w+):.*\n(?:      .*\n|\n)*"
+    sections = [re.search(rf"^  {kind}:\n(?:    .*\n|\n)+", text, re.MULTILINE) for kind in ("schemas", "examples")]
+    entries: dict[str, str] = {}
+    rest = text
+    for section in sections:
+        assert section is not None
+        kind = section[0].split(":")[0].strip()
+        entries |= {
+            f'"#/components/{kind}/{each[1]}"': each[0] for each in re.finditer(pattern, section[0], re.MULTILINE)
+        }
+        rest = rest.replace(section[0], "")
+    needed, users = set[str](), {name for name in entries if name in rest}
+    while users:
+        needed |= users
+        users = {name for name in entries for user in users if name in entries[user]} - needed
+    for name in entries.keys() - needed:
+        text = text.replace(entries[name], "", 1)
+    return text
 
 
 def files_below(root: Path) -> dict[Path, bytes]:
@@ -64,7 +92,8 @@ def signature(path: Path, name: str) -> str:
 
 
 def contract_of(root: Path) -> Contract:
-    return parse_contract((root / "openapi.yaml").read_bytes())
+    source = (root / "openapi.yaml").read_bytes()
+    return build_contract(source, Document.parse(source).root)
 
 
 class TestSkeleton:
@@ -175,10 +204,10 @@ class TestCode:
         assert stub == root / "services" / "freezes" / "freezes.py"
         assert "    raise NotImplementedError\n" in stub.read_text()
 
-    def test_stub_is_imported_under_another_name_when_its_own_is_taken(self, root: Path) -> None:
-        (root / "handlers").mkdir()
-        (root / "handlers" / "freezes.py").write_text("from a import b as comment\n\nx = comment\n")
-        handlers, *_ = scaffold("POST", COMMENT, root=root)[1:]
+    def test_stub_is_imported_under_another_name_when_its_own_is_taken(self, small_root: Path) -> None:
+        (small_root / "handlers").mkdir()
+        (small_root / "handlers" / "freezes.py").write_text("from a import b as comment\n\nx = comment\n")
+        handlers, *_ = scaffold("POST", COMMENT, root=small_root)[1:]
         assert "from services.freezes import comment as comment_service\n" in handlers.read_text()
         assert "    return comment_service.comment_freeze(uow, freeze_id, body)\n" in handlers.read_text()
 
@@ -244,7 +273,7 @@ class TestRefusals:
             ("POST", "/v1/freezes/{kettleId}/boil", Choices(), "has no path parameter kettleId; add it first"),
             ("POST", "/v1/kettles", Choices(), "no path begins like /v1/kettles; choose a tag with --tag"),
             ("POST", "/v1/kettles", Choices(tag="Kettles"), "the contract has no tag Kettles; it has Freezes"),
-            ("POST", COMMENT, Choices("lift_freeze"), "is called lift_freeze; choose another name with --id"),
+            ("POST", COMMENT, Choices("get_freeze"), "is called get_freeze; choose another name with --id"),
             ("POST", COMMENT, Choices("liftFreeze"), "the operationId liftFreeze is not snake_case"),
             ("POST", COMMENT, Choices(service="kettles"), "services/kettles is not a package"),
             (
@@ -256,12 +285,12 @@ class TestRefusals:
         ],
     )
     def test_nothing_is_written_when_the_request_is_wrong(
-        self, method: str, path: str, choices: Choices, message: str, root: Path
+        self, method: str, path: str, choices: Choices, message: str, small_root: Path
     ) -> None:
-        before = files_below(root)
+        before = files_below(small_root)
         with pytest.raises(ScaffoldError, match=message.replace("{", r"\{")):
-            scaffold(method, path, choices, root=root)
-        assert files_below(root) == before
+            scaffold(method, path, choices, root=small_root)
+        assert files_below(small_root) == before
 
     @pytest.mark.parametrize(
         ("file", "text", "message"),
@@ -279,14 +308,16 @@ class TestRefusals:
             ("openapi.yaml", "openapi: [\n", "the contract cannot be read"),
         ],
     )
-    def test_nothing_is_written_when_a_file_is_in_the_way(self, file: str, text: str, message: str, root: Path) -> None:
-        path = root / file
+    def test_nothing_is_written_when_a_file_is_in_the_way(
+        self, file: str, text: str, message: str, small_root: Path
+    ) -> None:
+        path = small_root / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        before = files_below(root)
+        before = files_below(small_root)
         with pytest.raises(ScaffoldError, match=message):
-            scaffold("POST", COMMENT, root=root)
-        assert files_below(root) == before
+            scaffold("POST", COMMENT, root=small_root)
+        assert files_below(small_root) == before
 
     def test_written_files_are_restored_when_a_later_one_fails(self, tmp_path: Path) -> None:
         (tmp_path / "old.py").write_text("old\n")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from keyword import iskeyword
 from pathlib import Path
 
-from schemas.contract import Contract, ContractError, Operation, parse_contract
+from schemas.contract import Contract, ContractError, Operation, build_contract
 from tools.contract import Document, complete, find_blocking_problems
 from tools.scaffold import files
 from tools.scaffold.code import Source
@@ -69,7 +69,7 @@ def scaffold(method: str, path: str, choices: Choices | None = None, *, root: Pa
 
 @lru_cache(maxsize=4)
 def _parsed(source: bytes) -> Contract:
-    return parse_contract(source)
+    return build_contract(source, Document.parse(source).root)
 
 
 def _find(contract: Contract, method: str, path: str) -> Operation | None:

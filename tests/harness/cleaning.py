@@ -1,4 +1,4 @@
-"""Emptying a database between tests, in a quarter of a millisecond."""
+"""Emptying a database between tests, in a quarter of a millisecond, or filling it again with what a module shares."""
 
 from typing import Any, LiteralString
 
@@ -28,3 +28,35 @@ def define_reset(connection: psycopg.Connection[Any]) -> None:
 def reset(connection: psycopg.Connection[Any]) -> None:
     """Delete all rows, except that a worker and a sweeper run."""
     connection.execute("SELECT pg_temp.reset()")
+
+
+def define_snapshot(connection: psycopg.Connection[Any]) -> None:
+    """Keep all rows as they are now, and define what `restore` calls on this connection."""
+    columns = connection.execute(
+        "SELECT c.relname, array_agg(quote_ident(a.attname) ORDER BY a.attnum) FROM pg_class c "
+        "JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' "
+        "AND c.relname <> 'alembic_version' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' GROUP BY 1"
+    ).fetchall()
+    statements = []
+    for table, names in columns:
+        kept, name = sql.Identifier("pg_temp", f"kept_{table}"), sql.Identifier(table)
+        given = sql.SQL(", ".join(names))
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(kept))
+        connection.execute(sql.SQL("CREATE TEMP TABLE {} AS TABLE {}").format(sql.Identifier(f"kept_{table}"), name))
+        statements += [
+            sql.SQL("DELETE FROM {}").format(name),
+            sql.SQL("INSERT INTO {} ({given}) OVERRIDING SYSTEM VALUE SELECT {given} FROM {}").format(
+                name, kept, given=given
+            ),
+        ]
+    body = sql.SQL("BEGIN {}; END").format(sql.SQL("; ").join(statements))
+    connection.execute(
+        sql.SQL("CREATE OR REPLACE FUNCTION pg_temp.restore() RETURNS void LANGUAGE plpgsql AS {}").format(
+            sql.Literal(body.as_string(connection))
+        )
+    )
+
+
+def restore(connection: psycopg.Connection[Any]) -> None:
+    """Replace all rows by those of the last snapshot."""
+    connection.execute("SELECT pg_temp.restore()")

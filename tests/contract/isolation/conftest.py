@@ -1,26 +1,48 @@
 """Two organisations with a row of every kind: ours and theirs."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy.orm import Session
 
+from tests.harness.cleaning import define_snapshot, reset, restore
+from tests.harness.product import address_of
 from tests.harness.sessions import committing
 from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
 
 
-@pytest.fixture
-def session(database: str) -> Iterator[Session]:
-    with committing(database) as session:
-        yield session
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """The two organisations."""
+
+    ours: TenantFixture
+    theirs: TenantFixture
+
+
+@pytest.fixture(scope="module")
+def tenants_of_module(shared_database: psycopg.Connection[Any]) -> Iterator[Tenants]:
+    """Add both, once for all tests of a module."""
+    reset(shared_database)
+    with committing(address_of(shared_database)) as session:
+        made = Tenants(make_tenant_fixture(session, "acme"), make_tenant_fixture(session, "globex"))
+        define_snapshot(shared_database)
+        yield made
 
 
 @pytest.fixture
-def ours(session: Session, redis: Any) -> TenantFixture:
-    return make_tenant_fixture(session, "acme")
+def tenants(tenants_of_module: Tenants, database: str, shared_database: psycopg.Connection[Any], redis: Any) -> Tenants:
+    """Return both, with the rows that they had in the beginning."""
+    restore(shared_database)
+    return tenants_of_module
 
 
 @pytest.fixture
-def theirs(session: Session) -> TenantFixture:
-    return make_tenant_fixture(session, "globex")
+def ours(tenants: Tenants) -> TenantFixture:
+    return tenants.ours
+
+
+@pytest.fixture
+def theirs(tenants: Tenants) -> TenantFixture:
+    return tenants.theirs

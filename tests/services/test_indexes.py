@@ -27,10 +27,10 @@ MANY = """
 """
 
 
-@pytest.fixture
-def connection(own_database: str) -> Iterator[Connection]:
+@pytest.fixture(scope="module")
+def connection(module_database: str) -> Iterator[Connection]:
     """Yield a connection to a database with many rows of which few are wanted, and which knows that."""
-    engine = create_engine(own_database)
+    engine = create_engine(module_database)
     with engine.connect() as connection:
         connection.exec_driver_sql(MANY)
         yield connection

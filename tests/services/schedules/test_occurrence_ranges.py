@@ -23,17 +23,17 @@ MANY = text("""
 """)
 
 
-@pytest.fixture
-def engine(own_database: str) -> Iterator[Engine]:
-    engine = make_engine(own_database, 2)
+@pytest.fixture(scope="module")
+def engine(module_database: str) -> Iterator[Engine]:
+    engine = make_engine(module_database, 2)
     yield engine
     engine.dispose()
 
 
-@pytest.fixture
-def uow(own_database: str, engine: Engine) -> Iterator[UnitOfWork]:
+@pytest.fixture(scope="module")
+def uow(module_database: str, engine: Engine) -> Iterator[UnitOfWork]:
     """Open a unit of an organisation with years of occurrences behind it, one of them a whole year long."""
-    superuser = create_engine(own_database)
+    superuser = create_engine(module_database)
     with Session(superuser, expire_on_commit=False) as session:
         acme = factories.organization(session)
         schedule = factories.schedule(session, acme)

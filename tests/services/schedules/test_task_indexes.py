@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
+from models.schedules import Schedule
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
@@ -31,22 +32,30 @@ PASSED = text("""
 """)
 
 
-@pytest.fixture
-def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
-    """Units of a sweeper on a database where 20,000 windows have passed and one is due."""
-    owner = create_engine(own_database)
-    with Session(owner) as session:
+@pytest.fixture(scope="module")
+def past(module_database: str) -> Iterator[tuple[Session, Schedule]]:
+    """Yield a session on a database where 20,000 windows have passed, and their schedule."""
+    owner = create_engine(module_database)
+    with Session(owner, expire_on_commit=False) as session:
         acme = factories.organization(session)
         schedule = factories.schedule(session, acme)
-        factories.occurrence(session, schedule, starts_at=factories.now())
         session.execute(PASSED, {"organization": acme.id, "schedule": schedule.id})
         session.commit()
         session.execute(text("ANALYZE"))
         session.commit()
-    engine = make_engine(own_database, 2, role="change_freeze_worker")
+        yield session, schedule
+    owner.dispose()
+
+
+@pytest.fixture
+def busy(module_database: str, past: tuple[Session, Schedule]) -> Iterator[UnitOfWorkFactory]:
+    """Units of a sweeper on that database, where a window is due as well."""
+    session, schedule = past
+    factories.occurrence(session, schedule, starts_at=factories.now())
+    session.commit()
+    engine = make_engine(module_database, 2, role="change_freeze_worker")
     yield UnitOfWorkFactory(engine, MovableClock(), RecordedWakeups(), Dependencies())
     engine.dispose()
-    owner.dispose()
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,10 @@ def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
     harness.fake_github.reset()
 
 
-def explore(machine: type[HarnessMachine], harness: Harness, database: psycopg.Connection[Any]) -> None:
-    """Run a state machine on a harness and its database, as often as configured."""
-    chosen = chosen_seed()
-    examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
+def explore(machine: type[HarnessMachine], harness: Harness, database: psycopg.Connection[Any], histories: int) -> None:
+    """Run a state machine on a harness and its database, as often as given or configured."""
+    chosen = chosen_seed() + histories  # other histories in each part of the tests
+    examples = int(os.environ.get("INVARIANT_EXAMPLES", histories))
 
     class MachineOfHarness(machine):  # type: ignore[misc, valid-type]
         pass

@@ -13,7 +13,12 @@ import pytest
 
 from integrations.github import GitHub
 from services.pull_request_exceptions.expiry import end_exceptions
-from tests.faults.test_call_sites import each_failure, fail_at_every_call, lose_the_database_at_every_statement
+from tests.faults.test_call_sites import (
+    each_failure,
+    each_third,
+    fail_at_every_call,
+    lose_the_database_at_every_third_statement,
+)
 from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
@@ -83,5 +88,6 @@ def test_no_failing_call_to_github_allows_a_blocked_merge(
 
 
 @pytest.mark.slow
-def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal) -> None:
-    lose_the_database_at_every_statement(rehearsal, hear=tell)
+@each_third
+def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal, first: int) -> None:
+    lose_the_database_at_every_third_statement(rehearsal, first, hear=tell)

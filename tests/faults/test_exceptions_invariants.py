@@ -389,7 +389,8 @@ class Machine(HarnessMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("histories", [3, pytest.param(5, marks=pytest.mark.check)])
 def test_pull_requests_merge_exactly_when_the_model_allows_them(
-    harness: Harness, shared_database: psycopg.Connection[Any]
+    harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:
-    explore(Machine, harness, shared_database)
+    explore(Machine, harness, shared_database, histories)

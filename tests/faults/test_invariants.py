@@ -358,7 +358,8 @@ class Machine(HarnessMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("histories", [3, pytest.param(5, marks=pytest.mark.check)])
 def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
-    harness: Harness, shared_database: psycopg.Connection[Any]
+    harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:
-    explore(Machine, harness, shared_database)
+    explore(Machine, harness, shared_database, histories)

@@ -3,12 +3,19 @@
 There are two steps, because the request is counted between them: `Credentials.identify` returns the principal (or
 401), `Authorizer.check` decides whether it may call the operation (410, 403). Keys, sessions and roles are read from
 PostgreSQL on every request: a revoked key or a lost role takes effect at once, because nothing of it is cached.
+
+A write takes both steps again in its transaction, since its body may arrive long after its headers, and holds shared
+locks on what authorises it: organisation, membership, session, key. What revokes one of them waits for these locks
+(triggers of the tables), so that a write is committed before the revocation, or refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, LiteralString, cast, get_args
+
+from sqlalchemy.orm import Session
 
 from app.edge.key_uses import KeyUses
 from app.edge.token_verification import TokenVerifier
@@ -26,6 +33,8 @@ from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
+_LOCK_KEY = "SELECT * FROM lock_api_key(%s)"
+_LOCK_SESSION = "SELECT * FROM lock_session(%s, %s)"
 _MAX_CACHED = 10_000
 
 
@@ -35,6 +44,8 @@ class Identity:
 
     principal: Principal
     now: datetime
+    lock: Callable[[Session], "Identity"]
+    """Lock in a transaction what the credential depends on, and return its identity then. Raise a 401 code."""
     organization_deleted: bool = False
     organization_count: int = 1
 
@@ -104,11 +115,15 @@ class Credentials:
             raise ServiceError(
                 "invalid_token", "This endpoint requires a session token. Sign in or authorize a device to get one."
             )
-        row = await self._sign_in_row(_FIND_SIGN_IN, (token_hash(token),))
+        return self._sign_in_identity(await self._reads.fetch(_FIND_SIGN_IN, (token_hash(token),)))
+
+    def _sign_in_identity(self, rows: Sequence[Mapping[Any, Any]]) -> Identity:
+        row = _open_session(rows)
         now = self._clock.read(row["now"])
         if now >= row["expires_at"]:
             raise ServiceError("token_expired", "The session has expired; sign in again.")
-        return _session_identity(row, now, support=row["support"])
+        lock = partial(_lock, _LOCK_SESSION, (row["session_id"], row["organization_id"]), self._sign_in_identity)
+        return _session_identity(row, now, lock, support=row["support"])
 
     def _hash_of(self, authorization: bytes, secret: str) -> bytes:
         """Return the hash of a secret. Raise `invalid_token`, without a query, if its checksum is wrong."""
@@ -120,7 +135,11 @@ class Credentials:
         return found
 
     async def _identify_key(self, hashed: bytes) -> Identity:
-        rows = await self._reads.fetch(_FIND_KEY, (hashed,))
+        identity = self._key_identity(hashed, await self._reads.fetch(_FIND_KEY, (hashed,)))
+        self._key_uses.record(identity.principal.id, identity.now)
+        return identity
+
+    def _key_identity(self, hashed: bytes, rows: Sequence[Mapping[Any, Any]]) -> Identity:
         if not rows:
             raise ServiceError("invalid_token", "Invalid API key.")
         row = rows[0]
@@ -135,8 +154,8 @@ class Credentials:
             raise ServiceError("token_expired", "The API key has expired. Create a new one.")
         if secret_ends_at is not None and now >= secret_ends_at:
             raise ServiceError("invalid_token", "This secret has been rotated. Use the new secret of the API key.")
-        self._key_uses.record(row["key_id"], now)
-        return Identity(self._key_principal(row), now, row["organization_deleted_at"] is not None)
+        lock = partial(_lock, _LOCK_KEY, (hashed,), partial(self._key_identity, hashed))
+        return Identity(self._key_principal(row), now, lock, row["organization_deleted_at"] is not None)
 
     def _key_principal(self, row: Mapping[str, Any]) -> Principal:
         facts = (row["key_name"], row["organization_id"], row["organization_plan"], row["scopes"])
@@ -151,7 +170,11 @@ class Credentials:
         return principal
 
     async def _identify_session(self, claims: AccessTokenClaims) -> Identity:
-        row = await self._sign_in_row(_FIND_SESSION, (claims.session_id, claims.organization_id))
+        rows = await self._reads.fetch(_FIND_SESSION, (claims.session_id, claims.organization_id))
+        return self._token_identity(claims, rows)
+
+    def _token_identity(self, claims: AccessTokenClaims, rows: Sequence[Mapping[Any, Any]]) -> Identity:
+        row = _open_session(rows)
         if row["user_id"] != claims.user_id:
             raise ServiceError("invalid_token", "The session has ended.")
         if claims.organization_id is not None and row["organization_id"] is None:
@@ -160,16 +183,30 @@ class Credentials:
         now = self._clock.read(row["now"])
         if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
             raise ServiceError("token_expired", "The token has expired. Get a new one from GET /api/auth/token.")
-        return _session_identity(row, now, support=row["support"] or claims.support)
-
-    async def _sign_in_row(self, query: LiteralString, parameters: tuple[Any, ...]) -> Mapping[str, Any]:
-        rows = await self._reads.fetch(query, parameters)
-        if not rows or rows[0]["revoked_at"] is not None:
-            raise ServiceError("invalid_token", "The session has ended.")
-        return rows[0]
+        parameters = (claims.session_id, claims.organization_id)
+        lock = partial(_lock, _LOCK_SESSION, parameters, partial(self._token_identity, claims))
+        return _session_identity(row, now, lock, support=row["support"] or claims.support)
 
 
-def _session_identity(row: Mapping[str, Any], now: datetime, *, support: bool) -> Identity:
+def _lock(
+    statement: LiteralString,
+    parameters: tuple[Any, ...],
+    identity_of: Callable[[Sequence[Mapping[Any, Any]]], Identity],
+    session: Session,
+) -> Identity:
+    rows = session.connection().exec_driver_sql(statement, parameters).mappings().all()
+    return identity_of(rows)
+
+
+def _open_session(rows: Sequence[Mapping[Any, Any]]) -> Mapping[str, Any]:
+    if not rows or rows[0]["revoked_at"] is not None:
+        raise ServiceError("invalid_token", "The session has ended.")
+    return rows[0]
+
+
+def _session_identity(
+    row: Mapping[str, Any], now: datetime, lock: Callable[[Session], Identity], *, support: bool
+) -> Identity:
     principal = Principal(
         kind="session",
         id=row["user_id"],
@@ -180,7 +217,7 @@ def _session_identity(row: Mapping[str, Any], now: datetime, *, support: bool) -
         support=support,
         session_id=row["session_id"],
     )
-    return Identity(principal, now, row["organization_deleted_at"] is not None, row["organization_count"])
+    return Identity(principal, now, lock, row["organization_deleted_at"] is not None, row["organization_count"])
 
 
 def _cookie(header: bytes | None, wanted: bytes) -> str:

@@ -4,7 +4,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter
 from typing import Any
+
+from sqlalchemy.orm import Session
 
 from app.edge.auth import Authorizer, Credentials, Identity
 from app.edge.bodies import JSON, UNSIGNED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
@@ -29,6 +33,8 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import installation_of
 
 MAX_USER_AGENT_LENGTH = 300
+LATE_BODY_SECONDS = 0.5
+"""How long a read may take to arrive before it is authorized again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +170,23 @@ class CompiledOperation:
     ) -> Reply:
         support = identity is not None and identity.principal.support
         uow_factory = self._edge.uow_factories[self.operation.database_role]
-        with uow_factory.open(_caller(request, identity, self.operation.database_role), read_only=support) as uow:
+        late = perf_counter() - request.started_at > LATE_BODY_SECONDS
+        authorize = partial(self._authorize, identity) if identity is not None and (self._writes or late) else None
+        caller = _caller(request, identity, self.operation.database_role)
+        with uow_factory.open(caller, read_only=support, authorize=authorize) as uow:
             if self.operation.installation_required:
                 installation_of(uow)
             if key is None:
                 return self._respond_or_commit_error(uow, request, arguments)
             return perform_once(uow, key, lambda: self._respond_or_commit_error(uow, request, arguments))
+
+    def _authorize(self, identity: Identity, session: Session) -> datetime:
+        """Authorize the principal again, in a transaction, and hold the locks that keep it authorized to its end."""
+        confirmed = identity.lock(session)
+        self._authorizer.check(confirmed)
+        if confirmed.principal.organization_id != identity.principal.organization_id:
+            raise ServiceError("invalid_token", "You are no longer a member of the organisation.")
+        return confirmed.now
 
     def _respond_or_commit_error(self, uow: UnitOfWork, request: RequestContext, arguments: dict[str, Any]) -> Reply:
         """Respond. An error with `commit_on_error` becomes a response here; raised, it would roll back its effects."""

@@ -5,7 +5,7 @@ only after the commit, and losing it loses nothing, because the sweeper finds wh
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -33,6 +33,13 @@ from services.core.transactions import begin
 logger = logging.getLogger(__name__)
 
 _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
+
+
+Authorize = Callable[[Session], datetime]
+"""Authorizes the caller in a transaction and returns the time then: nothing takes the right away before its end.
+
+Raises a ServiceError if the caller may not act.
+"""
 
 
 class Wakeups(Protocol):
@@ -105,6 +112,7 @@ class UnitOfWork:
     dependencies: Dependencies = field(default_factory=Dependencies)
     wakeups: set[str] = field(default_factory=set)
     read_only: bool = False
+    authorize: Authorize | None = None
 
     @property
     def organization(self) -> str:
@@ -162,6 +170,8 @@ class UnitOfWork:
         self.session.commit()
         yield
         begin(self.session, self.caller.organization_id, read_only=self.read_only)
+        if self.authorize is not None:
+            self.authorize(self.session)
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Add an audit entry; `target` is type, id and name of the object.
@@ -212,15 +222,20 @@ class UnitOfWorkFactory:
         self.dependencies = dependencies or Dependencies()
 
     @contextmanager
-    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[UnitOfWork]:
+    def open(
+        self, caller: Caller, *, read_only: bool = False, authorize: Authorize | None = None
+    ) -> Iterator[UnitOfWork]:
         """Run the block in one transaction for the caller's organisation; commit at its end, roll back on any error.
 
         Row-level security restricts it to rows of that organisation, and to none if there is no organisation.
-        `read_only` makes the database reject writes (I13).
+        `read_only` makes the database reject writes (I13). `authorize` is called at the beginning of each transaction.
         """
         with Session(self.engine, expire_on_commit=False) as session:
-            now = begin(session, caller.organization_id, read_only=read_only)
-            uow = UnitOfWork(session, self.clock.read(now), caller, self.clock, self.dependencies, read_only=read_only)
+            now = self.clock.read(begin(session, caller.organization_id, read_only=read_only))
+            if authorize is not None:
+                now = authorize(session)
+            uow = UnitOfWork(session, now, caller, self.clock, self.dependencies, read_only=read_only)
+            uow.authorize = authorize
             yield uow
             session.commit()
         if uow.wakeups and not read_only:

@@ -14,6 +14,7 @@ from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.login_sessions import LIFETIME
 from rules.errors import ServiceError
 from rules.ids import new_id
+from services.core.authorization_locks import wait_for_writes
 from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import issue_access_token
@@ -118,6 +119,7 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
 
 def revoke(uow: UnitOfWork, session_id: str) -> bool:
     """Revoke a session, effective at once in every process; True if it was open."""
+    wait_for_writes(uow, "session", session_id)
     session = _live(uow, session_id)
     if session is None:
         return False

@@ -1,9 +1,9 @@
 """Deletion of an organisation: effective at once, while jobs remove what it left at GitHub.
 
 Afterwards all its credentials get 410. Its freezes end, and the reconciler writes successful checks; its API keys,
-invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules that we wrote. Concurrent
-requests may still commit a freeze or a key: the sweeper ends those too. After 30 days all data is erased
-(`services/offboarding/purge.py`).
+invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules that we wrote. Writes of
+its credentials are committed before the deletion or refused; what a job starts meanwhile is ended by the sweeper. After
+30 days all data is erased (`services/offboarding/purge.py`).
 """
 
 from datetime import timedelta
@@ -15,6 +15,7 @@ from models.freezes import IN_FORCE, Freeze
 from models.organizations import Membership, Organization, User, Withdrawal
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
+from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
 from services.mail.outbox import enqueue_mail
@@ -62,6 +63,7 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
 
     Raise `validation_failed` if the name differs, `organization_deleted` if it is already deleted.
     """
+    wait_for_writes(uow, "organization", uow.organization)
     organization = lock_current(uow)
     if name != organization.name:
         message = "name does not match the name of this organisation"
@@ -98,7 +100,7 @@ def end_all(uow: UnitOfWork, organization: Organization) -> None:
 
 
 def end_leftovers(uow_factory: UnitOfWorkFactory) -> int:
-    """End what concurrent requests created while their organisation was deleted; return the number of organisations."""
+    """End what concurrent jobs created while their organisation was deleted; return the number of organisations."""
     with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
         organizations = uow.session.scalars(_WITH_LEFTOVERS, {"now": uow.now, "limit": MAX_ORGANIZATIONS}).all()
     for organization_id in organizations:

@@ -12,6 +12,7 @@ from sqlalchemy import Row, Select, func, select
 from models.organizations import Membership, User
 from rules.access.permissions import Role
 from rules.errors import ServiceError
+from services.core.authorization_locks import wait_for_writes
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.organizations.organizations import lock_current
@@ -72,6 +73,7 @@ def _require_another_owner(uow: UnitOfWork, user_id: str) -> None:
 
 
 def _lock_member(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
+    wait_for_writes(uow, "member", uow.organization, user_id)
     lock_current(uow)
     row = uow.session.execute(
         select(Membership, User.name)

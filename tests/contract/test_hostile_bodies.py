@@ -144,7 +144,7 @@ class AnyCredential:
 
     async def identify(self, *_: object, **__: object) -> Identity:
         owner = Principal("session", "usr_1", "Ada", "org_1", "business", role="owner", session_id="ses_1")
-        return Identity(owner, datetime.now(UTC))
+        return Identity(owner, datetime.now(UTC), cast("Any", None))
 
     identify_sign_in = identify
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from integrations.github.sockets import CALL_DEADLINE
-from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import Authorize, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import (
@@ -97,11 +97,13 @@ class DyingUnits(UnitOfWorkFactory):
         self.left = left
 
     @contextmanager
-    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[UnitOfWork]:
+    def open(
+        self, caller: Caller, *, read_only: bool = False, authorize: Authorize | None = None
+    ) -> Iterator[UnitOfWork]:
         self.left -= 1
         if self.left < 0:
             raise DeathError
-        with super().open(caller, read_only=read_only) as uow:
+        with super().open(caller, read_only=read_only, authorize=authorize) as uow:
             yield uow
 
 

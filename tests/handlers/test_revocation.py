@@ -1,0 +1,272 @@
+"""Revocation and requests that have begun: the credential is checked when headers arrive, and the body may come later.
+
+What was revoked with a success has no effect afterwards, however long ago the request began.
+"""
+
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from http.client import HTTPResponse
+from itertools import count
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from app.edge import operation
+from models.api_keys import ApiKey
+from models.freezes import Freeze
+from models.organizations import LoginSession, Membership
+from tests import factories
+from tests.handlers.accounts import Client, account
+from tests.handlers.callers import EVERYTHING, Caller, Tenant
+from tests.handlers.people import Person, member
+from tests.harness.clock import MovableClock
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+NEW_KEY = {"name": "kept", "scopes": ["freeze:write"], "expiresAt": None}
+
+
+class SlowRequest:
+    """A POST whose headers have been checked, and whose body has not been sent."""
+
+    def __init__(self, caller: Caller, path: str, body: Any) -> None:
+        self._body = json.dumps(body).encode()
+        url = caller.http.base_url
+        self._socket = socket.create_connection((url.host, url.port or 80), timeout=20)
+        headers = {
+            "Host": "service.example",
+            "Authorization": f"Bearer {caller.token}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(self._body)),
+            "Expect": "100-continue",
+        }
+        lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        self._socket.sendall("\r\n".join(lines).encode())
+        received = b""
+        while not received.endswith(CONTINUE):  # sent once the body is awaited, which is after the credential
+            piece = self._socket.recv(1024)
+            assert piece, received
+            received += piece
+
+    def finish(self) -> tuple[int, str | None]:
+        """Send the body, and return the status and the code of an error."""
+        self._socket.sendall(self._body)
+        with self._socket, HTTPResponse(self._socket, method="POST") as response:
+            response.begin()
+            content = json.loads(response.read())
+        return response.status, content["error"]["code"] if response.status >= 400 else None
+
+
+def freezes(session: Session) -> int:
+    session.expire_all()
+    return session.scalar(select(func.count()).select_from(Freeze)) or 0
+
+
+def usable_keys(session: Session) -> int:
+    session.expire_all()
+    return session.scalar(select(func.count()).where(ApiKey.revoked_at.is_(None))) or 0
+
+
+def ok(response: httpx.Response) -> None:
+    assert response.is_success, response.text
+
+
+@pytest.fixture
+def owner(acme: Tenant) -> Person:
+    return member(acme, "owner", "Olga")
+
+
+class TestKeysOfRequestsThatHaveBegun:
+    @pytest.fixture
+    def minted(self, session: Session, acme: Tenant) -> factories.MintedKey:
+        factories.watched(session, acme.organization)
+        return factories.api_key(session, acme.organization, "freeze:write")
+
+    def begin(self, acme: Tenant, minted: factories.MintedKey) -> SlowRequest:
+        return SlowRequest(Caller(acme.http, minted.secret), "/v1/freezes", EVERYTHING)
+
+    def test_key_revoked_before_the_body_makes_no_freeze(
+        self, session: Session, acme: Tenant, owner: Person, minted: factories.MintedKey
+    ) -> None:
+        begun = self.begin(acme, minted)
+        ok(owner.caller.delete(f"/v1/api-keys/{minted.row.id}"))
+        assert begun.finish() == (401, "invalid_token")
+        assert freezes(session) == 0
+
+    def test_secret_rotated_out_before_the_body_makes_no_freeze(
+        self, session: Session, acme: Tenant, owner: Person, minted: factories.MintedKey
+    ) -> None:
+        begun = self.begin(acme, minted)
+        ok(owner.caller.post(f"/v1/api-keys/{minted.row.id}/rotate", {"graceSeconds": 0}))
+        assert begun.finish() == (401, "invalid_token")
+        assert freezes(session) == 0
+
+    def test_key_that_expires_before_the_body_makes_no_freeze(
+        self, session: Session, acme: Tenant, clock: MovableClock
+    ) -> None:
+        expires_at = factories.now() + timedelta(minutes=5)
+        begun = self.begin(acme, factories.api_key(session, acme.organization, expires_at=expires_at))
+        clock.at = expires_at
+        assert begun.finish() == (401, "token_expired")
+        assert freezes(session) == 0
+
+    def test_key_of_an_organization_deleted_before_the_body_makes_no_freeze(
+        self, session: Session, visitor: Client, acme: Tenant, minted: factories.MintedKey
+    ) -> None:
+        program = visitor.signed_in(account(session, "Olga", acme.organization, role="owner"))
+        begun = self.begin(acme, minted)
+        ok(program.auth("org/delete", name=acme.organization.name))
+        assert begun.finish() == (410, "organization_deleted")
+        assert freezes(session) == 0
+
+    def test_key_that_is_still_valid_makes_a_freeze_with_a_late_body(
+        self, session: Session, acme: Tenant, minted: factories.MintedKey
+    ) -> None:
+        assert self.begin(acme, minted).finish() == (201, None)
+        assert freezes(session) == 1
+
+
+class TestPeopleOfRequestsThatHaveBegun:
+    @pytest.fixture
+    def admin(self, acme: Tenant) -> Person:
+        return member(acme, "admin", "Adam")
+
+    def test_admin_removed_before_the_body_mints_no_key(self, session: Session, owner: Person, admin: Person) -> None:
+        begun = SlowRequest(admin.caller, "/v1/api-keys", NEW_KEY)
+        ok(owner.caller.delete(f"/v1/members/{admin.id}"))
+        assert begun.finish() == (401, "invalid_token")
+        assert usable_keys(session) == 0
+
+    def test_admin_demoted_before_the_body_mints_no_key(self, session: Session, owner: Person, admin: Person) -> None:
+        begun = SlowRequest(admin.caller, "/v1/api-keys", NEW_KEY)
+        ok(owner.caller.patch(f"/v1/members/{admin.id}", {"role": "member"}))
+        assert begun.finish() == (403, "insufficient_permission")
+        assert usable_keys(session) == 0
+
+    @pytest.mark.parametrize("kind", ["browser", "device"])
+    def test_session_ended_before_the_body_mints_no_key(
+        self, session: Session, visitor: Client, acme: Tenant, kind: str
+    ) -> None:
+        program = visitor.signed_in(account(session, "Eve", acme.organization, role="admin"))
+        row = session.scalars(select(LoginSession).where(LoginSession.token_hash.is_not(None))).one()
+        row.kind = kind
+        session.flush()
+        begun = SlowRequest(Caller(acme.http, program.jwt()), "/v1/api-keys", NEW_KEY)
+        ok(program.post("/api/auth/sign-out"))
+        assert begun.finish() == (401, "invalid_token")
+        assert usable_keys(session) == 0
+
+    def test_session_token_ended_before_the_body_selects_no_organization(
+        self, session: Session, visitor: Client, acme: Tenant, globex: Tenant
+    ) -> None:
+        program = visitor.signed_in(account(session, "Eve", acme.organization, globex.organization))
+        choice = {"organizationId": acme.id}
+        begun = SlowRequest(Caller(acme.http, program.token), "/api/auth/org/set-active", choice)
+        ok(program.post("/api/auth/sign-out"))
+        assert begun.finish() == (401, "invalid_token")
+        assert acme.audit()[-1] != "session.organization_chosen"
+
+    def test_support_session_ended_before_the_body_reads_nothing(
+        self, session: Session, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(operation, "LATE_BODY_SECONDS", 0.0)
+        begun = SlowRequest(acme.support, "/v1/scope/preview", {"scope": {"type": "organization"}})
+        session.execute(update(LoginSession).where(LoginSession.support).values(revoked_at=func.now()))
+        assert begun.finish() == (401, "invalid_token")
+
+
+class TestConcurrentRevocation:
+    """Writes of a credential while it is revoked: none is committed after the revocation was answered."""
+
+    @pytest.fixture(params=range(5))
+    def admin(self, acme: Tenant) -> Person:
+        return member(acme, "admin", "Adam")
+
+    def hammer(self, write: Callable[[], httpx.Response], revoke: Callable[[], httpx.Response]) -> set[int]:
+        """Write in four threads until each is refused, and revoke meanwhile; return the statuses of the writes."""
+        begun, ended = Event(), Event()
+
+        def write_until_refused() -> list[int]:
+            statuses: list[int] = []
+            while not ended.is_set() and (not statuses or statuses[-1] < 400):
+                statuses.append(write().status_code)
+                begun.set()
+            return statuses
+
+        with ThreadPoolExecutor(4) as pool:
+            writers = [pool.submit(write_until_refused) for _ in range(4)]
+            try:
+                assert begun.wait(20)
+                ok(revoke())
+            except AssertionError:
+                ended.set()
+                raise
+            return {status for writer in writers for status in writer.result()}
+
+    def test_removed_admin_mints_no_key_after_the_removal(self, session: Session, owner: Person, admin: Person) -> None:
+        counts: list[int] = []
+
+        def remove() -> httpx.Response:
+            response = owner.caller.delete(f"/v1/members/{admin.id}")
+            counts.append(usable_keys(session))
+            return response
+
+        assert self.hammer(lambda: admin.caller.post("/v1/api-keys", NEW_KEY), remove) == {201, 401}
+        assert usable_keys(session) == counts[0]
+
+    def test_admin_is_removed_while_they_send_invitations(
+        self, session: Session, acme: Tenant, owner: Person, admin: Person
+    ) -> None:
+        numbers = count()
+
+        def invite() -> httpx.Response:
+            return admin.caller.post("/v1/invitations", {"email": f"{next(numbers)}@example.com", "role": "member"})
+
+        assert self.hammer(invite, lambda: owner.caller.delete(f"/v1/members/{admin.id}")) == {201, 401}
+        assert session.get(Membership, (acme.id, admin.id), populate_existing=True) is None
+
+    @pytest.mark.parametrize("_attempt", range(5))
+    def test_revoked_key_makes_no_freeze_after_the_revocation(
+        self, session: Session, acme: Tenant, owner: Person, _attempt: int
+    ) -> None:
+        factories.watched(session, acme.organization)
+        minted = factories.api_key(session, acme.organization, "freeze:write")
+        counts: list[int] = []
+
+        def revoke() -> httpx.Response:
+            response = owner.caller.delete(f"/v1/api-keys/{minted.row.id}")
+            counts.append(freezes(session))
+            return response
+
+        caller = Caller(acme.http, minted.secret)
+        assert self.hammer(lambda: caller.post("/v1/freezes", EVERYTHING), revoke) == {201, 401}
+        assert freezes(session) == counts[0]
+
+    @pytest.mark.parametrize("_attempt", range(5))
+    def test_sign_out_ends_a_session_that_selects_organizations(
+        self, session: Session, visitor: Client, acme: Tenant, _attempt: int
+    ) -> None:
+        program = visitor.signed_in(account(session, "Eve", acme.organization))
+        statuses = self.hammer(
+            lambda: program.auth("org/set-active", organizationId=acme.id), lambda: program.post("/api/auth/sign-out")
+        )
+        assert statuses == {200, 401}
+
+    def test_organization_is_deleted_while_a_key_makes_freezes(
+        self, session: Session, visitor: Client, acme: Tenant
+    ) -> None:
+        factories.watched(session, acme.organization)
+        caller = acme.key("freeze:write")
+        program = visitor.signed_in(account(session, "Olga", acme.organization, role="owner"))
+        statuses = self.hammer(
+            lambda: caller.post("/v1/freezes", EVERYTHING), lambda: program.auth("org/delete", name="Acme")
+        )
+        assert statuses == {201, 410}
+        session.expire_all()
+        assert not session.scalar(select(func.count()).where(Freeze.is_in_force(factories.now())))

@@ -3,19 +3,29 @@
 `python -m app.config` prints the table of variables.
 """
 
+import logging
 import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
+from difflib import get_close_matches
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+
+import sqlalchemy.exc
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from sqlalchemy import make_url
 
 from integrations.mail.smtp import SCHEMES
+
+logger = logging.getLogger(__name__)
 
 
 class ConfigurationError(Exception):
@@ -24,11 +34,38 @@ class ConfigurationError(Exception):
 
 def _url(*schemes: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if urlsplit(text).scheme not in schemes:
+        parts = _split(text)
+        if parts.scheme not in schemes:
             raise ValueError(f"must be a URL of {' or '.join(schemes)}")
+        if parts.scheme in _WITH_HOST and not parts.hostname:
+            raise ValueError("must name a host")
         return text.rstrip("/") if "http" in schemes else text
 
     return read
+
+
+_WITH_HOST = {"http", "https", "redis", "rediss"}
+"""Schemes whose URLs need a host."""
+
+
+def _split(text: str) -> SplitResult:
+    """Return the parts of a URL. Raise ValueError if host or port are malformed."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("must be a URL with a valid host and port") from None
+    return parts
+
+
+def _database(text: str) -> str:
+    try:
+        driver = make_url(text).drivername
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        driver = ""
+    if driver not in {"postgresql", "postgres", "postgresql+psycopg"}:
+        raise ValueError("must be a URL of postgresql")
+    return text
 
 
 def _web_origin(text: str) -> str:
@@ -36,7 +73,7 @@ def _web_origin(text: str) -> str:
 
     Browsers send `Sec-Fetch-*`, on which the protection of forms relies, to such origins only (Secure Contexts, 3.1).
     """
-    parts = urlsplit(text)
+    parts = _split(text)
     host = parts.hostname or ""
     local = host in {"localhost", "::1"} or host.endswith(".localhost") or re.fullmatch(r"127(\.\d{1,3}){3}", host)
     if not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
@@ -80,12 +117,33 @@ def _secret(text: str) -> str:
 
 
 def _mail_server(text: str) -> str:
-    parts = urlsplit(text)
+    parts = _split(text)
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError(f"must be a URL of {' or '.join(SCHEMES)}")
     if parts.scheme == "smtp" and parts.password:
         raise ValueError("has a password, which requires smtp+starttls or smtps")
     return text
+
+
+def _private_key(text: str) -> str:
+    try:
+        is_usable = isinstance(load_pem_private_key(text.encode(), None), RSAPrivateKey)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        is_usable = False
+    if not is_usable:
+        raise ValueError("must be an RSA private key in PEM format, without a password")
+    return text
+
+
+def _private_key_file(text: str) -> Path:
+    file = Path(text)
+    try:
+        _private_key(file.read_text())
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}: {text}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"is not a text file: {text}") from None
+    return file
 
 
 def _sender(text: str) -> str:
@@ -109,7 +167,6 @@ class Variable:
 
 
 _HTTP = _url("http", "https")
-_DATABASE = _url("postgresql", "postgres", "postgresql+psycopg")
 _REDIS = _url("redis", "rediss", "unix")
 _LOCAL = "http://127.0.0.1:8080"
 
@@ -119,11 +176,11 @@ class Config:
     """The configuration of a process; the variable of a field is its name in capitals."""
 
     database_url: Annotated[
-        str, Variable("PostgreSQL as the owner; processes switch to roles with fewer privileges", _DATABASE)
+        str, Variable("PostgreSQL, as a login that owns nothing and may take the three roles of the service", _database)
     ] = field(repr=False)
     database_direct_url: Annotated[
         str,
-        Variable("PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)", _DATABASE),
+        Variable("PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)", _database),
     ] = field(default="", repr=False)
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     secret_key: Annotated[
@@ -143,10 +200,12 @@ class Config:
     ] = None
     github_app_id: Annotated[int | None, Variable("Id of the GitHub App", _number(1, 2**53))] = None
     github_app_slug: Annotated[str | None, Variable("Slug of the GitHub App")] = None
-    github_app_private_key: Annotated[str | None, Variable("Private key of the GitHub App, PEM")] = field(
+    github_app_private_key: Annotated[str | None, Variable("Private key of the GitHub App, PEM", _private_key)] = field(
         default=None, repr=False
     )
-    github_app_private_key_file: Annotated[Path | None, Variable("File with the private key, instead", Path)] = None
+    github_app_private_key_file: Annotated[
+        Path | None, Variable("File with the private key, instead", _private_key_file)
+    ] = None
     github_app_client_id: Annotated[
         str | None, Variable("Client id of the GitHub App, to verify who claims an installation")
     ] = None
@@ -234,9 +293,23 @@ _REQUIRED_WITH = (
 """Variables that require another one."""
 
 
+_OTHER_VARIABLES = (
+    ("DATABASE_OWNER_URL", "PostgreSQL as the owner of the schema, for `python -m app migrate` alone", "DATABASE_URL"),
+    ("BIND", "Address on which the API listens: host:port, or unix:path", "127.0.0.1 and PORT"),
+    ("PORT", "Port on which the API listens on 127.0.0.1", "8080"),
+    ("WEB_CONCURRENCY", "Processes of the API", "one for each core, at least 2"),
+    ("FORWARDED_ALLOW_IPS", "Addresses of proxies whose `X-Forwarded-For` is believed", "127.0.0.1"),
+)
+"""Variables that commands, gunicorn and uvicorn read themselves: name, meaning, default."""
+_SIMILARITY = 0.85
+"""Names that are more similar than this to one of our variables are taken for misspelt ones."""
+
+
 def load_config(environment: Mapping[str, str] | None = None) -> Config:
-    """Return the configuration. Raise ConfigurationError with a line for each error."""
+    """Return the configuration. Raise ConfigurationError with a line for each error; warn of misspelt variables."""
     environment = os.environ if environment is None else environment
+    for name, meant in misspelt_variables(environment):
+        logger.warning("%s is not a variable of this service: did you mean %s?", name, meant)
     values: dict[str, Any] = {}
     errors = []
     for one, variable in _variables():
@@ -250,9 +323,6 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             values[one.name] = variable.parse(text)
         except ValueError as error:
             errors.append(f"{name} {error}")
-    key_file = values.get("github_app_private_key_file")
-    if key_file and not key_file.is_file():
-        errors.append(f"GITHUB_APP_PRIVATE_KEY_FILE: the file {key_file} does not exist")
     for name, other in _REQUIRED_WITH:
         if name.lower() in values and other.lower() not in values:
             errors.append(f"{other} is required if {name} is set")
@@ -261,6 +331,16 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     values.setdefault("database_direct_url", values["database_url"])
     values.setdefault("cursor_secret", secrets.token_urlsafe(32))
     return Config(**values)
+
+
+def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the names that resemble one of ours, each with the one that may be meant."""
+    ours = [one.name.upper() for one, _ in _variables()] + [name for name, _, _ in _OTHER_VARIABLES]
+    found = []
+    for name in sorted(set(environment) - set(ours)):
+        similar = get_close_matches(name.upper(), ours, n=1, cutoff=_SIMILARITY)
+        found += [(name, similar[0])] if similar else []
+    return found
 
 
 def _variables() -> Iterator[tuple[Field[Any], Variable]]:
@@ -279,6 +359,7 @@ def table() -> str:
     for one, variable in _variables():
         default = "required" if _is_required(one) else _format_default(one.default)
         rows.append(f"| `{one.name.upper()}` | {variable.description} | {default} |")
+    rows += [f"| `{name}` | {meaning} | {default} |" for name, meaning, default in _OTHER_VARIABLES]
     return "\n".join(rows)
 
 

@@ -122,6 +122,15 @@ def _configure(engine: Engine, database_url: str, role: str, settings: dict[str,
     set_in_every_transaction(engine, {"role": role, **settings})
 
 
+def verify_database(database_url: str, role: str) -> None:
+    """Raise OperationalError unless a process that starts now can use the database as this role.
+
+    DatabaseNotReadyError says in one line what is wrong with the role or the schema.
+    """
+    address = libpq_address(database_url)
+    open_connection(address, role, PATIENCE_SECONDS, accept_newer=False, conninfo=address).close()
+
+
 class _Connection(AsyncConnection):
     """A connection with the organisation whose rows it may see."""
 

@@ -102,26 +102,28 @@ def libpq_address(database_url: str) -> str:
     return make_conninfo(**url.get_dialect()().create_connect_args(url)[1])
 
 
-def open_connection(address: str, role: str, patience: float | None, **parameters: Any) -> Connection:
+def open_connection(
+    address: str, role: str, patience: float | None, *, accept_newer: bool = True, **parameters: Any
+) -> Connection:
     """Open and verify a connection for a role. Raise OperationalError, DatabaseNotReadyError among others."""
     detector = outage_detector(address)
     detector.raise_if_outage()
     try:
-        connection = Connection.connect(**parameters, connect_timeout=CONNECT_TIMEOUT_SECONDS)
+        connection = Connection.connect(**{**parameters, "connect_timeout": CONNECT_TIMEOUT_SECONDS})
     except psycopg.errors.ConnectionTimeout as error:
         close_abandoned(error)
         detector.suspect()
         raise
     try:
         connection.detector, connection.patience = detector, patience
-        _verify(connection, role)
+        _verify(connection, role, accept_newer=accept_newer)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _verify(connection: Connection, role: str) -> None:
+def _verify(connection: Connection, role: str, *, accept_newer: bool) -> None:
     with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
         try:
             cursor.execute(_TAKE_ROLE, (role,), prepare=False)
@@ -131,7 +133,7 @@ def _verify(connection: Connection, role: str) -> None:
             facts = cursor.execute(_FACTS, prepare=False).fetchone()
         except psycopg.Error as error:
             _raise_schema_error(error)
-    if not _is_direct(connection, _require_usable(facts, role)):
+    if not _is_direct(connection, _require_usable(facts, role, accept_newer=accept_newer)):
         connection.prepare_threshold = None
 
 

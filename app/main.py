@@ -1,5 +1,6 @@
 """The ASGI application, built once per process. `python -m app api` runs it."""
 
+import logging
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import psycopg
 import redis.asyncio
 from sqlalchemy import Engine
 
@@ -39,6 +41,8 @@ from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
 from services.core.read_context import Probe
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
+
+logger = logging.getLogger(__name__)
 
 Application = connexion_adapter.Application
 
@@ -86,6 +90,10 @@ class Resources:
             stack.push_async_callback(self.key_uses.close)
             for workers in self.workers.values():
                 stack.callback(workers.close)
+            try:
+                await self.reads.verify()
+            except psycopg.OperationalError as error:
+                logger.warning("requests are refused until the database can be used: %s", str(error).partition("\n")[0])
             yield
 
 

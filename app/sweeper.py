@@ -10,8 +10,9 @@ from threading import Event
 from app import logs
 from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
+from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
-from app.wiring import job_context, lock_of, take_lock
+from app.wiring import await_database, job_context, lock_of, take_lock
 from integrations.wakeups import WakeupWatch
 from jobs import context
 from jobs.sweep import Sweeper
@@ -26,13 +27,14 @@ def main(arguments: Sequence[str]) -> int:
     parser_of("sweeper", "Find due work and do it if no worker does, until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
+        logs.configure(config.log_level)
         lock = lock_of(config, "sweeper")
         made = job_context(config, lock)
+        await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
         return 3
-    logs.configure(config.log_level)
     if config.smtp_url is None:
         logger.warning("SMTP_URL is not set: mails are queued and not sent")
     context.set_context(made)

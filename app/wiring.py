@@ -4,13 +4,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from time import monotonic, sleep
 from typing import Any, cast
 
+import psycopg
 import sqlalchemy.exc
 from sqlalchemy import Engine
 
 from app.config import Config
-from app.database import WORKER_ROLE, make_engine, make_lock_engine
+from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_database
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
@@ -29,6 +31,8 @@ from services.reconcile.reconciler import Reconciler
 
 logger = logging.getLogger(__name__)
 
+DATABASE_RETRY_SECONDS = 1.0
+REPORT_INTERVAL_SECONDS = 60.0
 WORKER_CONNECTIONS = 6
 """Of a worker or sweeper: jobs, background threads, and a sweeper's timed tasks and sealer."""
 
@@ -81,10 +85,26 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
     )
 
 
+def await_database(database_url: str, role: str) -> None:
+    """Return as soon as the database can be used as this role; log once a minute what is missing."""
+    reported, reported_at = "", 0.0
+    while True:
+        try:
+            verify_database(database_url, role)
+        except psycopg.OperationalError as error:
+            reason = str(error).partition("\n")[0]
+            if reason != reported or monotonic() - reported_at >= REPORT_INTERVAL_SECONDS:
+                logger.warning("waiting for the database: %s", reason)
+                reported, reported_at = reason, monotonic()
+            sleep(DATABASE_RETRY_SECONDS)
+        else:
+            return
+
+
 def take_lock(lock: HolderLock) -> Heartbeat:
     """Take the lock that shows that this process is alive, and start its heartbeat.
 
-    Raise PooledConnectionError if a pooler shares the session. While PostgreSQL is unavailable, the lock is taken with
+    Raise PooledConnectionError if a pooler shares the session. If PostgreSQL became unavailable, the lock is taken with
     the first heartbeat instead.
     """
     try:

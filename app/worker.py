@@ -22,8 +22,9 @@ from rq.serializers import JSONSerializer
 from app import logs
 from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
+from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
-from app.wiring import job_context, lock_of, take_lock
+from app.wiring import await_database, job_context, lock_of, take_lock
 from integrations.wakeups import QUEUE, connect
 from jobs import context
 from services.core.lease_holder import PooledConnectionError
@@ -62,14 +63,15 @@ def main(arguments: Sequence[str]) -> int:
     parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
+        logs.configure(config.log_level)
         lock = lock_of(config, "worker")
         made = job_context(config, lock)
+        await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The worker cannot start.\n{error}\n")
         return 3
     context.set_context(made)
-    logs.configure(config.log_level)
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     stop_requested = Event()

@@ -56,7 +56,7 @@ def _known(text: str) -> KnownSeal:
 
 def run(given: argparse.Namespace, config: Config) -> int:
     """Verify the chains and return the exit status. Raise OperationalError."""
-    engine = make_engine(config.database_url, 1, role=WORKER_ROLE)
+    engine = make_engine(config.database_url, 1, role=WORKER_ROLE, patience=None)  # verifying has no timeout
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
     caller = Caller(None, SYSTEM, "system")
     try:

@@ -42,6 +42,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def first_line(error: object) -> str:
+    """Return the first line of an error's text."""
+    return str(error).partition("\n")[0]
+
+
 def run_with_config(work: Callable[[Config], int]) -> int:
     """Do the work of a command and return its exit status: 1 if it is rejected, 3 if the service cannot be reached."""
     try:
@@ -53,5 +58,5 @@ def run_with_config(work: Callable[[Config], int]) -> int:
         say(f"The environment is not that of the service.\n{error}")
         return 3
     except sqlalchemy.exc.OperationalError as error:
-        say(f"The database does not answer: {error.orig}")
+        say(f"The database cannot be used: {first_line(error.orig)}")
         return 3

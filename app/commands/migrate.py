@@ -7,35 +7,52 @@ from pathlib import Path
 import sqlalchemy.exc
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine, make_url, pool
+from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
+from sqlalchemy import Connection, create_engine, make_url, pool
 
-from app.commands.command_line import parser_of, say
+from app.commands.command_line import first_line, parser_of, say
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
-DATABASE_URL names the database, as the owner of the schema. All missing revisions run in one transaction; of several
-processes that migrate at once, one does and the others wait. It ends with 3 when it cannot work at all."""
+DATABASE_OWNER_URL names the database as the owner of the schema, who may create roles; without it, DATABASE_URL does.
+All missing revisions run in one transaction: all of them, or none. Of several processes that migrate at once, one does
+and the others wait. It ends with 3 if it fails."""
 
 
-def migrate(url: str, revision: str = "head") -> None:
-    """Upgrade the database of `url`, as its owner, to a revision."""
+def migrate(url: str, revision: str = "head") -> tuple[str | None, str | None]:
+    """Upgrade the database of `url`, as its owner, to a revision; return the revisions before and after."""
     configuration = Config(SETTINGS)
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
     with engine.connect() as connection:
+        before = _revision(connection)
         configuration.attributes["connection"] = connection
         command.upgrade(configuration, revision)
+        return before, _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    with connection.begin():
+        return MigrationContext.configure(connection).get_current_revision()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser_of("migrate", "Upgrade the database to the newest revision.", _EPILOG).parse_args(arguments)
-    url = os.environ.get("DATABASE_URL")
+    url = os.environ.get("DATABASE_OWNER_URL") or os.environ.get("DATABASE_URL")
     if not url:
-        say("DATABASE_URL is required: it names the database to migrate, as its owner.")
+        say("DATABASE_OWNER_URL or DATABASE_URL is required: it names the database to migrate, as its owner.")
         return 3
     try:
-        migrate(url)
+        before, after = migrate(url)
     except sqlalchemy.exc.OperationalError as error:
-        say(f"The database does not answer: {error.orig}")
-        return 3
-    return 0
+        say(f"Nothing was migrated. The database does not answer: {first_line(error.orig)}")
+    except sqlalchemy.exc.DBAPIError as error:
+        say(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
+    except (sqlalchemy.exc.ArgumentError, CommandError, ValueError) as error:
+        say(f"Nothing was migrated: {first_line(error)}")
+    else:
+        done = "was already at" if before == after else f"was at revision {before or 'none'} and is now at"
+        say(f"The database {done} revision {after}.")
+        return 0
+    return 3

@@ -55,7 +55,7 @@ class ErrorMapper:
             logger.error("code %s is not in the catalogue", error.code, extra=_log_fields(request))
         elif is_database_unavailable(error):
             cause = getattr(error, "orig", error)
-            logger.warning("database unavailable: %s", type(error).__name__, extra=_log_fields(request))
+            logger.warning("database unavailable: %s", type(cause).__name__, extra=_log_fields(request))
             reason = (
                 str(cause) if isinstance(cause, DatabaseNotReadyError) else "The service cannot reach its database."
             )

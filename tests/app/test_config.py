@@ -4,6 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from app.config import ConfigurationError, load_config, table
 
@@ -119,11 +121,72 @@ def test_secrets_are_hidden_in_the_representation_of_the_configuration() -> None
     assert "secret-password" not in repr(config)
 
 
+def private_key(size: int = 2048, password: bytes | None = None) -> str:
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    key = rsa.generate_private_key(65537, size)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+
+
 def test_private_key_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:
+    file, pem = tmp_path / "key.pem", private_key().strip()
+    file.write_text(pem)
+    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY_FILE": str(file)}).private_key == pem
+    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY": pem}).private_key == pem
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"PEM", "must be an RSA private key in PEM format"),
+        (private_key()[:-100].encode(), "must be an RSA private key in PEM format"),
+        (private_key(password=b"secret").encode(), "must be an RSA private key in PEM format"),
+        (b"\xff\xfe", "is not a text file"),
+        (None, "cannot be read: Is a directory"),
+    ],
+    ids=["no key", "cut off", "encrypted", "binary", "a directory"],
+)
+def test_unusable_private_key_is_one_line_that_names_the_variable(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
     file = tmp_path / "key.pem"
-    file.write_text("PEM of the file")
-    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY_FILE": str(file)}).private_key == "PEM of the file"
-    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY": "PEM"}).private_key == "PEM"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"^GITHUB_APP_PRIVATE_KEY_FILE {problem}[^\n]*$"):
+        load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY_FILE": str(file)})
+    if content == b"PEM":
+        with pytest.raises(ConfigurationError, match=rf"^GITHUB_APP_PRIVATE_KEY {problem}[^\n]*$"):
+            load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY": "PEM"})
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("BASE_URL", "https://"),
+        ("DOCS_URL", "https:///docs"),
+        ("GITHUB_API_URL", "http://:8080"),
+        ("GITHUB_WEB_URL", "https://github.com:port"),
+        ("STATUS_URL", "https://host:99999"),
+        ("WEB_URL", "https://"),
+        ("REDIS_URL", "redis://"),
+        ("DATABASE_URL", "postgresql://host:port/db"),
+        ("SMTP_URL", "smtps://"),
+    ],
+)
+def test_url_without_a_valid_host_is_refused(name: str, url: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"(?m)^{name} must "):
+        load_config({**NEEDED, "MAIL_FROM": "a@example.com", name: url})
+
+
+def test_misspelt_variables_are_named_with_what_may_be_meant(caplog: pytest.LogCaptureFixture) -> None:
+    others = {"GITHUB_TOKEN": "x", "GITHUB_REPOSITORY": "x", "GITHUB_RUN_ID": "1", "PATH": "/bin", "REDIS_PORT": "1"}
+    load_config({**NEEDED, **others, "DATABASE_POOLSIZE": "5", "github_app_slug": "x", "SWEEP_EVRY": "1", "PORT": "1"})
+    assert caplog.messages == [
+        "DATABASE_POOLSIZE is not a variable of this service: did you mean DATABASE_POOL_SIZE?",
+        "SWEEP_EVRY is not a variable of this service: did you mean SWEEP_EVERY?",
+        "github_app_slug is not a variable of this service: did you mean GITHUB_APP_SLUG?",
+    ]
 
 
 def test_configuration_table_lists_the_variables() -> None:

@@ -6,8 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url, text
 
+import app.main
 from app.__main__ import COMMANDS, main
+from app.commands.migrate import migrate
+from app.database_connections import RELEASE_REVISION
+from tests.app.test_config import private_key
+from tests.harness.engines import owner_engine_of
+from tests.harness.processes import eventually
 
 ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]
@@ -65,13 +72,109 @@ def test_command_ends_with_3_when_database_url_is_missing(
     assert "DATABASE_URL is required" in captured.err
 
 
-def test_migrate_upgrades_the_database_and_can_run_again(unmigrated_database: str) -> None:
-    for _ in range(2):
-        ended = run("migrate", DATABASE_URL=unmigrated_database)
-        assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+def test_command_names_the_unusable_private_key_and_ends_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration = {"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"}
+    configuration |= {"SECRET_KEY": "a secret of tests", "GITHUB_APP_ID": "1", "GITHUB_APP_PRIVATE_KEY": "no key"}
+    for name, value in configuration.items():
+        monkeypatch.setenv(name, value)
+    for arguments in (["worker"], ["sweeper"], ["audit", "verify"], ["plan", "a", "team"]):
+        assert main(arguments) == 3
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[1:] == ["GITHUB_APP_PRIVATE_KEY must be an RSA private key in PEM format, without a password"]
+    with pytest.raises(SystemExit) as ended:
+        _ = app.main.app
+    assert ended.value.code == 3
+    assert "GITHUB_APP_PRIVATE_KEY must be" in capsys.readouterr().err
 
 
-def test_migrate_ends_with_3_when_the_database_does_not_answer() -> None:
-    ended = run("migrate", DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
-    assert ended.returncode == 3
-    assert "The database does not answer" in ended.stderr
+class TestMigrate:
+    def migrate(self, monkeypatch: pytest.MonkeyPatch, **urls: str) -> int:
+        monkeypatch.delenv("DATABASE_URL", raising=False)
+        for name, url in urls.items():
+            monkeypatch.setenv(name, url)
+        return main(["migrate"])
+
+    def test_migrate_upgrades_the_database_and_can_run_again(self, unmigrated_database: str) -> None:
+        done = ("was at revision none and is now at", "was already at")
+        for expected in done:
+            ended = run("migrate", DATABASE_URL=unmigrated_database)
+            assert (ended.returncode, ended.stdout) == (0, "")
+            assert ended.stderr == f"The database {expected} revision {RELEASE_REVISION}.\n"
+
+    def test_migrate_prefers_the_address_of_the_owner(
+        self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = "postgresql://nobody@127.0.0.1:1/nothing"
+        assert self.migrate(monkeypatch, DATABASE_URL=other, DATABASE_OWNER_URL=unmigrated_database) == 0
+        assert capsys.readouterr().err.startswith("The database was at revision none")
+
+    @pytest.mark.parametrize(
+        ("url", "problem"),
+        [
+            ("postgresql://nobody@127.0.0.1:1/nothing", "The database does not answer: connection failed"),
+            ("nonsense", "Could not parse SQLAlchemy URL"),
+            ("postgresql://host:port/db", "invalid literal"),
+        ],
+    )
+    def test_migrate_fails_in_one_line(
+        self, url: str, problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.migrate(monkeypatch, DATABASE_URL=url) == 3
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("Nothing was migrated")
+        assert problem in line
+
+    def test_migrate_refuses_a_schema_of_a_newer_release_in_one_line(
+        self, own_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with owner_engine_of(own_database).begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        assert self.migrate(monkeypatch, DATABASE_URL=own_database) == 3
+        [line] = capsys.readouterr().err.splitlines()
+        assert line == "Nothing was migrated: Can't locate revision identified by '9999'"
+
+    def test_migrate_by_another_login_than_the_owner_fails_in_one_line(
+        self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with owner_engine_of(unmigrated_database).begin() as connection:
+            connection.execute(text("CREATE ROLE change_freeze_test_migrator LOGIN PASSWORD 'secret'"))
+        try:
+            url = make_url(unmigrated_database).set(username="change_freeze_test_migrator", password="secret")
+            assert self.migrate(monkeypatch, DATABASE_URL=url.render_as_string(hide_password=False)) == 3
+            [line] = capsys.readouterr().err.splitlines()
+            assert line.startswith("Nothing was migrated. The database refused it (as the owner of the schema?): ")
+        finally:
+            with owner_engine_of(unmigrated_database).begin() as connection:
+                connection.execute(text("DROP ROLE change_freeze_test_migrator"))
+
+
+@pytest.mark.parametrize("name", ["worker", "sweeper"])
+def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_database: str, redis_url: str) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DATABASE_URL": unmigrated_database,
+        "REDIS_URL": redis_url,
+        "SECRET_KEY": "a secret of tests",
+        "GITHUB_APP_ID": "1",
+        "GITHUB_APP_PRIVATE_KEY": private_key(),
+    }
+    command = [sys.executable, "-m", "app", name]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert "waiting for the database: The database has no schema: run `python -m app migrate`." in (
+                process.stderr.readline()
+            )
+            migrate(unmigrated_database)
+            eventually(lambda: _runs(unmigrated_database, name), 30)
+        finally:
+            process.terminate()
+        assert "Traceback" not in process.stderr.read()
+
+
+def _runs(database_url: str, kind: str) -> bool:
+    query = text("SELECT count(*) FROM lease_holders WHERE kind = :kind")
+    with owner_engine_of(database_url).connect() as connection:
+        return bool(connection.scalar(query, {"kind": kind}))

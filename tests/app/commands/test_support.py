@@ -251,7 +251,7 @@ class TestRejections:
         monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
         monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
         assert main(["acme", *BY, *WHY]) == 3
-        assert "The database does not answer" in capsys.readouterr().err
+        assert "The database cannot be used" in capsys.readouterr().err
 
     def test_support_command_help_has_an_example(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):

@@ -52,7 +52,7 @@ bench: $(VENV) ## Measure the figures, side by side, as ratios
 fuzz: $(VENV) ## Run Schemathesis over the whole contract
 	@$(BIN)/python -m tools.fuzz $(ARGS)
 
-migrate: $(VENV) ## Bring the database of DATABASE_URL to the newest revision
+migrate: $(VENV) ## Upgrade the schema as its owner (DATABASE_OWNER_URL, or DATABASE_URL)
 	@$(BIN)/python -m app migrate
 
 sdk: $(VENV) $(NODE) ## Generate the Python, TypeScript and Go clients

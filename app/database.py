@@ -36,6 +36,7 @@ from services.core.transactions import set_in_every_transaction
 ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
 IDENTITY_ROLE = "change_freeze_identity"
+ROLES = (ROLE, WORKER_ROLE, IDENTITY_ROLE)
 POOL_TIMEOUT_SECONDS = 2.0
 READINESS_TIMEOUT_SECONDS = 1.5
 MAX_CONNECTION_AGE_SECONDS = 3600.0

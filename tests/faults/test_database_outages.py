@@ -1,12 +1,9 @@
 """PostgreSQL that hangs or restarts under the API: quick refusals, quick recovery, nothing left over."""
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,7 +17,6 @@ from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
 from tests.harness.wakeups import RecordedWakeups
 from tools.embedded import EmbeddedPostgres
-from tools.embedded.processes import processes
 
 POOL = 4
 READINESS_SECONDS = 2.0
@@ -74,21 +70,6 @@ def _ready(http: httpx.Client) -> httpx.Response:
     return http.get("/readyz")
 
 
-@contextmanager
-def hanging(server: EmbeddedPostgres) -> Iterator[None]:
-    """Stop every process of the server, as a machine out of memory or a lost disk does, and let them go on."""
-    assert server.child is not None
-    postmaster = server.child.pid
-    stopped = [process for process, stat in processes() if stat.parent == postmaster]
-    for process in (postmaster, *stopped):
-        os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in (postmaster, *stopped):
-            os.kill(process, signal.SIGCONT)
-
-
 def timed(call: Callable[[httpx.Client], httpx.Response], http: httpx.Client) -> tuple[float, httpx.Response]:
     began = time.monotonic()
     answer = call(http)
@@ -119,7 +100,7 @@ def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
 ) -> None:
     threads, connections = threading.active_count(), sessions(acme)
     for _ in range(2):
-        with hanging(postgres), ThreadPoolExecutor(40) as pool:
+        with postgres.paused(), ThreadPoolExecutor(40) as pool:
             ready = pool.submit(timed, _ready, http)
             first = [pool.submit(timed, call, http) for call in CALLS for _ in range(8)]
             time.sleep(1)

@@ -229,6 +229,12 @@ class TestReadySandbox:
                 ("acme", "business"),
                 ("globex", "free"),
             ]
+            logins = connection.execute(
+                "SELECT DISTINCT usename FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            )
+            assert {name for (name,) in logins} == {"postgres", "change_freeze_service"}
+            owned = "SELECT count(*) FROM pg_tables WHERE tableowner = 'change_freeze_service'"
+            assert connection.execute(owned).fetchone() == (0,)
         with Redis.from_url(sandbox.report["redisUrl"]) as client:
             assert client.ping()
 

@@ -6,6 +6,7 @@ The wheel's own helper changes accounts and permissions of the machine when run 
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,9 +53,9 @@ class EmbeddedPostgres(EmbeddedServer):
             return False
         return True
 
-    def url(self, database: str) -> str:
-        """Return the address of a database as the superuser; psql, psycopg and SQLAlchemy all take it."""
-        return f"postgresql://postgres@/{database}?host={self.sockets}"
+    def url(self, database: str, user: str = "postgres") -> str:
+        """Return the address of a database; psql, psycopg and SQLAlchemy accept it."""
+        return f"postgresql://{user}@/{database}?host={self.sockets}"
 
     def ensure_database(self, database: str) -> str:
         """Create `database` unless it exists, and return its address."""
@@ -63,6 +64,16 @@ class EmbeddedPostgres(EmbeddedServer):
             if known is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         return self.url(database)
+
+    def ensure_login(self, name: str, roles: Iterable[str]) -> None:
+        """Create a login that owns nothing, inherits nothing and may take these roles, unless it exists."""
+        login = sql.Identifier(name)
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone()
+            if known is None:
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOINHERIT").format(login))
+            for role in roles:
+                connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), login))
 
     def _initialise(self, initdb: Path) -> None:
         draft = self.directory.with_name(f"{self.directory.name}.new")  # renamed when whole: it may be interrupted

@@ -10,13 +10,15 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
 from tools.embedded import paths
 from tools.embedded.locks import claim
-from tools.embedded.processes import Program, start_child, stop_child, tail
+from tools.embedded.processes import Program, processes, start_child, stop_child, tail
 
 START_PATIENCE = 30.0
 STOP_PATIENCE = 15.0
@@ -47,6 +49,18 @@ class EmbeddedServer:
     def is_ready(self) -> bool:
         """Return whether the server answers."""
         raise NotImplementedError
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop every process of the server while the block runs, as a lack of memory does, and let them go on."""
+        pids = [self.pid, *(process for process, stat in processes() if stat.parent == self.pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     @property
     def pid(self) -> int:

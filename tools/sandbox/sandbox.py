@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.commands.migrate import migrate
+from app.database import ROLES
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.clients import Client
@@ -28,6 +29,8 @@ from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
 
 DATABASE = "change_freeze"
+LOGIN = "change_freeze_service"
+"""The login of the service's processes: it owns nothing."""
 PID_NAMES = {"PostgreSQL": "postgres", "Redis": "redis"}
 WATCH_SECONDS = 0.25
 
@@ -41,6 +44,7 @@ class Sandbox:
         self.fresh = not (settings.directory / SECRETS_FILE).exists()
         self.secrets: PersistedSecrets = load_secrets(settings.directory)
         self.elsewhere: Path | None = None
+        self.postgres: EmbeddedPostgres | None = None
         self.pids: dict[str, int] = {}
         self.addresses: dict[str, str] = {}
         self.organizations: dict[str, Any] = {}
@@ -51,7 +55,8 @@ class Sandbox:
             addresses = self.start_servers()
         if self.elsewhere:
             say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
-        environment = child_environment(self.settings, self.secrets, self.app_key(), *addresses.values())
+        service_url = self.postgres.url(DATABASE, LOGIN) if self.postgres else addresses["databaseUrl"]
+        environment = child_environment(self.settings, self.secrets, self.app_key(), service_url, addresses["redisUrl"])
         write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("GitHub"):
             self.start_fake_github(environment)
@@ -59,6 +64,8 @@ class Sandbox:
             self.start_mailbox(environment)
         with self.step("Migrations"):
             migrate(addresses["databaseUrl"])
+            if self.postgres:
+                self.postgres.ensure_login(LOGIN, ROLES)
         with self.step("Organisations, people and keys"):
             self.seed(addresses["databaseUrl"])
         with self.step("API, worker and sweeper"):
@@ -92,10 +99,10 @@ class Sandbox:
         directory, logs = self.settings.directory, self.processes.logs
         database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
         if not database_url:
-            postgres = EmbeddedPostgres(directory / "postgres", log=logs / "postgres.log")
-            self.start_server(postgres)
-            self.pids["postgres"] = postgres.pid
-            database_url = postgres.ensure_database(DATABASE)
+            self.postgres = EmbeddedPostgres(directory / "postgres", log=logs / "postgres.log")
+            self.start_server(self.postgres)
+            self.pids["postgres"] = self.postgres.pid
+            database_url = self.postgres.ensure_database(DATABASE)
         if not redis_url:
             valkey = EmbeddedValkey(directory / "redis", log=logs / "redis.log")
             self.start_server(valkey)

@@ -21,6 +21,7 @@ import psycopg
 import requests
 
 from app.commands.migrate import migrate
+from app.database import ROLES as DATABASE_ROLES
 from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.protocols import Statements
@@ -34,6 +35,8 @@ POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
 PATIENCE = 20.0
 """Seconds that a statement of ours waits for PostgreSQL to come back."""
+LOGIN = "change_freeze_service"
+"""The login of the service's processes: it owns nothing."""
 ROLES = ("api", "worker-1", "worker-2", "sweeper-1", "sweeper-2")
 
 
@@ -204,6 +207,7 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
         exit_stack.callback(postgres.stop)
         postgres.start()
         migrate(postgres.url("postgres"))
+        postgres.ensure_login(LOGIN, DATABASE_ROLES)
         valkey = EmbeddedValkey(home / "redis")
         exit_stack.callback(valkey.stop)
         if redis:
@@ -244,7 +248,7 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
     for role, arguments in programs.items():
         environment = {
             **identity,
-            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{stack.wire(role, 'postgres').port}/postgres"
+            "DATABASE_URL": f"postgresql://{LOGIN}@127.0.0.1:{stack.wire(role, 'postgres').port}/postgres"
             "?sslmode=disable&gssencmode=disable",
             "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
             "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_github').port}",

@@ -133,6 +133,26 @@ def pool_exhausted(trial: Trial) -> None:
         retry(trial, one.key)
 
 
+@fault("PostgreSQL hangs under load: 503 within seconds, and all goes on", load=False)
+def hangs(trial: Trial) -> None:
+    stack = trial.stack
+    trial.client.freeze()
+    wait_until(lambda: is_right(stack), "the freeze", 60)
+    with stack.postgres.paused():
+        asked = [Asked(trial, new_key()) for _ in range(3)]
+        began = time.monotonic()
+        ready = requests.get(f"{stack.address}/readyz", timeout=20)
+        trial.require(ready.status_code == 503, f"/readyz answered {ready.status_code}")
+        trial.require(time.monotonic() - began <= 2, "/readyz answers within 2 s")
+        for one in asked:
+            _away(trial, one)
+        trial.require(time.monotonic() - began <= 5, "requests are answered within 5 s")
+    trial.injected()
+    wait_until(lambda: requests.get(f"{stack.address}/readyz", timeout=5).status_code == 200, "readiness", 2)
+    for one in asked:
+        retry(trial, one.key)
+
+
 @fault("The API's connections break between two requests: the first ones may fail, and then all is well", load=False)
 def connections_of_the_api_break(trial: Trial) -> None:
     stack = trial.stack

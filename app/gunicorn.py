@@ -5,12 +5,12 @@ import os
 import secrets
 import signal
 import sys
-import tempfile
 from typing import Any, ClassVar
 
 from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
 
 from app.edge.http_protocol import EdgeProtocol
+from app.metrics_directory import make_metrics_directory
 
 
 class EdgeWorker(UvicornWorker):  # type: ignore[misc]
@@ -35,11 +35,30 @@ keepalive = 75
 """Longer than the idle timeout of usual proxies, so that the proxy closes the connection."""
 control_socket_disable = True  # it would be in the home directory, shared by all gunicorns of the account
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
+preload_app = True
+"""The master process builds the application before it listens, so that no request waits for it."""
 os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
-os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))
+if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = make_metrics_directory()
 
 
 PR_SET_PDEATHSIG = 1
+
+
+def on_reload(server: Any) -> None:
+    """Build the application again for SIGHUP; keep the former one if the configuration is invalid by now.
+
+    The code and the environment are those of the start. Files that variables name are read again.
+    """
+    from app import main
+
+    built = server.app.callable
+    vars(main).pop("app", None)
+    server.app.callable = None
+    try:
+        server.app.wsgi()
+    except SystemExit:
+        server.app.callable = vars(main)["app"] = built
 
 
 def post_fork(_: Any, worker: Any) -> None:

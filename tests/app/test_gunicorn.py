@@ -1,0 +1,116 @@
+"""The API as a process: when it listens, what it leaves behind, and how it reloads."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.app.test_config import private_key
+from tests.harness.processes import eventually
+
+pytestmark = pytest.mark.check
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+
+class Api:
+    """A running API of one worker process, without a database."""
+
+    def __init__(self, temporary: Path, key: str | None = None) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self.key = temporary / "app.pem"
+        self.key.write_text(key or private_key())
+        self.log = temporary / "log"
+        environment = {
+            "PATH": os.environ["PATH"],
+            "TMPDIR": str(temporary),
+            "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing",
+            "REDIS_URL": "redis://127.0.0.1:1",
+            "SECRET_KEY": "a secret of tests",
+            "GITHUB_APP_ID": "1",
+            "GITHUB_APP_PRIVATE_KEY_FILE": str(self.key),
+            "PORT": str(self.port),
+            "WEB_CONCURRENCY": "1",
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app", "api"], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+
+    def wait_until_listening(self) -> None:
+        eventually(self._listens, PATIENCE)
+
+    def health(self, timeout: float = PATIENCE) -> int:
+        return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=timeout).status_code
+
+    def _listens(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextmanager
+def running(temporary: Path) -> Iterator[Api]:
+    api = Api(temporary)
+    try:
+        yield api
+    finally:
+        api.process.terminate()
+        api.process.wait(PATIENCE)
+
+
+def directories(temporary: Path) -> list[str]:
+    return [entry.name for entry in temporary.iterdir() if entry.is_dir()]
+
+
+def test_api_listens_when_it_can_answer_and_removes_its_directory(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        api.wait_until_listening()
+        began = time.monotonic()
+        assert api.health() == 200
+        assert time.monotonic() - began < 2
+        assert len(directories(tmp_path)) == 1
+    assert directories(tmp_path) == []
+
+
+def test_api_removes_the_directory_of_one_that_was_killed(tmp_path: Path) -> None:
+    with running(tmp_path) as killed:
+        killed.wait_until_listening()
+        killed.process.kill()
+        killed.process.wait(PATIENCE)
+    [left] = directories(tmp_path)
+    with running(tmp_path) as api:
+        api.wait_until_listening()
+        eventually(lambda: left not in directories(tmp_path), PATIENCE)
+    assert directories(tmp_path) in ([], [left])
+
+
+def test_reload_keeps_serving_when_the_configuration_has_become_invalid(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        api.wait_until_listening()
+        for content in (private_key(), "no key"):
+            api.key.write_text(content)
+            api.process.send_signal(signal.SIGHUP)
+            eventually(lambda: api.log.read_text().count("Booting worker") > 1, PATIENCE)
+            assert api.health() == 200
+        eventually(lambda: "GITHUB_APP_PRIVATE_KEY_FILE must be" in api.log.read_text(), PATIENCE)
+        assert api.health() == 200
+        assert len(directories(tmp_path)) == 1
+        assert api.process.poll() is None
+
+
+def test_api_with_an_invalid_environment_ends_with_3_and_no_traceback(tmp_path: Path) -> None:
+    api = Api(tmp_path, key="no key")
+    assert api.process.wait(PATIENCE) == 3
+    assert "Traceback" not in api.log.read_text()
+    assert directories(tmp_path) == []

@@ -40,6 +40,8 @@ class ConnectionTimeouts:
     """For the body, from the end of the headers."""
     stall: float = 30.0
     """How long a client may read nothing of a response."""
+    drain: float = 2.0
+    """For one more request on an idle connection, when the process is to end."""
     close: float = 5.0
     """For the response to a refused request."""
     check_interval: float = 2.5
@@ -72,6 +74,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._bytes_without_progress = 0
         self._unsent = 0
         self._unsent_since = 0.0
+        self._draining_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch the connection."""
@@ -127,6 +130,8 @@ class EdgeProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             self._end_parsing(f"More than {MAX_PIPELINED} requests wait for the response to an earlier one.")
         super().on_headers_complete()
+        if self._draining_since is not None:
+            self.cycle.keep_alive = False
         self._enter("body")
 
     def on_body(self, body: bytes) -> None:
@@ -149,6 +154,21 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._phase == "response" and self.cycle.response_complete:
             self._enter("idle")
 
+    def shutdown(self) -> None:
+        """Serve one more request, unless the response under way announces the end; its client may have sent it already.
+
+        uvicorn would close an idle connection at once, and lose a request that is on its way.
+        """
+        self._draining_since = self.loop.time()
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+        else:
+            self.loop.call_later(TIMEOUTS.drain, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if self._phase in {"new", "idle"}:
+            self.transport.close()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read."""
         self._refuse(ServiceError("malformed_request", self._problem or msg))
@@ -169,13 +189,16 @@ class EdgeProtocol(HttpToolsProtocol):
         ):
             self.transport.abort()
         elif (self._phase == "new" and waited >= TIMEOUTS.head) or (
-            self._phase == "idle" and waited >= self.timeout_keep_alive + TIMEOUTS.check_interval
+            self._phase == "idle" and waited >= self._idle_timeout() + TIMEOUTS.check_interval
         ):
             self.transport.close()
         elif self._phase == "head" and waited >= TIMEOUTS.head:
             self._refuse(ServiceError("request_timeout", "The headers did not arrive in time."))
         elif self._phase == "body" and waited >= TIMEOUTS.body:
             self._refuse(ServiceError("request_timeout", "The body did not arrive in time."))
+
+    def _idle_timeout(self) -> float:
+        return self.timeout_keep_alive if self._draining_since is None else TIMEOUTS.drain
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

@@ -1,12 +1,15 @@
 """The API as a process: when it listens, what it leaves behind, and how it reloads."""
 
+import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +44,7 @@ class Api:
             "GITHUB_APP_PRIVATE_KEY_FILE": str(self.key),
             "PORT": str(self.port),
             "WEB_CONCURRENCY": "1",
+            "LOG_LEVEL": "WARNING",
         }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -52,6 +56,20 @@ class Api:
 
     def health(self, timeout: float = PATIENCE) -> int:
         return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=timeout).status_code
+
+    def request_until(self, ended: threading.Event, pause: float) -> list[str]:
+        """Send requests on connections that are kept alive, and return the errors."""
+        errors = []
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        while not ended.wait(pause):
+            try:
+                connection.request("GET", "/healthz")
+                assert connection.getresponse().read()
+            except (OSError, http.client.HTTPException) as error:
+                errors.append(repr(error))
+                connection.close()
+        connection.close()
+        return errors
 
     def _listens(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -107,6 +125,23 @@ def test_reload_keeps_serving_when_the_configuration_has_become_invalid(tmp_path
         assert api.health() == 200
         assert len(directories(tmp_path)) == 1
         assert api.process.poll() is None
+
+
+def test_reload_loses_no_request_on_kept_alive_connections(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        api.wait_until_listening()
+        assert api.health() == 200
+        ended = threading.Event()
+        with ThreadPoolExecutor(8) as pool:
+            clients = [
+                pool.submit(api.request_until, ended, pause)
+                for pause in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+            ]
+            for reloads in (1, 2, 3):
+                api.process.send_signal(signal.SIGHUP)
+                eventually(lambda: api.log.read_text().count("Finished server process") >= reloads, PATIENCE)  # noqa: B023
+            ended.set()
+            assert [client.result() for client in clients] == [[]] * len(clients)
 
 
 def test_api_with_an_invalid_environment_ends_with_3_and_no_traceback(tmp_path: Path) -> None:

@@ -164,10 +164,10 @@ class TestAsRoot:
     def test_directory_of_another_owner_is_rejected(self, home: Path) -> None:
         (home / "trap").mkdir()
         os.chown(home / "trap", 12345, 12345)
-        with pytest.raises(RuntimeError, match="somebody else"):
+        with pytest.raises(RuntimeError, match="another user"):
             paths.own_directory(home / "trap", paths.ourselves(), 0o700)
 
     def test_symbolic_link_in_place_of_a_directory_is_rejected(self, home: Path) -> None:
         (home / "link").symlink_to("/etc")
-        with pytest.raises(RuntimeError, match="somebody else"):
+        with pytest.raises(RuntimeError, match="another user"):
             paths.own_directory(home / "link", paths.ourselves(), 0o700)

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -91,12 +90,10 @@ def directories(temporary: Path) -> list[str]:
     return [entry.name for entry in temporary.iterdir() if entry.is_dir()]
 
 
-def test_api_listens_when_it_can_answer_and_removes_its_directory(tmp_path: Path) -> None:
+def test_api_removes_its_directory_when_it_ends(tmp_path: Path) -> None:
     with running(tmp_path) as api:
         api.wait_until_listening()
-        began = time.monotonic()
         assert api.health() == 200
-        assert time.monotonic() - began < 2
         assert len(directories(tmp_path)) == 1
     assert directories(tmp_path) == []
 
@@ -144,8 +141,9 @@ def test_reload_loses_no_request_on_kept_alive_connections(tmp_path: Path) -> No
             assert [client.result() for client in clients] == [[]] * len(clients)
 
 
-def test_api_with_an_invalid_environment_ends_with_3_and_no_traceback(tmp_path: Path) -> None:
+def test_api_with_an_invalid_environment_ends_with_3_before_it_listens(tmp_path: Path) -> None:
     api = Api(tmp_path, key="no key")
     assert api.process.wait(PATIENCE) == 3
     assert "Traceback" not in api.log.read_text()
+    assert "Listening" not in api.log.read_text()
     assert directories(tmp_path) == []

@@ -62,7 +62,10 @@ LOST_HOLDERS = f"""
 _ENTER = text("INSERT INTO lease_holders (kind) VALUES (:kind) RETURNING id, pg_backend_pid() AS backend")
 _BEAT = text("UPDATE lease_holders SET beat_at = clock_timestamp() WHERE id = :holder")
 _STOP = text("UPDATE lease_holders SET stopped_at = clock_timestamp() WHERE id = :holder")
-_RUNS = text(f"SELECT EXISTS (SELECT FROM lease_holders WHERE kind = :kind AND beat_at >= {_RECENT})")  # noqa: S608
+_RUNS = text(
+    f"SELECT EXISTS (SELECT FROM lease_holders h WHERE h.kind = :kind AND h.beat_at >= {_RECENT} "  # noqa: S608
+    f"AND EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))"
+)
 _LOCK = text(f"SELECT pg_advisory_lock({LOCK_CLASS}, :holder)")
 _BACKEND = text("SELECT pg_backend_pid()")
 _HELD = text(f"SELECT {IS_ALIVE}")
@@ -84,7 +87,7 @@ def remove_dead_holders(session: Session, now: datetime) -> None:
 
 
 def runs(session: Session, kind: Kind) -> bool:
-    """Return whether a process of this kind has a recent heartbeat."""
+    """Return whether a process of this kind holds its lock and has a recent heartbeat."""
     return bool(session.scalar(_RUNS, {"kind": kind}))
 
 

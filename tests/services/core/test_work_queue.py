@@ -359,9 +359,11 @@ class TestSilentHolders:
         first.lock.beat()
         assert first.number != number
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(text("DELETE FROM lease_holders WHERE beat_at = 'infinity'"))
             assert runs(uow.session, "worker")
             assert not runs(uow.session, "sweeper")
+        first.die(session)
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            assert not runs(uow.session, "worker")
 
     def test_silent_holder_is_not_recorded_as_dead(
         self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory

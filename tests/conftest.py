@@ -14,7 +14,6 @@ import gc
 import itertools
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from tests.harness.cleaning import PROCESSES_RUN, define_reset, reset
 from tests.harness.contracts import validate_contracts_once
 from tests.harness.engines import dispose_engines
 from tests.harness.random_seed import exploring
+from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
@@ -66,21 +66,10 @@ def worker() -> str:
     return os.environ.get("PYTEST_XDIST_WORKER", "main")
 
 
-MEMORY = Path("/dev/shm")
-ENOUGH_MEMORY = 2**31
-"""Free bytes from which on servers keep their files in memory: two workers use a quarter of that."""
-
-
 @pytest.fixture(scope="session")
 def server_home() -> Iterator[Path]:
-    """Make a directory for servers, which the unprivileged account that they run as can enter.
-
-    It is in memory where possible: PostgreSQL creates 300 files for each database, which takes a disk a third of a
-    second.
-    """
-    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_MEMORY
-    home = Path(tempfile.mkdtemp(prefix="change-freeze-tests-", dir=MEMORY if in_memory else "/tmp"))
-    home.chmod(0o711)
+    """Make a directory for servers, which the unprivileged account that they run as can enter."""
+    home = make_server_directory("tests")
     yield home
     shutil.rmtree(home, ignore_errors=True)
 

@@ -15,6 +15,7 @@ import pytest
 from redis import Redis
 
 from tests.harness.processes import eventually, is_gone
+from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,8 +33,7 @@ time.sleep(600)
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="change-freeze-embedded-", dir="/tmp"))
-    directory.chmod(0o711)
+    directory = make_server_directory("embedded")
     yield directory
     shutil.rmtree(directory)
 

@@ -1,0 +1,159 @@
+"""Each example of a request succeeds, as it stands, in a sandbox that has the objects which it names.
+
+Ids are made by the service, and secrets are mailed or shown once: those of the examples are replaced by real ones.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from integrations.github.signatures import sign
+from schemas.contract import Operation, load_contract
+from tests.harness.response_conformance import checked_client
+from tools.contract.document import Document
+from tools.fuzz.fixtures.organization import OrganizationFixture
+from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, CallFixtures, open_call_fixtures
+from tools.fuzz.sandboxes import running_sandbox
+from tools.sandbox.clients import Client
+
+pytestmark = [pytest.mark.check, pytest.mark.slow]
+CONTRACT = load_contract()
+DOCUMENT = Document.parse(CONTRACT.source)
+EXAMPLES = [
+    (operation.id, media_type, name)
+    for operation in DOCUMENT.operations()
+    for media_type, content in (operation.body or {}).get("content", {}).items()
+    for name in content.get("examples", {"only": None})
+    if operation.id != "claim_installation"  # its code is the result of a visit to GitHub
+]
+EXAMPLES.sort(key=lambda example: example[0] == "disable_repositories")  # the others need its repositories
+WEB = {"scope": {"type": "repositories", "repositories": ["acme/web"]}}
+
+
+@dataclass
+class Request:
+    """A request as the fixtures of single calls change it."""
+
+    body: Any
+    path_parameters: dict[str, str]
+    query: dict[str, str] = field(default_factory=dict)
+
+
+class Stage:
+    """A sandbox in which the objects of the examples exist."""
+
+    def __init__(self, report: dict[str, Any], folder: Path) -> None:
+        self.organization = report["organizations"]["acme"]
+        self.webhook_secret: str = report["webhookSecret"]
+        self.fixtures: CallFixtures = open_call_fixtures(report["databaseUrl"], self.organization["id"])
+        self.service = Client(report["baseUrl"], self.organization["keys"]["all"])
+        self.prepared = OrganizationFixture(self.service, self.organization["repositories"])
+        self.prepared.set_up(folder / "openapi.json", self.organization["id"])
+        self.document = Document.parse((folder / "openapi.json").read_bytes())
+        self.fixtures.person_of_the_examples()
+        self.http = checked_client(report["baseUrl"])
+
+    def request(self, operation: Operation, media_type: str, name: str) -> Request:
+        """Return an example with the ids of real objects."""
+        found = next(one for one in self.document.operations() if one.id == operation.id)
+        assert found.body is not None
+        content = found.body["content"][media_type]
+        examples = content.get("examples") or {"only": {"value": content.get("example")}}
+        body = self.document.resolved(examples[name])["value"]
+        parameters = {one["name"]: one["example"] for _, one in found.parameters if one["in"] == "path"}
+        return Request(body, parameters)
+
+    def token(self, operation: Operation) -> str | None:
+        """Return a credential that may call the operation, if it takes one."""
+        for scheme, token in (
+            ("ApiKey", self.organization["keys"]["all"]),
+            ("Session", self.organization["sessions"]["owner"]),
+            ("SessionToken", self.organization["sessionTokens"]["owner"]),
+        ):
+            if operation.accepts(scheme):
+                return str(token)
+        return None
+
+    def send(self, operation: Operation, media_type: str, request: Request, token: str | None) -> httpx.Response:
+        """Send a request."""
+        path = operation.path
+        for name, value in request.path_parameters.items():
+            path = path.replace("{" + name + "}", value.replace("/", "%2F"))
+        form = media_type == "application/x-www-form-urlencoded"
+        content = str(httpx.QueryParams(request.body)).encode() if form else json.dumps(request.body).encode()
+        headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
+        if operation.accepts("GithubSignature"):
+            headers |= {"X-Hub-Signature-256": sign(self.webhook_secret, content), "X-GitHub-Event": "pull_request"}
+            headers["X-GitHub-Delivery"] = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
+        return self.http.request(operation.method, path, params=request.query, headers=headers, content=content)
+
+
+def frozen(stage: Stage, request: Request) -> None:
+    """Freeze acme/web."""
+    stage.service.call("POST", "/v1/freezes", {**WEB, "reason": "Frozen for an example"})
+
+
+def new_freeze(stage: Stage, request: Request) -> None:
+    """Name a new freeze that has an end."""
+    end = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    scope = {"type": "repositories", "repositories": stage.organization["repositories"][-1:]}
+    body = {"scope": scope, "reason": "Frozen for an example", "endsAt": end}
+    request.path_parameters["freezeId"] = stage.service.call("POST", "/v1/freezes", body)["id"]
+
+
+def unfrozen(stage: Stage, request: Request) -> None:
+    """Lift every freeze."""
+    body = {"scope": {"type": "organization"}, "reason": "No freeze for an example"}
+    stage.service.call("POST", "/v1/freezes", {**body, "impactAcknowledged": True})
+    stage.service.call("POST", "/v1/freezes/lift", {"scope": body["scope"]})
+
+
+def without_windows(stage: Stage, request: Request) -> None:
+    """Forget the windows of the schedules that other examples have made."""
+    stage.fixtures.forget_windows()
+
+
+def within_three_months(stage: Stage, request: Request) -> None:
+    """Let the key of an agent expire within 90 days of today."""
+    if request.body.get("agent"):
+        request.body["expiresAt"] = (datetime.now(UTC) + timedelta(days=80)).isoformat()
+
+
+PREPARED: dict[str, Callable[[Stage, Request], None]] = {
+    "lift_freezes": frozen,
+    "lift_freeze": new_freeze,
+    "extend_freeze": new_freeze,
+    "disable_repositories": unfrozen,
+    "update_schedule": without_windows,
+    "create_api_key": within_three_months,
+}
+"""What an operation needs, besides what the fixtures of single calls make."""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with running_sandbox() as report:
+        stage = Stage(report, tmp_path_factory.mktemp("examples"))
+        yield stage
+        stage.http.close()
+        stage.fixtures.session.close()
+
+
+@pytest.mark.parametrize(("operation_id", "media_type", "name"), EXAMPLES)
+def test_example_of_a_request_succeeds(stage: Stage, operation_id: str, media_type: str, name: str) -> None:
+    operation = CONTRACT.operations[operation_id]
+    request, token = stage.request(operation, media_type, name), stage.token(operation)
+    if operation_id in PREPARED:
+        PREPARED[operation_id](stage, request)
+    stage.fixtures.forget_attempts()
+    fresh = FOR_ANYBODY.get(operation_id) or FOR_PEOPLE.get(operation_id)
+    if fresh is not None:
+        token = fresh(stage.fixtures, cast("Any", request), token or "") or token
+    response = stage.send(operation, media_type, request, token)
+    assert response.is_success, f"{request.body}: {response.text}"

@@ -177,9 +177,10 @@ class TestPreviewSchedule:
 
     @pytest.mark.parametrize("enabled", [True, False])
     def test_schedule_preview_omits_windows_ended_by_hand(self, acme: Tenant, *, enabled: bool) -> None:
-        saved = created(acme.key())["id"]
-        for action in ("apply", "lift"):
-            assert acme.person("member").post(f"/v1/schedules/{saved}/run-now", {"action": action}).is_success
+        made = created(acme.key())
+        saved = made["id"]
+        for body in ({"action": "apply", "endsAt": made["nextOccurrence"]["endsAt"]}, {"action": "lift"}):
+            assert acme.person("member").post(f"/v1/schedules/{saved}/run-now", body).is_success
         acme.key().patch(f"/v1/schedules/{saved}", {"enabled": enabled})
         shown = acme.key().get(f"/v1/schedules/{saved}/preview", limit=100).json()["occurrences"]
         assert [row["startsAt"] for row in shown] == [starts(SOON + (1 + day) * DAY, 22) for day in range(100)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.contract import ContractError, load_contract, parse_contract, parse_yaml
+from schemas.contract import MIN_BODY_LIMIT, ContractError, load_contract, parse_contract, parse_yaml
 
 SMALL = b"""
 openapi: 3.0.3
@@ -24,7 +24,7 @@ def test_operation_has_the_policy_of_the_contract() -> None:
     assert not operation.accepts("GithubSignature")
     assert operation.organization_required
     assert not operation.installation_required
-    assert operation.body_limit == 1_048_576
+    assert operation.body_limit == MIN_BODY_LIMIT
 
 
 def test_duplicate_key_is_an_error_with_its_line() -> None:

@@ -9,7 +9,7 @@ shows whole numbers that came as `1.0` or `1e0`: it always has them as `1.0`.
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from itertools import islice
@@ -29,6 +29,8 @@ from schemas.names import snake_case
 
 JSON = "application/json"
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
+MAX_UNCUT_BYTES = 4096
+"""Smaller bodies are cut to the bounds of the contract only if they are invalid."""
 MAX_INLINE_BYTES = 32_768
 """Larger bodies are parsed and validated in a thread."""
 MAX_BRACKETS = 50_000
@@ -103,7 +105,7 @@ class BodyReader:
         Raise `malformed_json` if it is not JSON. The work is bounded: what is looked at one by one is cut before.
         """
         sent, has_whole_floats = _parse(raw)
-        body = self._bounds.cut(sent)
+        body = sent if len(raw) <= MAX_UNCUT_BYTES else self._bounds.cut(sent)
         is_within = body is sent
         if body is None and not self._required:  # generated Go clients send null for a body that is not given
             return dict(self._defaults), None
@@ -112,6 +114,7 @@ class BodyReader:
         if has_whole_floats:
             body = _integral(body)
         if not is_within or not self._validator.is_valid(body):
+            body = self._bounds.cut(body)
             violations.extend(self._violations.of(body, self._validator.iter_errors(body)))
             if not is_within and not violations:
                 violations.append(Violation("", "The body does not match the contract", INVALID_BODY))
@@ -150,7 +153,8 @@ async def read_bytes(request: RequestContext, limit: int, memory: BodyMemory | N
     chunks: list[bytes] = []
     size = 0
     while True:
-        chunk, is_last = await receive_chunk(request)
+        message = await request.receive()
+        chunk = content_of(message, request)
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
@@ -158,7 +162,7 @@ async def read_bytes(request: RequestContext, limit: int, memory: BodyMemory | N
             memory.acquire(len(chunk))
             request.unsigned_bytes += len(chunk)
         chunks.append(chunk)
-        if is_last:
+        if not message.get("more_body"):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -168,14 +172,13 @@ async def discard_body(request: RequestContext, limit: int) -> None:
         await read_bytes(request, limit)
 
 
-async def receive_chunk(request: RequestContext) -> tuple[bytes, bool]:
-    """Return the next part of the body, and True if it is the last. Raise an error if the rest does not come."""
-    message = await request.receive()
+def content_of(message: Mapping[str, Any], request: RequestContext) -> bytes:
+    """Return the part of a body that a message brings. Raise an error if the rest does not come."""
     if REFUSAL in request.scope:
         raise request.scope[REFUSAL]
     if message["type"] == "http.disconnect":
         raise ServiceError("malformed_json", "The connection closed before the body was complete")
-    return message.get("body", b""), not message.get("more_body")
+    return message.get("body", b"")  # type: ignore[no-any-return]
 
 
 def _too_large(limit: int) -> ServiceError:

@@ -85,28 +85,25 @@ class CompiledOperation:
         """Serve one request: set `scope["request_context"].reply`, or raise."""
         request: RequestContext = scope["request_context"]
         request.operation_id = self.operation.id
-        try:
-            request.reply = await self._reply(request)
-        finally:
-            if request.unsigned_bytes:
-                UNSIGNED_BODIES.release(request.unsigned_bytes)
-
-    async def _reply(self, request: RequestContext) -> Reply:
         if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
         identity = await self._identify(request) if self._credentialled else None
         if identity is not None:
             self._authorizer.check(identity)
-        arguments, sent = await self._read(request)
-        if identity is not None:
-            require_entitlement(identity.principal.plan, self.operation)
-        if self._asynchronous:
-            reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
-        else:
-            key = read_idempotency_key(request, sent) if self._writes and identity else None
-            workers = self._edge.workers[self.operation.database_role]
-            reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
-        return make_conditional(reply, request) if self.operation.conditional else reply
+        try:
+            arguments, sent = await self._read(request)
+            if identity is not None:
+                require_entitlement(identity.principal.plan, self.operation)
+            if self._asynchronous:
+                reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
+            else:
+                key = read_idempotency_key(request, sent) if self._writes and identity else None
+                workers = self._edge.workers[self.operation.database_role]
+                reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
+        finally:
+            if request.unsigned_bytes:
+                UNSIGNED_BODIES.release(request.unsigned_bytes)
+        request.reply = make_conditional(reply, request) if self.operation.conditional else reply
 
     async def _identify(self, request: RequestContext) -> Identity:
         """Authenticate the request and count it against the rate limits."""

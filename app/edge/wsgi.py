@@ -15,7 +15,7 @@ from typing import Any
 
 from werkzeug.wsgi import FileWrapper
 
-from app.edge.bodies import receive_chunk
+from app.edge.bodies import content_of
 from app.edge.request_context import RequestContext
 
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
@@ -61,8 +61,9 @@ class WsgiAdapter:
         body = b""
         is_last = method in _WITHOUT_BODY
         while not is_last and len(body) <= self._max_body:
-            chunk, is_last = await receive_chunk(request)
-            body += chunk
+            message = await request.receive()
+            body += content_of(message, request)
+            is_last = not message.get("more_body")
         return body
 
     def _respond(self, environ: dict[str, Any]) -> _Response:

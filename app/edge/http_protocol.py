@@ -65,13 +65,14 @@ class EdgeProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._phase: Phase = "new"
-        self._since = 0.0
+        self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._problem: str | None = None
-        self._head_bytes = 0
         self._chunks = 0
         self._is_progress = False
         self._bytes_without_progress = 0
+        self._read_bytes = 0
+        self._max_head_bytes = 0  # an upper bound: all that was read since the headers before
         self._unsent = 0
         self._unsent_since = 0.0
         self._draining_since: float | None = None
@@ -79,7 +80,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch the connection."""
         super().connection_made(transport)
-        self._enter("new")
+        self._since = self.loop.time()
         self._timer = self.loop.call_later(TIMEOUTS.check_interval, self._check)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -98,31 +99,23 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._phase == "refused":
             return
         self._is_progress, self._chunks = False, 0
+        self._read_bytes = len(data)
+        self._max_head_bytes += self._read_bytes
         if self._phase == "new":
-            self._enter("head")
+            self._phase, self._since = "head", None
         super().data_received(data)
-        self._bytes_without_progress = 0 if self._is_progress else self._bytes_without_progress + len(data)
-        if self._bytes_without_progress > MAX_HEAD_BYTES:
-            self.send_400_response(_TOO_LARGE)
+        if self._is_progress:
+            self._bytes_without_progress = 0
+        else:
+            self._bytes_without_progress += len(data)
+            if self._bytes_without_progress > MAX_HEAD_BYTES:
+                self.send_400_response(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._is_progress, self._head_bytes = True, 0
-        self._enter("head")
-
-    def on_url(self, url: bytes) -> None:
-        """Read a part of the request line."""
-        self._count_head(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Read a header; trailers count, and are ignored."""
-        self._count_head(len(name) + len(value))
-        if self._phase == "head":
-            if len(self.headers) >= MAX_HEADERS:
-                self._end_parsing(f"The request has more than {MAX_HEADERS} headers.")
-            super().on_header(name, value)
+        self._is_progress = True
+        self._phase, self._since = "head", None
 
     def on_headers_complete(self) -> None:
         """Begin to serve the request, or refuse it for its headers."""
@@ -132,7 +125,8 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self._draining_since is not None:
             self.cycle.keep_alive = False
-        self._enter("body")
+        self.headers = []  # trailers are read into this list, and ignored
+        self._phase, self._since, self._max_head_bytes = "body", None, self._read_bytes
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
@@ -146,13 +140,13 @@ class EdgeProtocol(HttpToolsProtocol):
         """End the request; its response may be complete already."""
         self._is_progress = True
         super().on_message_complete()
-        self._enter("idle" if self.cycle.response_complete else "response")
+        self._phase, self._since = "idle" if self.cycle.response_complete else "response", None
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the rest of this one."""
         super().on_response_complete()
         if self._phase == "response" and self.cycle.response_complete:
-            self._enter("idle")
+            self._phase, self._since = "idle", None
 
     def shutdown(self) -> None:
         """Serve one more request, unless the response under way announces the end; its client may have sent it already.
@@ -173,13 +167,12 @@ class EdgeProtocol(HttpToolsProtocol):
         """Refuse what cannot be read."""
         self._refuse(ServiceError("malformed_request", self._problem or msg))
 
-    def _enter(self, phase: "Phase") -> None:
-        self._phase, self._since = phase, self.loop.time()
-
     def _check(self) -> None:
         """End the connection if the client has exceeded a timeout."""
         self._timer = self.loop.call_later(TIMEOUTS.check_interval, self._check)
         now = self.loop.time()
+        if self._since is None:
+            self._since = now  # a phase is timed from the first check in it, so that requests need no clock
         waited = now - self._since
         unsent = self.transport.get_write_buffer_size()
         if not unsent or unsent != self._unsent:
@@ -200,13 +193,14 @@ class EdgeProtocol(HttpToolsProtocol):
     def _idle_timeout(self) -> float:
         return self.timeout_keep_alive if self._draining_since is None else TIMEOUTS.drain
 
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._end_parsing(_TOO_LARGE)
-
     def _check_headers(self) -> None:
-        """Refuse headers that two readers may understand differently (RFC 9112, 3.2 and 6.1)."""
+        """Refuse headers that are too large, or that two readers may understand differently (RFC 9112, 3.2 and 6.1)."""
+        if self._max_head_bytes > MAX_HEAD_BYTES:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size > MAX_HEAD_BYTES:
+                self._end_parsing(_TOO_LARGE)
+        if len(self.headers) > MAX_HEADERS:
+            self._end_parsing(f"The request has more than {MAX_HEADERS} headers.")
         headers = dict(self.headers)
         if b"host" not in headers and self.parser.get_http_version() != "1.0":
             self._end_parsing("The request has no Host header.")
@@ -225,7 +219,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def _refuse(self, error: ServiceError) -> None:
         """Respond with an error, and close the connection, whatever else the client sends."""
         phase, cycle = self._phase, self.cycle
-        self._enter("refused")
+        self._phase, self._since = "refused", None
         self._unset_keepalive_if_required()
         if cycle is None or (cycle.response_complete and phase != "body"):
             self._start_asgi_task(self._refused_request(error), self.app)

@@ -5,6 +5,7 @@ import json
 import logging
 import secrets
 import sys
+import time
 
 import pytest
 from sqlalchemy import text
@@ -48,6 +49,13 @@ def test_secret_is_redacted_anywhere_in_the_log(lines: io.StringIO, canary: str)
     assert canary.replace("\n", "\\n") not in written
     assert canary.splitlines()[len(canary.splitlines()) // 2][-12:] not in written
     assert [json.loads(line)["level"] for line in written.splitlines()] == ["warning", "error"]
+
+
+@pytest.mark.parametrize("part", ["eyJ", "://a:", "gha_", "svc_live_", "-----BEGIN ", "password=", "a"])
+def test_long_hostile_text_is_redacted_in_little_time(part: str) -> None:
+    began = time.thread_time()
+    logs.redact(part * (60_000 // len(part)))
+    assert time.thread_time() - began < 0.05
 
 
 def test_line_break_in_a_value_starts_no_second_log_line(lines: io.StringIO) -> None:

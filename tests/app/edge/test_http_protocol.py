@@ -119,6 +119,11 @@ class TestMalformedRequests:
         assert received.count(b"HTTP/1.1 200") == MAX_PIPELINED
         assert received.count(b"HTTP/1.1 404") == 1
 
+    def test_large_head_after_another_request_is_refused(self, connect: Connect) -> None:
+        large = b"GET /ping HTTP/1.1\r\n" + HOST + (b"a: " + b"b" * 997 + b"\r\n") * 70 + b"\r\n"
+        received = send(connect(), b"GET /ping HTTP/1.1\r\n" + HOST + b"\r\n" + large)
+        assert received.count(b"HTTP/1.1 200") == 1
+
     def test_pipelined_requests_are_limited(self, connect: Connect) -> None:
         received = send(connect(), (b"GET /ping HTTP/1.1\r\n" + HOST + b"\r\n") * 5000)
         assert received.count(b"HTTP/1.1 200") <= MAX_PIPELINED + 1

@@ -211,7 +211,7 @@ def _parse(raw: bytes) -> tuple[Any, bool]:
     Raise `malformed_json` for invalid JSON, too many or too deep lists and objects; without a backslash, also for
     duplicate keys.
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_BRACKETS:
+    if len(raw) > MAX_BRACKETS and raw.count(b"[") + raw.count(b"{") > MAX_BRACKETS:
         raise ServiceError("malformed_json", "The body has too many lists and objects")
     try:
         value = orjson.loads(raw)

@@ -1,16 +1,15 @@
-"""Schemathesis over the whole contract with every kind of credential, shortly; `make fuzz` does it at length."""
+"""Schemathesis over the whole contract with keys, shortly, and which credentials it uses.
 
-import os
-import subprocess
-import sys
+`test_fuzz_without_keys.py` uses the others; `make fuzz` does it at length.
+"""
 
 import pytest
 
-from schemas.contract import CONTRACT_PATH, load_contract
+from schemas.contract import load_contract
+from tests.contract.fuzzing import FUZZED_OTHERWISE, FUZZED_WITH_KEYS, fuzz
 from tools.fuzz.credentials import Credential, credentials_of
 from tools.sandbox.tenants import KEYS
 
-SEED = os.environ.get("FUZZ_SEED", "20261121")
 OPERATIONS = load_contract().operations
 PEOPLE = ["viewer", "owner"]
 ORGANIZATION = {
@@ -23,14 +22,12 @@ CREDENTIALS = {one.kind: one for one in credentials_of(ORGANIZATION)}
 
 @pytest.mark.check
 @pytest.mark.slow
-def test_fuzzed_requests_get_only_answers_of_the_contract() -> None:
-    command = [sys.executable, "-m", "tools.fuzz", "--quick", "--examples", "4", "--seed", SEED]
-    done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
-    silent = done.stdout.partition("Never called with success: ")[2].splitlines()[0].split(", ")
-    at_github = {"claim_installation"}  # a person has to visit GitHub first
-    learnt_nothing = set(silent) - {"retry_freeze"} - at_github
-    assert learnt_nothing == set(), "see tools/fuzz/stage.py and supplies.py"
+def test_fuzzed_requests_with_a_key_get_only_answers_of_the_contract(tmp_path_factory: pytest.TempPathFactory) -> None:
+    fuzz(FUZZED_WITH_KEYS, tmp_path_factory)
+
+
+def test_every_kind_of_credential_is_fuzzed() -> None:
+    assert sorted(FUZZED_WITH_KEYS + FUZZED_OTHERWISE) == sorted(CREDENTIALS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""A run of Schemathesis in two parts, which two workers can share, and what both together must have reached."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas.contract import CONTRACT_PATH
+
+SEED = os.environ.get("FUZZ_SEED", "20261121")
+FUZZED_WITH_KEYS = ["all"]
+"""The key of all scopes, whose part takes as long as the others together."""
+FUZZED_OTHERWISE = ["none", "garbage", "viewer", "freeze:read", "owner", "sign-in"]
+PARTS = 2
+EXCUSED = {"retry_freeze", "claim_installation"}
+"""Operations that need what a run does not have: a failed target, a person who visits GitHub first."""
+
+
+def fuzz(kinds: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Try the contract with these kinds of credential; the part that ends last checks what was never called."""
+    chosen = [argument for kind in kinds for argument in ("--credential", kind)]
+    command = [sys.executable, "-m", "tools.fuzz", "--quick", "--examples", "4", "--seed", SEED, *chosen]
+    done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
+    never_called = set(done.stdout.partition("Never called with success: ")[2].splitlines()[0].split(", ")) - {"none"}
+    parts = record(directory_of_run(tmp_path_factory), kinds[0], never_called)
+    if len(parts) == PARTS:
+        assert set.intersection(*parts) <= EXCUSED, "see tools/fuzz/fixtures"
+
+
+def directory_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that the workers of a run share."""
+    own = tmp_path_factory.getbasetemp()
+    directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "never_called"
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+def record(directory: Path, part: str, never_called: set[str]) -> list[set[str]]:
+    """Write what a part never called with success, and return that of all parts which have ended."""
+    draft = directory.parent / f"never_called_{part}"
+    draft.write_text("\n".join(never_called))
+    draft.rename(directory / part)
+    return [set(file.read_text().splitlines()) for file in directory.iterdir()]

@@ -129,12 +129,12 @@ class TestListRemoteBranches:
         first = acme.key().get(self.path).json()
         fake_github.organization("acme").repository("web").branch("new")
         watched = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "release/1"}).json()
-        later(seconds=59)
+        later(seconds=45)
         kept = acme.key().get(self.path).json()
         assert kept["fetchedAt"] == first["fetchedAt"]
         assert [row["name"] for row in kept["data"] if row["watched"]] == ["release/1"]
         assert [row["branchId"] for row in kept["data"] if row["watched"]] == [watched["id"]]
-        later(seconds=2)
+        later(seconds=16)
         fresh = acme.key().get(self.path).json()
         assert fresh["fetchedAt"] > first["fetchedAt"]
         assert "new" in names(fresh)

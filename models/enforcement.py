@@ -23,7 +23,11 @@ class BranchEnforcement(Leased, Base):
     light: Mapped[str] = mapped_column(server_default="amber")
     """`green`, `amber` or `red`."""
     required: Mapped[bool] = mapped_column(server_default="false")
-    """Whether an active rule requires our check, pinned to us or not."""
+    """Whether an active rule requires our check, the branch's own or its pattern's, pinned to us or not."""
+    own_rule: Mapped[bool] = mapped_column(server_default="false")
+    """Whether an active rule requires the branch's own check from our App; without one, the pattern's check decides."""
+    rule_requested_at: Mapped[datetime | None]
+    """When a rule of its own was requested because the App may write it, or was first seen; None: never."""
     ruleset: Mapped[dict[str, Any] | None]
     """`{id, name, enforcement}` of the ruleset that requires the check, or would if it were active."""
     integration_pinned: Mapped[bool | None]

@@ -82,6 +82,60 @@ def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> 
     )
 
 
+def lock_affected(session: Session, branch_ids: Collection[str]) -> list[str]:
+    """Lock the branches that are affected if other freezes cover these; return their ids.
+
+    With each branch its siblings, where it has no rule of its own: its freezes then decide what the check of the
+    pattern says on their heads as well. A transaction that changes what covers branches locks them here, all at once.
+    """
+    return list(session.scalars(_LOCK_AFFECTED, {"ids": list(branch_ids)}))
+
+
+_LOCK_AFFECTED = text("""
+    WITH affected AS (
+        SELECT unnest(CAST(:ids AS text[])) AS id
+        UNION
+        SELECT sibling.id
+        FROM watched_branches b
+        LEFT JOIN branch_enforcement e ON e.branch_id = b.id
+        JOIN watched_branches sibling
+             ON sibling.repository_id = b.repository_id AND sibling.pattern_check_name = b.pattern_check_name
+        WHERE b.id = ANY(:ids) AND b.pattern_check_name IS NOT NULL AND NOT coalesce(e.own_rule, false)
+    )
+    SELECT b.id FROM watched_branches b JOIN affected ON affected.id = b.id ORDER BY b.id FOR NO KEY UPDATE OF b
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class UnprotectedBranch:
+    """A branch that no rule of its own protects: what the check of its pattern says decides."""
+
+    repository_id: str
+    pattern_check_name: str
+    branch_id: str
+    name: str
+
+
+def unprotected_branches(session: Session, pairs: Collection[tuple[str, str]]) -> list[UnprotectedBranch]:
+    """Return the branches without a rule of their own, by pairs of repository id and name of a pattern's check."""
+    if not pairs:
+        return []
+    rows = session.execute(
+        _UNPROTECTED, {"repositories": [pair[0] for pair in pairs], "names": [pair[1] for pair in pairs]}
+    )
+    return [UnprotectedBranch(*row) for row in rows]
+
+
+_UNPROTECTED = text("""
+    SELECT b.repository_id, b.pattern_check_name, b.id, b.name
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
+    JOIN watched_branches b ON b.repository_id = k.repository AND b.pattern_check_name = k.name
+    LEFT JOIN branch_enforcement e ON e.branch_id = b.id
+    WHERE NOT coalesce(e.own_rule, false)
+    ORDER BY b.id
+""")
+
+
 def lock_coverage(session: Session, organization_id: str, *, exclusive: bool) -> None:
     """Lock the coverage until the commit: shared to start a freeze, exclusive to watch branches.
 

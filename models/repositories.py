@@ -81,6 +81,9 @@ class WatchedBranch(Leased, Base):
     repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"))
     name: Mapped[str]
     check_name: Mapped[str]
+    """Its own check, which no other branch has."""
+    pattern_check_name: Mapped[str | None]
+    """The check of the `autoWatch` pattern that it matched when it became known, which it shares with its siblings."""
     exceptions_allowed: Mapped[bool] = mapped_column(server_default="true")
     created_at: Mapped[datetime]
     unwatched_at: Mapped[datetime | None]
@@ -98,6 +101,11 @@ class WatchedBranch(Leased, Base):
     reread_at: Mapped[datetime | None]
     """When the branch is to be read back once more, after a lease that ran out was taken over: until then its former
     holder may still be writing."""
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of the checks that its heads have: its own, and that of its pattern."""
+        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
 
     __table_args__ = (
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),

@@ -47,6 +47,6 @@ class GitHubSettings:
     deadline_seconds: float = CALL_DEADLINE_SECONDS
     """Of one whole call: connecting, sending, waiting, and reading the last byte of the response."""
     check_batch: int = 25
-    """Check runs written by one GraphQL request."""
+    """Commits whose check runs are written by one GraphQL request."""
     repositories_per_query: int = 25
     """Branches read by one GraphQL request."""

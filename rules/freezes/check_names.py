@@ -1,4 +1,8 @@
-"""The name of the required check: one for each rule pattern, since a rule's contexts are literal strings."""
+"""The names of the required checks: one for each branch, and one for each `autoWatch` pattern.
+
+The branch's own check says whether a head may be merged into that branch; an exact rule at GitHub requires it. The
+pattern's check is required on every branch that the pattern matches, also on those that have no rule of their own yet.
+"""
 
 from collections.abc import Sequence
 
@@ -7,16 +11,26 @@ from rules.freezes.globs import compile_globs
 PREFIX = "change-freeze/"
 
 
-def check_name(branch: str, auto_watch: Sequence[str]) -> str:
-    """Return the check name of a branch: that of the first `autoWatch` pattern that matches it, else its own.
+def check_name(branch: str) -> str:
+    """Return the name of the branch's own check."""
+    return PREFIX + branch
 
-    So a branch that is created during a freeze is covered by the pattern's rule before we are notified of it. One that
-    the globs exclude has its own name: a rule for the pattern excludes it.
+
+def pattern_check_name(branch: str, auto_watch: Sequence[str]) -> str | None:
+    """Return the name of the check of the first `autoWatch` pattern that matches a branch; None if there is none.
+
+    So a branch that is created during a freeze is covered by the pattern's rule before we are notified of it. A branch
+    that the globs exclude has none: a rule for the pattern excludes it. A pattern without `*` is the branch itself.
     """
     for pattern in auto_watch if watched_automatically(branch, auto_watch) else ():
         if not pattern.startswith("!") and compile_globs([pattern], "branch", "").matches(branch):
-            return PREFIX + pattern
-    return PREFIX + branch
+            return PREFIX + pattern if "*" in pattern else None
+    return None
+
+
+def is_pattern_check(name: str) -> bool:
+    """True if a check is a pattern's: no branch has `*` in its name (git-check-ref-format)."""
+    return "*" in name
 
 
 def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:

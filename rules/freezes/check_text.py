@@ -34,6 +34,8 @@ def title(verdict: Verdict) -> str:
 
 def summary(verdict: Verdict, *, button: bool = False) -> str:
     """Return the check's summary as Markdown; `button`: whether the check has a button that requests an exception."""
+    if verdict.unprotected:
+        return _unprotected_summary(verdict)
     if verdict.blocking:
         lines = _shown([_line(freeze) for freeze in verdict.blocking])
         parts = ["This branch is covered by a change freeze:", "", *lines, *_not_enough(verdict), ""]
@@ -54,11 +56,32 @@ def summary(verdict: Verdict, *, button: bool = False) -> str:
     return "Merging is allowed. This check fails automatically when a change freeze starts."
 
 
+UNPROTECTED_ADVICE = (
+    "Until one does, this check protects them, so it blocks every merge into a branch of its pattern. "
+    "An administrator can end that by setting up enforcement. The freezes:"
+)
 SUPERSEDED_TITLE = "No open pull request has this head"
 SUPERSEDED_SUMMARY = (
     "This head was superseded: by a newer commit, another base branch, or because the pull request was closed. "
     "The check is updated when it is the head of an open pull request again."
 )
+
+
+def _unprotected_summary(verdict: Verdict) -> str:
+    """Return why the check of a pattern blocks: for the sake of branches that no rule of their own protects."""
+    branches = _shown([f"- `{name}`" for name in verdict.unprotected])
+    lines = _shown([_line(freeze) for freeze in verdict.blocking])
+    return "\n".join(
+        [
+            "These branches are covered by a change freeze, and no rule at GitHub requires their own check yet:",
+            "",
+            *branches,
+            "",
+            UNPROTECTED_ADVICE,
+            "",
+            *lines,
+        ]
+    )
 
 
 def _until(verdict: Verdict) -> datetime | None:

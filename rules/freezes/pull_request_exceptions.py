@@ -9,7 +9,9 @@ STATES: tuple[ExceptionState, ...] = ("pending", "granted", "denied", "revoked",
 OPEN_STATES: frozenset[ExceptionState] = frozenset({"pending", "granted"})
 """States that can still change by a decision or a revocation."""
 
-IneffectiveReason = Literal["shared_head", "other_freeze", "not_written", "head_moved", "other_base", "closed"]
+IneffectiveReason = Literal[
+    "shared_head", "other_freeze", "pattern_blocked", "not_written", "head_moved", "other_base", "closed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +28,22 @@ class GrantedException:
     excepted: Collection[str]
     """Those of them that the pull request has an active exception from."""
     sharing_blocked: bool
-    """Whether another pull request on the same head, under the same check name, is blocked."""
+    """Whether another pull request on the same head, into the same branch, is blocked."""
+    pattern_blocked: bool
+    """Whether the check of the branch's pattern blocks, for the sake of branches without a rule of their own."""
     written: bool
     """Whether GitHub is known to show `success` on the head."""
 
 
 def ineffective_reason(granted: GrantedException) -> IneffectiveReason | None:
-    """Return why a granted exception does not let its pull request merge; None if it does."""
-    if not granted.open:
-        return "closed"
-    if not granted.on_its_base:
-        return "other_base"
-    if not granted.on_its_head:
-        return "head_moved"
-    if not set(granted.covering) <= set(granted.excepted):
-        return "other_freeze"
-    if granted.sharing_blocked:
-        return "shared_head"
-    return None if granted.written else "not_written"
+    """Return why a granted exception does not let its pull request merge, the first that applies; None if it does."""
+    reasons: tuple[tuple[bool, IneffectiveReason], ...] = (
+        (not granted.open, "closed"),
+        (not granted.on_its_base, "other_base"),
+        (not granted.on_its_head, "head_moved"),
+        (not set(granted.covering) <= set(granted.excepted), "other_freeze"),
+        (granted.sharing_blocked, "shared_head"),
+        (granted.pattern_blocked, "pattern_blocked"),
+        (not granted.written, "not_written"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)

@@ -4,7 +4,7 @@ Everything that answers this question calls this module with the same facts: the
 the pull request pages. It evaluates one instant; it has no clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -59,7 +59,7 @@ class MergeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the check of a head must say: allowed only if every candidate is allowed."""
+    """What a check of a head must say."""
 
     blocking: tuple[CoveringFreeze, ...]
     branches: tuple[str, ...]
@@ -68,6 +68,8 @@ class Verdict:
     """The freezes that cover a base of the head, and for which a pull request has an exception."""
     grants: tuple[Grant, ...] = ()
     """Those exceptions; if anything blocks, they are not sufficient."""
+    unprotected: tuple[str, ...] = ()
+    """The frozen branches for whose sake the check of a pattern blocks: no rule of their own protects them."""
 
     @property
     def conclusion(self) -> Conclusion:
@@ -81,7 +83,7 @@ class Verdict:
 
 
 def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
-    """Return the verdict of a head whose merge candidates these are.
+    """Return the verdict of a head whose merge candidates these are: allowed only if every candidate is allowed.
 
     The order of the candidates does not matter: the same facts give the same verdict and the same text.
     """
@@ -99,6 +101,28 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
     return Verdict(
         _oldest_first(blocking.values()), tuple(sorted(branches)), _oldest_first(excepted.values()), _in_order(grants)
     )
+
+
+def judge_for_pattern(
+    candidates: Iterable[MergeCandidate], unprotected: Mapping[str, Sequence[CoveringFreeze]]
+) -> Verdict:
+    """Return the verdict that the check of a pattern must show on a head with these merge candidates.
+
+    All branches of the pattern require that check, and most of them their own one as well, which says whether the head
+    may enter. So it is enough that the head may enter one of them. But it may enter no frozen branch that has no rule
+    of its own: those are `unprotected`, by name, with the freezes that cover them.
+    """
+    candidates = list(candidates)
+    allowed = [candidate for candidate in candidates if not candidate.blocking()]
+    entered = {candidate.branch for candidate in allowed} - {
+        candidate.branch for candidate in candidates if candidate.blocking()
+    }
+    closed = {name: freezes for name, freezes in unprotected.items() if freezes and name not in entered}
+    if closed:
+        blocking = {freeze.id: freeze for freezes in closed.values() for freeze in freezes}
+        names = tuple(sorted(closed))
+        return Verdict(_oldest_first(blocking.values()), names, unprotected=names)
+    return judge(allowed or candidates)
 
 
 def _oldest_first(freezes: Iterable[CoveringFreeze]) -> tuple[CoveringFreeze, ...]:

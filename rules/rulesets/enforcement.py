@@ -97,11 +97,12 @@ class BranchFacts:
     """Everything that is known of a branch at one moment."""
 
     check_name: str
+    """The branch's own."""
     app_id: int
     rules: tuple[ActiveRule, ...] | None
     """The rules in force; None: not readable."""
     inactive: tuple[Ruleset, ...] = ()
-    """Rulesets that would require the check of this branch, but are disabled or only evaluate."""
+    """Rulesets that would require a check of this branch, but are disabled or only evaluate."""
     classic: ClassicProtection | None = None
     classic_seen: bool = True
     """False: GitHub refused to show it; "none" counts only with the permission to read administration."""
@@ -113,6 +114,13 @@ class BranchFacts:
     missing: bool = False
     permissions: Mapping[str, str] = field(default_factory=dict)
     """The App's permissions: `{"administration": "write"}`."""
+    pattern_check_name: str | None = None
+    """The check that the branches of its pattern share."""
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of the checks that are written on its heads."""
+        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,9 @@ class Enforcement:
 
     light: Light
     required: bool
-    """Whether an active rule requires the check, pinned to our App or not."""
+    """Whether an active rule requires a check of the branch, pinned to our App or not."""
+    own_rule: bool
+    """Whether an active rule requires the branch's own check from our App."""
     ruleset: Ruleset | None
     pinned: bool | None
     """None: no rule requires the check, or the rules are not readable."""
@@ -138,14 +148,17 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
     if facts.rules is None:
         return _not_visible(facts, before)
     requirements = [*_of_rules(facts, facts.rules), *_of_classic(facts)]
-    best = min(requirements, key=_rank, default=None)
+    own = [each for each in requirements if each.check_name == facts.check_name]
+    best = min(own or requirements, key=_rank, default=None)
     noted = [*_of_requirement(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
+    noted += _of_both(facts, requirements)
     if any(each.pin not in {None, facts.app_id} for each in requirements):
         noted = [finding for finding in noted if finding is not found.NOT_PINNED] + [found.PINNED_TO_OTHER_APP]
-    noted = [*_relevant(facts, noted, required=bool(requirements)), *_others(facts, facts.rules), *_infos(facts)]
+    noted = [*_relevant(facts, noted, best), *_others(facts, facts.rules), *_infos(facts)]
     return Enforcement(
         light=_light(facts, noted),
         required=bool(requirements),
+        own_rule=any(each.pin == facts.app_id for each in own),
         ruleset=best.ruleset if best else next(iter(facts.inactive), None),
         pinned=best.pin == facts.app_id if best else None,
         bypass_actors=best.actors if best else None,
@@ -157,8 +170,9 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
 
 @dataclass(frozen=True, slots=True)
 class _Requirement:
-    """One active rule that names our check."""
+    """One active rule that names a check of the branch."""
 
+    check_name: str
     ruleset: Ruleset | None
     pin: int | None
     ours: int
@@ -175,16 +189,16 @@ def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requ
         if rule.ruleset is not None and rule.ruleset.enforcement != "active":
             continue
         for check in rule.checks:
-            if rule.type == "required_status_checks" and check.context == facts.check_name:
+            if rule.type == "required_status_checks" and check.context in facts.check_names:
                 actors = visible_actors(rule.ruleset, facts.permissions)
-                yield _Requirement(rule.ruleset, check.app_id, facts.app_id, actors)
+                yield _Requirement(check.context, rule.ruleset, check.app_id, facts.app_id, actors)
 
 
 def _of_classic(facts: BranchFacts) -> Iterator[_Requirement]:
     for check in facts.classic.checks if facts.classic else ():
-        if check.context == facts.check_name:
+        if check.context in facts.check_names:
             bound = facts.classic is not None and facts.classic.binds_administrators
-            yield _Requirement(None, check.app_id, facts.app_id, () if bound else (ADMINISTRATORS,))
+            yield _Requirement(check.context, None, check.app_id, facts.app_id, () if bound else (ADMINISTRATORS,))
 
 
 def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> tuple[BypassActor, ...] | None:
@@ -210,6 +224,16 @@ def _of_requirement(facts: BranchFacts, best: _Requirement | None) -> Iterator[F
         yield found.bypass_actors(len(best.actors))
 
 
+def _of_both(facts: BranchFacts, requirements: Sequence[_Requirement]) -> Iterator[Finding]:
+    """Yield what is missing of the two requirements of a branch that has a pattern, if there is any."""
+    if facts.pattern_check_name is None or not requirements:
+        return
+    if not any(each.check_name == facts.check_name for each in requirements):
+        yield found.own_check_not_required(facts.check_name, facts.pattern_check_name)
+    if not any(each.check_name == facts.pattern_check_name for each in requirements):
+        yield found.pattern_check_not_required(facts.pattern_check_name)
+
+
 def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
     believed = facts.classic_seen and "administration" in facts.permissions
     if facts.classic is None and not believed:
@@ -218,7 +242,8 @@ def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Fin
         return
     ours = list(_of_classic(facts))
     if any(each.pin not in {None, facts.app_id} for each in ours):
-        message = f"Classic protection accepts {facts.check_name} only from another App: nothing can be merged."
+        name = next(each.check_name for each in ours if each.pin not in {None, facts.app_id})
+        message = f"Classic protection accepts {name} only from another App: nothing can be merged."
         yield found.classic_conflict("critical", message)
     elif ours and best is not None and best.ruleset is None and best in ours:
         message = "Only classic protection requires the check. Set up a ruleset, which this service can maintain."
@@ -244,10 +269,10 @@ def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, A
     return {"groupingStrategy": strategy, "reported": facts.queue_seen is True}
 
 
-def _relevant(facts: BranchFacts, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
+def _relevant(facts: BranchFacts, noted: Sequence[Finding], best: _Requirement | None) -> list[Finding]:
     """Return the findings that matter for a branch that is not watched, or whose repository is archived."""
     if not facts.watched:
-        return [found.orphaned_requirement(facts.check_name)] if required else []
+        return [found.orphaned_requirement(best.check_name)] if best is not None else []
     if facts.archived:
         return [Finding(each.code, "warning", each.message) if each.severity == "critical" else each for each in noted]
     return list(noted)
@@ -258,7 +283,7 @@ def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding
     required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
     for check in (*required, *(facts.classic.checks if facts.classic else ())):
         ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
-        if ours and check.context != facts.check_name and not facts.archived:
+        if ours and check.context not in facts.check_names and not facts.archived:
             yield found.other_check_required(check.context)
 
 
@@ -277,7 +302,7 @@ def _not_visible(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
     """Return the last findings, and that the rules could not be read."""
     kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
     noted = found.worst_first([*kept, found.CANNOT_SEE_RULES])
-    return Enforcement(_light(facts, noted), False, None, None, None, None, noted, seen=False)
+    return Enforcement(_light(facts, noted), False, False, None, None, None, None, noted, seen=False)
 
 
 def covers(include: Sequence[str], exclude: Sequence[str], branch: str, default_branch: str) -> bool:

@@ -82,6 +82,26 @@ def check_not_required(check_name: str) -> Finding:
     )
 
 
+def own_check_not_required(check_name: str, pattern_check_name: str) -> Finding:
+    """Return the finding that only the check of its pattern protects a branch."""
+    return Finding(
+        "own_check_not_required",
+        "warning",
+        f"No rule requires {check_name} from our App, so only {pattern_check_name} protects this branch: while it is "
+        "frozen, nothing can be merged into the other branches of the pattern either. Set up enforcement.",
+    )
+
+
+def pattern_check_not_required(pattern_check_name: str) -> Finding:
+    """Return the finding that no active rule requires the check of a branch's pattern."""
+    return Finding(
+        "pattern_check_not_required",
+        "warning",
+        f"No active rule requires {pattern_check_name}: a branch of the pattern that is created during a freeze is not "
+        "protected until it has a rule of its own. Set up enforcement.",
+    )
+
+
 def ruleset_disabled(check_name: str, ruleset: str, enforcement: str) -> Finding:
     """Return the finding that the ruleset which would require the check is not active."""
     state = "only evaluated" if enforcement == "evaluate" else "disabled"

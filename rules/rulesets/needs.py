@@ -1,4 +1,11 @@
-"""Which rulesets repositories need: one for each check name, at the level where it takes the fewest of them."""
+"""Which rulesets repositories need: one for each check name, at the level where it takes the fewest of them.
+
+GitHub allows 75 rulesets in a repository and 75 in an organisation. The branches of a pattern come and go, so that
+their own rules are the repository's, also where repositories have branches of the same name: only patterns, and
+branches without one, can be required by rulesets of the organisation. A branch whose ruleset GitHub refuses stays
+protected by its pattern's.
+https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets
+"""
 
 import re
 from collections import defaultdict
@@ -6,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rules.freezes.check_names import PREFIX
+from rules.freezes.check_names import PREFIX, is_pattern_check
 from rules.freezes.globs import compile_globs
 from rules.rulesets.rulesets import desired_ruleset, excluded_patterns, pattern_of
 
@@ -24,6 +31,12 @@ class KnownBranch:
     check_name: str
     in_scope: bool
     """Whether it is watched and the scope includes it."""
+    pattern_check_name: str | None = None
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of the checks that are written on its heads."""
+        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,12 @@ class Need:
     @property
     def branches(self) -> tuple[KnownBranch, ...]:
         """The branches of the scope whose check it is."""
-        return tuple(each for each in self.repository.branches if each.in_scope and each.check_name == self.check_name)
+        return tuple(each for each in self.repository.branches if each.in_scope and self.check_name in each.check_names)
+
+    @property
+    def shareable(self) -> bool:
+        """Whether a ruleset of the organisation may meet it."""
+        return is_pattern_check(self.check_name) or all(each.pattern_check_name is None for each in self.branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +100,7 @@ def needs_of(repository: KnownRepository, *, with_patterns: bool) -> Iterator[Ne
     `with_patterns` adds the `autoWatch` patterns that no branch of the scope matches yet: a branch that is created
     during a freeze must be covered before we are notified of it.
     """
-    names = {branch.check_name for branch in repository.branches if branch.in_scope}
+    names = {name for branch in repository.branches if branch.in_scope for name in branch.check_names}
     if with_patterns:
         names |= {PREFIX + pattern for pattern in repository.auto_watch if not pattern.startswith("!")}
     for check_name in sorted(names):
@@ -90,7 +108,7 @@ def needs_of(repository: KnownRepository, *, with_patterns: bool) -> Iterator[Ne
 
 
 def _excluded(repository: KnownRepository, check_name: str) -> list[str]:
-    names = {branch.name: branch.check_name for branch in repository.branches}
+    names = {branch.name: branch.pattern_check_name or branch.check_name for branch in repository.branches}
     return excluded_patterns(pattern_of(check_name), (*repository.auto_watch, *repository.former_globs), names)
 
 
@@ -107,7 +125,8 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
     """Return the rulesets that meet the needs: the organisation's first, then those of repositories.
 
     `shared` are the check names that the organisation has a ruleset of ours for; None: it can have none. Repositories
-    that exclude other branches than most have rulesets of their own. An archived one accepts no ruleset.
+    that exclude other branches than most have rulesets of their own. An archived one accepts no ruleset. Patterns come
+    first: if GitHub accepts no more rulesets, they protect the branches.
     Raise `invalid_glob` for a pattern that no ruleset can express.
     """
     together: list[Target] = []
@@ -116,13 +135,13 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
     for need in needs:
         by_name[need.check_name].append(need)
     for check_name, sharing in sorted(by_name.items()):
-        group = _largest(sharing) if shared is not None else []
+        group = _largest([need for need in sharing if need.shareable]) if shared is not None else []
         if len(group) >= MIN_SHARING_REPOSITORIES or (group and check_name in (shared or ())):
             together.append(_organization_target(check_name, group, app_id))
             alone += [need for need in sharing if need not in group]
         else:
             alone += sharing
-    alone.sort(key=lambda need: (need.repository.repository_id, need.check_name))
+    alone.sort(key=lambda need: (need.repository.repository_id, not is_pattern_check(need.check_name), need.check_name))
     return together + [_repository_target(need, app_id) for need in alone if not need.repository.archived]
 
 
@@ -130,7 +149,7 @@ def _largest(needs: list[Need]) -> list[Need]:
     groups: dict[tuple[str, ...], list[Need]] = defaultdict(list)
     for need in needs:
         groups[need.excluded].append(need)
-    return max(groups.values(), key=len)
+    return max(groups.values(), key=len, default=[])
 
 
 def _organization_target(check_name: str, needs: list[Need], app_id: int) -> Target:

@@ -79,7 +79,9 @@ def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]
     branches: dict[str, list[KnownBranch]] = defaultdict(list)
     query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(ids)).order_by(WatchedBranch.name)
     for row in uow.session.scalars(query):
-        branches[row.repository_id].append(KnownBranch(row.id, row.name, row.check_name, row.id in reached))
+        branches[row.repository_id].append(
+            KnownBranch(row.id, row.name, row.check_name, row.id in reached, row.pattern_check_name)
+        )
     rows = uow.session.scalars(
         select(Repository)
         .where(Repository.id.in_(ids), Repository.installation_id == installation_id)
@@ -134,10 +136,10 @@ def _unrecorded(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
 def frozen_checks(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
     """Return repository id and check name of every rule that enforces a freeze in force."""
     rows = uow.session.execute(
-        select(WatchedBranch.repository_id, WatchedBranch.check_name)
+        select(WatchedBranch.repository_id, WatchedBranch.check_name, WatchedBranch.pattern_check_name)
         .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
         .where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         .distinct()
     )
-    return frozenset((repository_id, check_name) for repository_id, check_name in rows)
+    return frozenset((repository_id, name) for repository_id, *names in rows for name in names if name is not None)

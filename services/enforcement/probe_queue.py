@@ -26,12 +26,14 @@ PROBES = WorkQueue(
         (Repository.owner + "/" + Repository.name).label("full_name"),
         WatchedBranch.name,
         WatchedBranch.check_name,
+        WatchedBranch.pattern_check_name,
         and_(WatchedBranch.unwatched_at.is_(None), Repository.enabled).label("watched"),
         BranchEnforcement.attempts,
         BranchEnforcement.light,
         BranchEnforcement.required,
         BranchEnforcement.findings,
         BranchEnforcement.ruleset,
+        BranchEnforcement.own_rule,
         Installation.id.label("installation_id"),
     )
     .join(WatchedBranch, WatchedBranch.id == BranchEnforcement.branch_id)
@@ -56,12 +58,19 @@ class LeasedProbe:
     full_name: str
     branch: str
     check_name: str
+    pattern_check_name: str | None
     watched: bool
     attempts: int
     light: str
     required: bool
     findings: list[dict[str, Any]]
     ruleset: dict[str, Any] | None
+    own_rule: bool
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of the checks that are written on its heads."""
+        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +100,4 @@ def acquire_probes(uow: UnitOfWork, *, limit: int = MAX_BRANCHES) -> LeasedProbe
     lease = PROBES.acquire(uow, Installation.id == first.installation_id, limit=limit)
     if lease is None:
         return None
-    return LeasedProbes(first.installation_id, lease, tuple(LeasedProbe(*tuple(row)[:12]) for row in lease.rows))
+    return LeasedProbes(first.installation_id, lease, tuple(LeasedProbe(*tuple(row)[:14]) for row in lease.rows))

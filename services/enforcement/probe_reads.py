@@ -20,13 +20,13 @@ def read_rules(
 
 
 def read_details(client: InstallationClient, read: Read) -> Mapping[str, RulesetDetails]:
-    """Read the rulesets that decide: those that require the checks, and those that would if they were active."""
+    """Read the rulesets that decide: those that require our checks, and those that would if they were active."""
     wanted = dict.fromkeys(node_id for probe, found in read for node_id in _deciding(probe, found))
     return client.ruleset_details(list(wanted)) if wanted else {}
 
 
 def _deciding(probe: LeasedProbe, found: BranchRules) -> Iterable[str]:
-    requiring = [rule.ruleset for rule in found.rules or () if _requires(rule, probe.check_name)]
+    requiring = [rule.ruleset for rule in found.rules or () if _requires(rule, probe)]
     if requiring or found.rules is None:
         for ruleset in requiring:
             node_id = found.node_ids.get(ruleset.id or 0) if ruleset is not None else None
@@ -36,8 +36,8 @@ def _deciding(probe: LeasedProbe, found: BranchRules) -> Iterable[str]:
     yield from (node_id for node_id, _ruleset in _inactive(probe, found))
 
 
-def _requires(rule: ActiveRule, check_name: str) -> bool:
-    return any(check.context == check_name for check in rule.checks)
+def _requires(rule: ActiveRule, probe: LeasedProbe) -> bool:
+    return any(check.context in probe.check_names for check in rule.checks)
 
 
 def _inactive(probe: LeasedProbe, found: BranchRules) -> Iterable[tuple[str, Ruleset]]:
@@ -60,7 +60,7 @@ def facts_of(
     inactive = [
         ruleset
         for node_id, ruleset in _inactive(probe, found)
-        if any(check.context == probe.check_name for check in _checks(details.get(node_id)))
+        if any(check.context in probe.check_names for check in _checks(details.get(node_id)))
     ]
     return BranchFacts(
         check_name=probe.check_name,
@@ -75,6 +75,7 @@ def facts_of(
         archived=found.repository is not None and found.repository.archived,
         missing=found.repository is not None and not found.exists,
         permissions=permissions,
+        pattern_check_name=probe.pattern_check_name,
     )
 
 

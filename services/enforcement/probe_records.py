@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
+from models.queries import mark_dirty
 from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import BLOCKING_REQUIREMENTS
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
@@ -39,6 +40,11 @@ class ProbeResult:
         return self.probe.watched and self.found.seen and self.probe.light == "red" and self.found.light != "red"
 
     @property
+    def own_rule_changed(self) -> bool:
+        """Whether the branch has a rule of its own now, or has lost it, since the last probe."""
+        return self.found.seen and self.found.own_rule != self.probe.own_rule
+
+    @property
     def changed_externally(self) -> bool:
         """Whether the ruleset was changed since the last probe, although it blocks now as it did then."""
         before, after = (self.probe.ruleset or {}), self.found.ruleset
@@ -51,7 +57,11 @@ class ProbeResult:
 # A check whose rules cannot be read any more is still taken to be required.
 _SAVE = text("""
     UPDATE branch_enforcement
-    SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END, ruleset = :ruleset,
+    SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END,
+        own_rule = CASE WHEN :seen THEN :own_rule ELSE own_rule END,
+        rule_requested_at = CASE WHEN NOT :watched THEN NULL WHEN :own_rule THEN coalesce(rule_requested_at, :started)
+                                 ELSE rule_requested_at END,
+        ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
         verified_at = :started
     WHERE branch_id = :branch
@@ -61,7 +71,12 @@ _SAVE = text("""
 
 
 def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeResult]) -> None:
-    """Save the results for branches of the unit's organisation whose leases still hold."""
+    """Save the results for branches of the unit's organisation whose leases still hold.
+
+    Where a branch has got or lost a rule of its own, other heads may or may not show a `success` of its pattern's
+    check: all branches of the pattern are due. They are locked first, as by everything that changes what is watched.
+    """
+    mark_dirty(uow.session, _siblings(uow, [each for each in probed if each.own_rule_changed]), uow.now)
     held = {probe.branch_id for probe in batch.held(uow, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
@@ -77,6 +92,22 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     _update_alerts(uow, kept)
 
 
+_SIBLINGS = text("""
+    SELECT DISTINCT sibling.id FROM watched_branches b
+    JOIN watched_branches sibling
+         ON sibling.repository_id = b.repository_id AND sibling.pattern_check_name = b.pattern_check_name
+    WHERE b.id = ANY(:ids)
+""")
+
+
+def _siblings(uow: UnitOfWork, changed: Sequence[ProbeResult]) -> Sequence[str]:
+    """Return the ids of all branches of the patterns of these branches."""
+    if not changed:
+        return ()
+    uow.wake("reconcile")
+    return uow.session.scalars(_SIBLINGS, {"ids": [each.probe.branch_id for each in changed]}).all()
+
+
 def _row(each: ProbeResult) -> dict[str, object]:
     found = each.found
     return {
@@ -84,6 +115,8 @@ def _row(each: ProbeResult) -> dict[str, object]:
         "light": found.light,
         "seen": found.seen,
         "required": found.required,
+        "own_rule": found.own_rule,
+        "watched": each.probe.watched,
         "ruleset": {**found.ruleset.as_json(), "updated_at": found.ruleset.updated_at} if found.ruleset else None,
         "pinned": found.pinned,
         "actors": None if found.bypass_actors is None else [actor.as_json() for actor in found.bypass_actors],

@@ -23,6 +23,7 @@ from rules.freezes.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.enforcement.own_rules import request_own_rules
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
@@ -51,7 +52,10 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         return True
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
-            save_results(uow, batch, list(found))
+            results = list(found)
+            save_results(uow, batch, results)
+        probed_ids = [each.probe.branch_id for each in results]
+        request_own_rules(uow_factory, organization_id, probed_ids, permissions)
     _fail(uow_factory, batch, failed)
     return True
 

@@ -20,7 +20,7 @@ _MARK_STALE = text("""
         SELECT h.repository_id, h.check_name, h.head_sha
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
-        JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
+        JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name IN (b.check_name, b.pattern_check_name)
         WHERE h.tracked AND (h.branch_id = b.id OR EXISTS (
             SELECT FROM pull_requests p WHERE p.repository_id = b.repository_id AND p.head_sha = h.head_sha
               AND p.base_branch = b.name AND p.state = 'open'))

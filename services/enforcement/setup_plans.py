@@ -6,7 +6,7 @@ from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement import authorization
 from services.enforcement.facts import read_facts
-from services.enforcement.setups import new_setup, request_verdicts, save_ruleset
+from services.enforcement.setups import queue_setup, request_verdicts, save_ruleset
 from services.enforcement.survey import Survey
 from services.github_access import client as github_client
 
@@ -45,10 +45,8 @@ def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list
             save_ruleset(uow, survey.facts.installation_id, change, change.ruleset_id or 0)
     organization = ("organization", uow.organization, survey.facts.account)
     if due:
-        setup = new_setup(uow, scope, "queued", len(due))
-        setup.due_at = uow.now
+        setup = queue_setup(uow, scope, len(due))
         request_verdicts(uow, setup, due)
-        uow.wake("setup")
         uow.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
     else:
         uow.audit("enforcement.setup_requested", organization, scope=scope, changes=0)

@@ -17,7 +17,7 @@ from sqlalchemy.orm import aliased
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
 from models.enforcement import EnforcementSetup
 from models.installations import Installation
-from rules.access.permissions import Actor
+from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
@@ -87,7 +87,8 @@ def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = SETUPS.acquire(uow)
     if lease is None:
         return False
-    caller = Caller(lease.row.organization_id, Actor(**lease.row.requested_by), "dashboard")
+    actor = Actor(**lease.row.requested_by)
+    caller = Caller(lease.row.organization_id, actor, "system" if actor == SYSTEM else "dashboard")
     run = SetupRun(uow_factory, lease.row.id, caller, lease)
     try:
         _run(run, github)

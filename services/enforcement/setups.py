@@ -252,6 +252,16 @@ def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) ->
     return row
 
 
+def queue_setup(uow: UnitOfWork, scope: dict[str, Any], total: int) -> EnforcementSetup:
+    """Add a setup that a job writes as soon as the heads of its branches have their verdicts."""
+    setup = new_setup(uow, scope, "queued", total)
+    setup.due_at = uow.now
+    setup.progress = {"headsAskedAt": uow.now.isoformat()}
+    uow.session.flush()
+    uow.wake("setup")
+    return setup
+
+
 def request_verdicts(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
     """Request verdicts for the heads of the changes' branches, so that requiring the check blocks nothing yet."""
     branch_ids = {branch_id for change in changes for branch_id in change.branch_ids}

@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import covering_freezes, mark_dirty
-from models.repositories import WatchedBranch
+from models.queries import covering_freezes, lock_affected, mark_dirty
 from models.schedules import Occurrence
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
@@ -66,12 +65,7 @@ def _trimmed(reason: str | None) -> str | None:
 def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze]) -> None:
     """Lock the branches of several freezes that are about to end, in the order in which all transactions lock them."""
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
-    uow.session.execute(
-        select(WatchedBranch.id)
-        .where(WatchedBranch.id.in_(covered))
-        .order_by(WatchedBranch.id)
-        .with_for_update(key_share=True)
-    )
+    lock_affected(uow.session, uow.session.scalars(covered.distinct()).all())
 
 
 def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
@@ -79,7 +73,7 @@ def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, ac
     freeze.ended_at, freeze.end_reason, freeze.ended_by = ended_at, end_reason, actor.as_json()
     uow.session.flush()
     branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-    mark_dirty(uow.session, uow.session.scalars(branches).all(), uow.now)
+    mark_dirty(uow.session, lock_affected(uow.session, uow.session.scalars(branches).all()), uow.now)
     uow.session.execute(
         text(
             "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = b.wanted_generation, "

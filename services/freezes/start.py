@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import lock_coverage, mark_dirty
+from models.queries import lock_affected, lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.freezes.scope import OPEN_ENDED
@@ -135,7 +135,7 @@ def _require_preview(wanted: NewFreeze) -> None:
 
 def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
     """Add the branches to the freeze, and have the reconciler evaluate them at once."""
-    mark_dirty(uow.session, branch_ids, uow.now)
+    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.session.execute(
         text(
             "INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation) "

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import lock_coverage, mark_dirty, watched_branches
+from models.queries import lock_affected, lock_coverage, mark_dirty, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
@@ -89,7 +89,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
         .order_by(Freeze.id)
         .with_for_update(read=True)
     ).all()
-    mark_dirty(uow.session, branch_ids, uow.now)
+    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.wake("reconcile")
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:

@@ -25,9 +25,9 @@ REASON = "Requested at GitHub, with the button of the check."
 def handle_check_action(uow_factory: UnitOfWorkFactory, action: RequestedAction) -> None:
     """Request an exception, as the sender, for each open pull request whose head has the check.
 
-    Pull requests on the same head share the check, and only exceptions for all of them turn it green. A pull request
-    that has an exception or a request, or cannot have one, is left as it is: a delivery may come twice, or again after
-    it was handled in part.
+    Pull requests of the same head into the same branch share the check, and only exceptions for all of them turn it
+    green. A pull request that has an exception or a request, or cannot have one, is left as it is: a delivery may come
+    twice, or again after it was handled in part.
     """
     if action.identifier != REQUEST_EXCEPTION:
         return

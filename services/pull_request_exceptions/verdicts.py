@@ -6,7 +6,7 @@ nothing: freezes go on blocking, and the check says why.
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -16,9 +16,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.pull_requests import HeadCheck, PullRequest
-from models.queries import ActiveException, covering_freezes, select_active_exceptions
+from models.queries import ActiveException, covering_freezes, select_active_exceptions, unprotected_branches
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge_for_pattern
 from services.core.unit_of_work import UnitOfWork
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
 
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 FreezesByBranch = Mapping[str, Sequence[CoveringFreeze]]
 """The freezes in force that cover each branch."""
+ClosedPatterns = Mapping[tuple[str, str], FreezesByBranch]
+"""By repository id and name of a pattern's check: the names of frozen branches without a rule of their own, and why."""
 CheckState = Literal["written", "failed", "pending"]
 
 TRANSIENT_ERRORS = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
@@ -81,6 +83,19 @@ def _candidate(
     return MergeCandidate(name, number, covering, frozenset(set.intersection(*excepted)), grants=grants)
 
 
+def freezes_of(
+    uow: UnitOfWork, branch_ids: Collection[str], patterns: Collection[tuple[str, str]]
+) -> tuple[FreezesByBranch, ClosedPatterns]:
+    """Return the freezes in force on branches, and which patterns (repository id and check) they close."""
+    unprotected = unprotected_branches(uow.session, patterns)
+    freezes = covering_freezes(uow.session, {*branch_ids, *(branch.branch_id for branch in unprotected)}, uow.now)
+    closed: dict[tuple[str, str], dict[str, Sequence[CoveringFreeze]]] = defaultdict(dict)
+    for branch in unprotected:
+        if freezes.get(branch.branch_id):
+            closed[branch.repository_id, branch.pattern_check_name][branch.name] = freezes[branch.branch_id]
+    return freezes, closed
+
+
 def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:
     """Return the exceptions from these freezes that are active at `now`; none if they cannot be read."""
     freeze_ids = {freeze.id for covering in freezes.values() for freeze in covering}
@@ -110,6 +125,7 @@ class PullRequestFacts:
     exceptions: ActiveExceptions
     checks: Mapping[tuple[str, str, str], HeadCheck]
     """By repository, head and name: the checks that are recorded as written."""
+    closed: ClosedPatterns
 
     def others_on_head(self, row: TrackedPullRequest) -> list[TrackedPullRequest]:
         """Return the other open pull requests on the head of this one."""
@@ -117,24 +133,32 @@ class PullRequestFacts:
 
     def candidates(self, row: TrackedPullRequest) -> list[MergeCandidate]:
         """Return the pull requests that share the check of this one as merge candidates, this one first."""
-        sharing = [other for other in self.others_on_head(row) if other.branch.check_name == row.branch.check_name]
-        return [
-            self.exceptions.candidate(
-                (each.branch.id, each.branch.name), each.pull.number, each.pull.head_sha, self.freezes
-            )
-            for each in (row, *sharing)
-        ]
+        sharing = [other for other in self.others_on_head(row) if other.branch.id == row.branch.id]
+        return [self._candidate(each) for each in (row, *sharing)]
 
-    def check(self, row: TrackedPullRequest) -> HeadCheck | None:
-        """Return the check that is recorded as written on the head."""
-        return self.checks.get((*row.head, row.branch.check_name))
+    def pattern_verdict(self, row: TrackedPullRequest) -> Verdict | None:
+        """Return the verdict for the check of the branch's pattern; None if it has no pattern."""
+        pattern = row.branch.pattern_check_name
+        if pattern is None:
+            return None
+        sharing = [other for other in self.others_on_head(row) if other.branch.pattern_check_name == pattern]
+        candidates = [self._candidate(each) for each in (row, *sharing)]
+        return judge_for_pattern(candidates, self.closed.get((row.branch.repository_id, pattern), {}))
 
-    def check_state(self, row: TrackedPullRequest, verdict: Verdict) -> CheckState:
-        """Return whether GitHub shows the verdict; on the head of a closed pull request nothing more is written.
+    def _candidate(self, row: TrackedPullRequest) -> MergeCandidate:
+        base = (row.branch.id, row.branch.name)
+        return self.exceptions.candidate(base, row.pull.number, row.pull.head_sha, self.freezes)
+
+    def check(self, row: TrackedPullRequest, name: str) -> HeadCheck | None:
+        """Return the check of this name that is recorded as written on the head."""
+        return self.checks.get((*row.head, name))
+
+    def check_state(self, row: TrackedPullRequest, name: str, verdict: Verdict) -> CheckState:
+        """Return whether the check shows the verdict; on the head of a closed pull request nothing more is written.
 
         Where a `success` may have been written that is not recorded, a recorded `failure` is not known to be shown.
         """
-        check = self.check(row)
+        check = self.check(row, name)
         shown = check is not None and check.conclusion == verdict.conclusion
         if check is not None and (row.pull.state != "open" or (shown and not (check.unconfirmed and verdict.blocking))):
             return "written"
@@ -145,12 +169,13 @@ class PullRequestFacts:
 
 
 def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> PullRequestFacts:
-    """Return the facts of pull requests: four queries, however many there are."""
+    """Return the facts of pull requests: a few queries, however many there are."""
     siblings = _siblings(uow, rows)
     branch_ids = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
-    freezes = covering_freezes(uow.session, branch_ids, uow.now)
+    patterns = {(row.branch.repository_id, row.branch.pattern_check_name) for row in rows}
+    freezes, closed = freezes_of(uow, branch_ids, {(of, name) for of, name in patterns if name is not None})
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    return PullRequestFacts(siblings, freezes, exceptions, _written_checks(uow, rows))
+    return PullRequestFacts(siblings, freezes, exceptions, _written_checks(uow, rows), closed)
 
 
 def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:
@@ -170,7 +195,7 @@ def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple
 
 def _written_checks(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str, str], HeadCheck]:
     """Return what is recorded as written; a row without an evaluation only holds the intent to write."""
-    wanted = {(*row.head, row.branch.check_name) for row in rows}
+    wanted = {(*row.head, name) for row in rows for name in row.branch.check_names}
     key = tuple_(HeadCheck.repository_id, HeadCheck.head_sha, HeadCheck.check_name)
     recorded = select(HeadCheck).where(key.in_(wanted), HeadCheck.evaluation > 0)
     found = uow.session.scalars(recorded) if wanted else ()

@@ -19,11 +19,12 @@ from rules.freezes.pull_request_exceptions import (
     IneffectiveReason,
     ineffective_reason,
 )
-from rules.freezes.verdict import judge
+from rules.freezes.verdict import Verdict, judge
 from services.core.lookups import get_exception, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.verdicts import read_facts
+from services.pull_request_exceptions.verdicts import PullRequestFacts, read_facts
+from services.repositories.tracked_pull_requests import TrackedPullRequest
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 
 _COLUMNS = (
@@ -165,6 +166,7 @@ def _ineffective_reasons(
     for row in granted:
         pull, base = pull_of[row.id], tracked.get(row.pull_request_id)
         verdict = judge(facts.candidates(base)) if base else None
+        of_pattern = facts.pattern_verdict(base) if base else None
         excepted = {one.freeze_id for one in facts.exceptions.of_pull(row.branch_id, pull.number, pull.head_sha)}
         covering = {freeze.id for freeze in facts.freezes.get(row.branch_id, ())}
         reasons[row.id] = ineffective_reason(
@@ -175,10 +177,17 @@ def _ineffective_reasons(
                 covering=covering,
                 excepted=excepted,
                 sharing_blocked=covering <= excepted and verdict is not None and bool(verdict.blocking),
-                written=base is not None and verdict is not None and facts.check_state(base, verdict) == "written",
+                pattern_blocked=of_pattern is not None and bool(of_pattern.unprotected),
+                written=base is not None and verdict is not None and _written(facts, base, verdict, of_pattern),
             )
         )
     return reasons
+
+
+def _written(facts: PullRequestFacts, base: TrackedPullRequest, verdict: Verdict, of_pattern: Verdict | None) -> bool:
+    """True if both checks of a pull request show their verdicts."""
+    pairs = zip(base.branch.check_names, (verdict, of_pattern), strict=False)
+    return all(one is None or facts.check_state(base, name, one) == "written" for name, one in pairs)
 
 
 def _expired_at(row: PullRequestException, freeze: Freeze, state: ExceptionState) -> datetime | None:

@@ -68,7 +68,8 @@ def _view(
 ) -> dict[str, Any]:
     pull = row.pull
     candidates = facts.candidates(row)
-    verdict = judge(candidates)
+    verdict, of_pattern = judge(candidates), facts.pattern_verdict(row)
+    waits_for_others = not verdict.blocking and of_pattern is not None and bool(of_pattern.blocking)
     covering = facts.freezes.get(row.branch.id, ())
     active = {one.freeze_id: one.id for one in facts.exceptions.of_pull(row.branch.id, pull.number, pull.head_sha)}
     return {
@@ -78,13 +79,21 @@ def _view(
         "branch_id": row.branch.id,
         "head_sha": pull.head_sha,
         "state": pull.state,
-        "verdict": "blocked" if verdict.blocking else "allowed",
-        "next_change_at": _next_change(candidates, verdict) if pull.state == "open" else None,
+        "verdict": "blocked" if verdict.blocking or waits_for_others else "allowed",
+        "next_change_at": (
+            None
+            if pull.state != "open"
+            else _end_of_all(of_pattern)
+            if of_pattern is not None and waits_for_others
+            else _next_change(candidates, verdict)
+        ),
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
         "exception_ids": [active[freeze.id] for freeze in covering if freeze.id in active],
         "exceptions": list(exceptions),
-        "check": _check(row, verdict, facts, entitled=entitled),
+        "check": _check(row, row.branch.check_name, verdict, facts, button=entitled),
+        "pattern_check": of_pattern
+        and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False),
         "shared_head_with": [_reference(other) for other in facts.others_on_head(row)],
     }
 
@@ -110,19 +119,30 @@ def _freeze(freeze: CoveringFreeze, exception_id: str | None) -> dict[str, Any]:
     }
 
 
-def _check(row: TrackedPullRequest, verdict: Verdict, facts: PullRequestFacts, *, entitled: bool) -> dict[str, Any]:
-    """Return the check: what was written last, and the text that it has, or is about to have, on an open head."""
-    written = facts.check(row)
+def _check(
+    row: TrackedPullRequest, name: str, verdict: Verdict, facts: PullRequestFacts, *, button: bool
+) -> dict[str, Any]:
+    """Return a check: what was written last, and the text that it has, or is about to have, on an open head.
+
+    `button`: it has the button that requests an exception, if one would help.
+    """
+    written = facts.check(row, name)
     is_open = row.pull.state == "open"
-    button = bool(verdict.blocking) and verdict.exceptions_allowed and entitled
+    button = button and bool(verdict.blocking) and verdict.exceptions_allowed
     return {
-        "state": facts.check_state(row, verdict),
+        "state": facts.check_state(row, name, verdict),
         "written_at": written.written_at if written else None,
-        "name": row.branch.check_name,
+        "name": name,
         "conclusion": written.conclusion if written else None,
         "title": title(verdict) if is_open else None,
         "summary": summary(verdict, button=button) if is_open else None,
     }
+
+
+def _end_of_all(verdict: Verdict) -> datetime | None:
+    """Return when the last of the blocking freezes ends; None if one has no end."""
+    ends = [freeze.ends_at for freeze in verdict.blocking if freeze.ends_at is not None]
+    return max(ends) if len(ends) == len(verdict.blocking) else None
 
 
 def _next_change(candidates: Sequence[MergeCandidate], verdict: Verdict) -> datetime | None:

@@ -12,12 +12,17 @@ from sqlalchemy import select, text, tuple_
 from integrations.github import CheckState
 from models.organizations import Organization
 from models.pull_requests import HeadCheck
-from models.queries import covering_freezes
 from rules.access.entitlements import plan_named
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
-from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge
+from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.verdicts import ActiveExceptions, FreezesByBranch, active_exceptions
+from services.pull_request_exceptions.verdicts import (
+    ActiveExceptions,
+    ClosedPatterns,
+    FreezesByBranch,
+    active_exceptions,
+    freezes_of,
+)
 from services.reconcile.heads import Head, HeadKey, MergePath
 from services.reconcile.leases import LeasedTransaction, schedule_reread
 from services.reconcile.tracked_heads import add_sibling_paths
@@ -110,6 +115,15 @@ class _Facts:
     exceptions: ActiveExceptions
     entitled: Collection[str]
     """The organisations whose plan has exceptions."""
+    closed: ClosedPatterns
+
+    def verdict(self, head: Head) -> Verdict:
+        """Return the verdict of a head under the name of its check."""
+        candidates = [self.candidate(head, path) for path in head.paths]
+        if not head.key.of_pattern:
+            return judge(candidates)
+        pattern = (head.key.repository_id, head.key.check_name)
+        return judge_for_pattern(candidates, self.closed.get(pattern, {}))
 
     def candidate(self, head: Head, path: MergePath) -> MergeCandidate:
         """Return a merge path of a head with the freezes and exceptions that apply to it."""
@@ -120,11 +134,13 @@ class _Facts:
 
 
 def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
-    freezes = covering_freezes(uow.session, branch_ids, uow.now)
+    patterns = {(head.key.repository_id, head.key.check_name) for head in heads if head.key.of_pattern}
+    freezes, closed = freezes_of(uow, branch_ids, patterns)
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     of = {head.organization_id for head in heads} if freezes else set()
     plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
-    return _Facts(freezes, exceptions, {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements})
+    entitled = {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements}
+    return _Facts(freezes, exceptions, entitled, closed)
 
 
 def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -175,12 +191,15 @@ class CheckContent:
 def _content(head: Head, facts: _Facts) -> CheckContent:
     if not head.paths:
         return CheckContent("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
-    verdict = judge(facts.candidate(head, path) for path in head.paths)
+    verdict = facts.verdict(head)
     button = _can_request_exception(head, verdict, facts)
     return CheckContent(verdict.conclusion, title(verdict), summary(verdict, button=button), button)
 
 
 def _can_request_exception(head: Head, verdict: Verdict, facts: _Facts) -> bool:
-    """True if an exception would help and can be requested: never for a commit that only a merge queue has."""
+    """True if an exception would help and can be requested: never for a commit that only a merge queue has.
+
+    Of the two checks of a head the branch's own one has the button.
+    """
     allowed = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.entitled
-    return bool(allowed) and any(not path.queued for path in head.paths)
+    return bool(allowed) and not head.key.of_pattern and any(not path.queued for path in head.paths)

@@ -1,13 +1,15 @@
 """Heads: commits that could be merged into watched branches, and every path on which each of them could be.
 
-A check belongs to a commit and a name, not to a pull request. So all pull requests and queue entries that share both
-are gathered into one head, also those into sibling branches under the same check name, and evaluated together.
+A check belongs to a commit and a name, not to a pull request. Each commit has a check for every branch that it could be
+merged into, and one for the pattern of that branch. All pull requests and queue entries that share commit and name are
+gathered into one head and evaluated together: under the name of a pattern also those into sibling branches.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from integrations.github import BranchHeads, BranchRef, CheckState, InstallationClient, PullHead
+from rules.freezes.check_names import is_pattern_check
 from rules.freezes.merge_rank import GROUP, merge_rank
 from services.reconcile.leases import LeasedBranch
 
@@ -21,6 +23,16 @@ class HeadKey:
     repository_id: str
     check_name: str
     sha: str
+
+    @property
+    def commit(self) -> tuple[str, str]:
+        """Repository id and SHA: what the checks of all names are written on."""
+        return self.repository_id, self.sha
+
+    @property
+    def of_pattern(self) -> bool:
+        """Whether it is the check of a pattern, which sibling branches share."""
+        return is_pattern_check(self.check_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +126,13 @@ def _add(
     path: MergePath,
     checks: Sequence[CheckState],
 ) -> None:
-    key = HeadKey(branch.repository_id, branch.check_name, sha)
-    head = heads.get(key)
-    if head is None:
-        head = heads[key] = Head(key, branch.repository_node_id, branch.id, branch.organization_id, rank)
-    head.rank = min(head.rank, rank)
-    head.paths.append(path)
-    if branch.read_back:
-        head.read_back = True
-        head.remote_check = next((check for check in checks if check.name == branch.check_name), head.remote_check)
+    for check_name in branch.check_names:
+        key = HeadKey(branch.repository_id, check_name, sha)
+        head = heads.get(key)
+        if head is None:
+            head = heads[key] = Head(key, branch.repository_node_id, branch.id, branch.organization_id, rank)
+        head.rank = min(head.rank, rank)
+        head.paths.append(path)
+        if branch.read_back:
+            head.read_back = True
+            head.remote_check = next((check for check in checks if check.name == check_name), head.remote_check)

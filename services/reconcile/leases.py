@@ -29,9 +29,15 @@ class LeasedBranch:
     repository_node_id: str
     name: str
     check_name: str
+    pattern_check_name: str | None
     generation: int
     read_back: bool
     attempts: int
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of the checks that its heads have: its own, and that of its pattern."""
+        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ BRANCHES = WorkQueue(
         Repository.node_id,
         WatchedBranch.name,
         WatchedBranch.check_name,
+        WatchedBranch.pattern_check_name,
         WatchedBranch.wanted_generation,
         or_(WatchedBranch.read_back, _taken_over, func.coalesce(WatchedBranch.reread_at <= NOW, false())).label(
             "read_back"

@@ -5,7 +5,7 @@ its time slice, and when the rate limits are used up. What it defers is due agai
 """
 
 import logging
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -54,6 +54,8 @@ MIN_SPARE_QUOTA = 0.2
 """The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
 MAX_EVALUATION_AGE = 5.0
 """Seconds after which an evaluation is repeated before anything is sent: this process was stopped."""
+CHECKS_PER_COMMIT = 2
+"""A branch that matches a pattern has two checks on each head. A commit that is open into many branches has more."""
 TIME_SLICE = 1.0
 """Seconds of writing after which another installation that waits goes first."""
 
@@ -111,8 +113,8 @@ class Pass:
     """The branches that were read, and when that began."""
     total: Counter[str] = field(default_factory=Counter)
     """How many heads each branch has."""
-    unwritten: Counter[str] = field(default_factory=Counter)
-    """How many of them do not show their verdict yet."""
+    unwritten: dict[str, set[HeadKey]] = field(default_factory=lambda: defaultdict(set))
+    """By branch on whose account they are written: the checks that do not show their verdict yet."""
     errors: dict[str, GitHubError] = field(default_factory=dict)
     wait: timedelta = NO_WAIT
     """For how long the rate limits are used up."""
@@ -220,11 +222,14 @@ class Pass:
                 ],
             )
             differing = [update for update in updates if update.differs and self._within_quota(update)]
-            self.total.update(update.head.branch_id for update in updates if update.head.paths)
-            self.unwritten.update(update.head.branch_id for update in differing)
+            self.total.update(
+                update.head.branch_id for update in updates if update.head.paths and not update.head.key.of_pattern
+            )
+            for update in differing:
+                self.unwritten[update.head.branch_id].add(update.head.key)
             freezes = finish_branches(leased, self._take_finished())
         self._notify_written(freezes)
-        return sorted(differing, key=lambda update: update.urgency)
+        return _in_order(differing)
 
     def _notify_written(self, freezes: set[str]) -> None:
         for targets_written in self.reconciler.observers.targets_written if freezes else ():
@@ -255,11 +260,10 @@ class Pass:
 
     def _write(self, planned: deque[CheckUpdate]) -> bool:
         """Evaluate the next batch again, send what still differs, record it; False if no more may be sent."""
-        size = min(len(planned), self.reconciler.github.settings.check_batch)
-        batch = [planned.popleft() for _ in range(size)]
+        batch = _take_commits(planned, self.reconciler.github.settings.check_batch)
 
         def reserve(uow: UnitOfWork) -> None:
-            grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, size)
+            grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, len(batch))
             self.wait = grant.wait
             planned.extendleft(reversed(batch[grant.checks :]))
             del batch[grant.checks :]
@@ -300,8 +304,8 @@ class Pass:
             if result.error is not None:
                 self.errors[result.update.head.branch_id] = result.error
                 self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
-        self.unwritten.subtract(update.head.branch_id for update in unchanged)
-        self.unwritten.subtract(update.head.branch_id for update, _run in written)
+        for update in (*unchanged, *(update for update, _run in written)):
+            self.unwritten[update.head.branch_id].discard(update.head.key)
         branch_ids = {update.head.branch_id for update in (*unchanged, *(result.update for result in results))}
         held: frozenset[str] = frozenset()
         freezes: set[str] = set()
@@ -328,7 +332,7 @@ class Pass:
         finished = [
             branch
             for branch in self.pending.values()
-            if branch.id in self.read_at and self.unwritten[branch.id] == 0 and branch.id not in self.errors
+            if branch.id in self.read_at and not self.unwritten[branch.id] and branch.id not in self.errors
         ]
         for branch in finished:
             del self.pending[branch.id]
@@ -364,8 +368,9 @@ class Pass:
     def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Deferred]:
         """Return the pending branches that have not failed."""
         ranks: dict[str, int] = {}
-        for update in planned:  # the most urgent of each branch comes first
-            ranks.setdefault(update.head.branch_id, update.urgency)
+        for update in planned:
+            branch_id = update.head.branch_id
+            ranks[branch_id] = min(update.urgency, ranks.get(branch_id, update.urgency))
         return [
             Deferred(branch, ranks.get(branch_id), *self._progress(branch_id))
             for branch_id, branch in self.pending.items()
@@ -375,7 +380,34 @@ class Pass:
     def _progress(self, branch_id: str) -> tuple[int, int]:
         """Return how many heads a branch has, and how many of them show their verdict."""
         total = self.total[branch_id]
-        return total, max(0, total - self.unwritten[branch_id])
+        return total, max(0, total - len({key.commit for key in self.unwritten[branch_id]}))
+
+
+def _in_order(updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
+    """Return updates in the order of writing: by commit, so that its checks are in one call, the most urgent first."""
+    place: dict[tuple[str, str], int] = {}
+    best: dict[tuple[str, str], int] = {}
+    for update in updates:
+        commit = update.head.key.commit
+        place.setdefault(commit, len(place))
+        best[commit] = min(update.urgency, best.get(commit, update.urgency))
+    return sorted(
+        updates,
+        key=lambda update: (best[update.head.key.commit], place[update.head.key.commit], update.urgency),
+    )
+
+
+def _take_commits(planned: deque[CheckUpdate], limit: int) -> list[CheckUpdate]:
+    """Take the updates of the first `limit` commits, two of each on average: its own check and that of a pattern."""
+    taken: list[CheckUpdate] = []
+    commits: set[tuple[str, str]] = set()
+    while planned and len(taken) < CHECKS_PER_COMMIT * limit:
+        commit = planned[0].head.key.commit
+        if commit not in commits and len(commits) == limit:
+            break
+        commits.add(commit)
+        taken.append(planned.popleft())
+    return taken
 
 
 def _require_recent(evaluated: float, *, writes: bool) -> None:

@@ -13,7 +13,7 @@ from models.queries import covering_freezes, lock_coverage, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import require_watched_branches
 from rules.errors import Detail, ServiceError
-from rules.freezes.check_names import check_name
+from rules.freezes.check_names import check_name, pattern_check_name
 from rules.ids import new_id
 from services.core.lookups import get_branch
 from services.core.unit_of_work import UnitOfWork
@@ -40,8 +40,8 @@ def watch(
 ) -> dict[str, list[WatchedBranch]]:
     """Watch branches by name and return the newly watched ones by repository id. The caller holds the coverage lock.
 
-    A branch that was watched before keeps its id and check name; with `revive` False, explicitly unwatched branches are
-    left alone. `cover_and_probe` must follow as soon as scopes can reach the branches.
+    A branch that was watched before keeps its id and check names; with `revive` False, explicitly unwatched branches
+    are left alone. `cover_and_probe` must follow as soon as scopes can reach the branches.
     """
     known = _known(uow, [repository.id for repository in wanted])
     fresh: dict[str, list[WatchedBranch]] = {repository.id: [] for repository in wanted}
@@ -100,7 +100,8 @@ def _new(uow: UnitOfWork, repository: Repository, name: str) -> WatchedBranch:
         organization_id=uow.organization,
         repository_id=repository.id,
         name=name,
-        check_name=check_name(name, [*repository.auto_watch, *repository.former_globs]),
+        check_name=check_name(name),
+        pattern_check_name=pattern_check_name(name, [*repository.auto_watch, *repository.former_globs]),
         created_at=uow.now,
     )
 

@@ -29,6 +29,7 @@ def test_example_snippets_match_the_generated_snippets() -> None:
             "language": one.language,
             "title": one.title,
             "content": one.content,
+            "checkName": CHECK,
         }
 
 

@@ -10,7 +10,7 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.check_names import check_name
+from rules.freezes.check_names import check_name, pattern_check_name
 from rules.freezes.merge_rank import OPEN
 from rules.ids import new_id
 from tests.factories.adding import added, now, numbers, sha
@@ -65,7 +65,8 @@ def branch(session: Session, of: Repository, name: str = "main", **columns: Any)
         organization_id=of.organization_id,
         repository_id=of.id,
         name=name,
-        check_name=columns.pop("check_name", check_name(name, of.auto_watch or [])),
+        check_name=check_name(name),
+        pattern_check_name=columns.pop("pattern_check_name", pattern_check_name(name, of.auto_watch or [])),
         created_at=columns.pop("created_at", now()),
         **columns,
     )
@@ -124,6 +125,7 @@ def branch_enforcement(session: Session, of: WatchedBranch, light: str = "green"
         organization_id=of.organization_id,
         light=light,
         required=columns.pop("required", blocks),
+        own_rule=columns.pop("own_rule", blocks),
         ruleset=columns.pop("ruleset", ruleset if blocks else None),
         integration_pinned=columns.pop("integration_pinned", True if blocks else None),
         bypass_actors=columns.pop("bypass_actors", [] if blocks else None),

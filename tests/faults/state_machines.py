@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from rules.freezes.check_names import check_name
+from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.harness import cleaning
 from tests.harness.clock import MovableClock
@@ -24,7 +26,7 @@ from tests.harness.webhook_queue import WebhookQueue, work
 from tools.fake_github.model.records import Repository
 
 BASES = ("main", "release/1", "release/2")
-"""Watched in both repositories; the two releases share a check."""
+"""Watched in both repositories; the two releases match one pattern, whose check they share."""
 installation_ids = count(700_001)
 some = st.integers(0, 999)
 """Chooses one of as many things as there are."""
@@ -37,6 +39,8 @@ class HarnessMachine(RuleBasedStateMachine):
     database: ClassVar[psycopg.Connection[Any]]
     named: ClassVar[tuple[str, ...]]
     """What the repositories are called."""
+    unprotected: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Repositories and branches of the pattern without a rule of their own."""
     unwatched: ClassVar[tuple[str, ...]] = ()
     """Unwatched branches."""
     proposed: ClassVar[tuple[str, ...]]
@@ -68,11 +72,15 @@ class HarnessMachine(RuleBasedStateMachine):
         harness = self.harness
         builder = harness.fake_github.organization("acme").repository(name, branches=(*BASES[1:], *self.unwatched))
         builder.requires("change-freeze/main", "main").requires("change-freeze/release/*", "release/*")
+        protected = [base for base in BASES[1:] if (name, base) not in self.unprotected]
+        for base in protected:
+            builder.ruleset(**desired_ruleset(check_name(base), harness.fake_github.app_id))
         record = builder.record
         known = {"github_id": record.id, "node_id": record.node_id, "auto_watch": ["release/*"]}
         row = factories.repository(harness.session, harness.organization, f"acme/{name}", **known)
         for base in BASES:
-            factories.branch(harness.session, row, base, due_at=factories.now(), wanted_generation=1)
+            branch = factories.branch(harness.session, row, base, due_at=factories.now(), wanted_generation=1)
+            factories.branch_enforcement(harness.session, branch, own_rule=base in protected)
         for base in self.proposed:
             builder.pull_request(base=base)
         builder.pull_request(base="release/2", sharesHeadWith=len(self.proposed))

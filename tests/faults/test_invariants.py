@@ -23,7 +23,10 @@ from sqlalchemy import text
 from models.queries import covering_freezes
 from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
+from rules.freezes.check_names import check_name
+from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
+from services.enforcement.probes import probe_due
 from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
@@ -37,10 +40,11 @@ from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
 from tests.faults.state_machines import BASES, HarnessMachine, explore, some
 from tests.harness.github_harness import ADA, Harness
-from tests.harness.webhook_queue import WebhookQueue, blocking, disagreements, full_resync, work
+from tests.harness.webhook_queue import Verdicts, WebhookQueue, disagreements, full_resync, landable, work
 from tests.jobs.passes import intend
 from tools.fake_github.model import checks, pulls
 from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset
 from tools.fake_github.model.world import Actor
 
 SCOPES: list[dict[str, Any]] = [
@@ -56,6 +60,7 @@ SCOPES: list[dict[str, Any]] = [
 ]
 PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
 """Who grants exceptions."""
+PATTERN_CHECK = "change-freeze/release/*"
 
 
 class Machine(HarnessMachine):
@@ -63,6 +68,7 @@ class Machine(HarnessMachine):
 
     named = ("api", "web")
     unwatched = ("develop",)
+    unprotected = (("web", "release/2"),)
     proposed = ("main", "release/1")
 
     def __init__(self) -> None:
@@ -208,15 +214,15 @@ class Machine(HarnessMachine):
             repository, pull = found
             self.harness.merge(self.harness.fake_github.world.full_name(repository), pull.number)
 
-    @rule(which=some, conclusion=st.sampled_from(["success", "failure"]))
-    def edit_a_check_by_hand(self, which: int, conclusion: str) -> None:
+    @rule(which=some, conclusion=st.sampled_from(["success", "failure"]), of_pattern=st.booleans())
+    def edit_a_check_by_hand(self, which: int, conclusion: str, *, of_pattern: bool) -> None:
         if (found := self._any(which)) is not None:
             repository, pull = found
             bot = Actor(
                 self.harness.fake_github.world.accounts[self.harness.fake_github.app.bot_id],
                 self.harness.fake_github.app_id,
             )
-            name = "change-freeze/main" if pull.base_ref == "main" else "change-freeze/release/*"
+            name = PATTERN_CHECK if of_pattern and pull.base_ref != "main" else check_name(pull.base_ref)
             fields = {"name": name, "head_sha": pull.head_sha, "conclusion": conclusion}
             with self.harness.fake_github.world.lock:
                 checks.create_check_run(
@@ -224,6 +230,24 @@ class Machine(HarnessMachine):
                 )
             self.heard_all = False
             self.unheard_of.add(pull.head_sha)
+
+    @rule(which=some)
+    def a_rule_is_written_or_removed(self, which: int) -> None:
+        """Have a release lose the rule of its own, or get one."""
+        repository, branch = self.repositories[which % 2], BASES[1 + which // 2 % 2]
+        world, person = self.harness.fake_github.world, self.people.actor
+        with world.lock:
+            rulesets = list(world.rules_of["Repository", repository.id].values())
+            found = [ruleset for ruleset in rulesets if ruleset.name == ruleset_name(branch)]
+            for ruleset in found:
+                delete_ruleset(world, person, ruleset)
+            if not found:
+                body = desired_ruleset(check_name(branch), self.harness.fake_github.app_id)
+                create_ruleset(world, person, "Repository", repository.id, body)
+
+    @rule()
+    def probe(self) -> None:
+        probe_due(self.harness.jobs, self.harness.github)
 
     # --- between the two ------------------------------------------------------------------------------------------
 
@@ -302,7 +326,10 @@ class Machine(HarnessMachine):
         if not self.heard_all:
             full_resync(harness)
             self.heard_all = True
+        while probe_due(harness.jobs, harness.github):
+            work(harness)
         assert disagreements(harness, self.unheard_of) == {}
+        assert landable(harness, self.unheard_of) == set()
         self._receipts_are_complete()
         self._windows_are_settled()
         harness.fake_github.calls.reset()
@@ -343,17 +370,15 @@ class Machine(HarnessMachine):
     def _no_success_where_frozen(self) -> None:
         """Check what the pass has just sent; nothing has changed in the database since."""
         rows = self.harness.sql(
-            "SELECT r.github_id, b.check_name, p.head_sha, p.number FROM pull_requests p "
-            "JOIN repositories r ON r.id = p.repository_id "
-            "JOIN watched_branches b ON b.repository_id = r.id AND b.name = p.base_branch WHERE p.state = 'open'"
+            "SELECT r.github_id, p.number, p.head_sha FROM pull_requests p "
+            "JOIN repositories r ON r.id = p.repository_id WHERE p.state = 'open'"
         )
-        blocks = blocking(self.harness)
+        verdicts = Verdicts.read(self.harness)
         for write in self.harness.fake_github.calls.writes:
-            repository = self.harness.fake_github.world.repositories[write["repositoryId"]]
-            on_it = (repository.id, write["name"], write["headSha"])
-            heard_of = [repository.pulls[row.number] for row in rows if tuple(row[:3]) == on_it]
-            still_there = [each for each in heard_of if each.state == "open" and each.head_sha == write["headSha"]]
-            blocked = [each for each in still_there if blocks(repository, each)]
+            repository, sha = self.harness.fake_github.world.repositories[write["repositoryId"]], write["headSha"]
+            mirrored = [row.number for row in rows if (row.github_id, row.head_sha) == (repository.id, sha)]
+            still_there = [repository.pulls[number] for number in mirrored if repository.pulls[number].head_sha == sha]
+            blocked = verdicts.expected(repository, write["name"], still_there).get(sha, False)
             assert write["conclusion"] == "failure" or not blocked, write
 
 

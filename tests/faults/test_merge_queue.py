@@ -320,7 +320,8 @@ class TestSiblingBranch:
         web.branch("release/8")
         web.pull_request(base="release/8")
         repository = harness.session.get_one(StoredRepository, harness.branches["acme/web"].repository_id)
-        sibling = factories.branch(harness.session, repository, "release/8", check_name=CHECK)
+        harness.sql("UPDATE watched_branches SET pattern_check_name = 'change-freeze/**'")
+        sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name="change-freeze/**")
         harness.session.commit()
         web.merge_queue(strategy="ALLGREEN")
         for pull in pulls:

@@ -18,14 +18,16 @@ CHECK = f"change-freeze/{PATTERN}"
 
 @pytest.fixture
 def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
-    """Return the silent webhook queue of a harness whose two repositories watch `release/*` and have its rule."""
+    """Return the silent webhook queue of a harness whose two repositories watch `release/*` and have rules."""
     build("api", "web", pulls=1)
     for name in ("api", "web"):
-        ruleset = desired_ruleset(CHECK, harness.fake_github.app_id)
-        harness.fake_github.organization("acme").repository(name).ruleset(**ruleset).branch("release/8")
+        builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
+        builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
+        builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
         with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
             enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
+    harness.sql("UPDATE branch_enforcement SET own_rule = true")
     return WebhookQueue(harness)
 
 

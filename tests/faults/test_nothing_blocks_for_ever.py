@@ -26,15 +26,17 @@ def unit_of(harness: Harness, plan: str = "business") -> Any:
 
 @pytest.fixture
 def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
-    """Return the silent webhook queue of a harness with the rule of `release/*`, and a pull request there."""
+    """Return the silent webhook queue of a harness with rules of `release/*` and `release/8`, and a pull request."""
     build("api", "web", pulls=1)
     for name in ("api", "web"):
         builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
         builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
+        builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
         builder.pull_request(base="release/8")
         with unit_of(harness) as uow:
             enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
+    harness.sql("UPDATE branch_enforcement SET own_rule = true")
     return WebhookQueue(harness)
 
 

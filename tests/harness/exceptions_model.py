@@ -57,13 +57,10 @@ class Model:
         }
 
     def allows(self, repository: Repository, pull: PullRequest, now: datetime) -> bool:
-        def check(of: PullRequest) -> str:
-            return of.base_ref.split("/")[0]
-
         return all(
             self.covering(repository, other, now) <= self.passed(other, now)
             for other in repository.pulls.values()
-            if other.state == "open" and other.head_sha == pull.head_sha and check(other) == check(pull)
+            if (other.state, other.head_sha, other.base_ref) == ("open", pull.head_sha, pull.base_ref)
         )
 
     def see_pushes(self) -> None:

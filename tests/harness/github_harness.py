@@ -12,6 +12,7 @@ from integrations.github import GitHub
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
+from rules.freezes.check_names import check_name
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
@@ -100,15 +101,19 @@ class Harness:
         headers = {"Authorization": f"Bearer {self.fake_github.person_token}"}
         return requests.request(method, self.base_url + path, headers=headers, json=body, timeout=10)
 
-    def conclusions(self) -> dict[str, str | None]:
-        """Return what the code host shows on every open head: `acme/web#1` → conclusion, None for no check."""
+    def conclusions(self, name: str | None = None) -> dict[str, str | None]:
+        """Return what the code host shows on every open head: `acme/web#1` → conclusion, None for no check.
+
+        `name` is that of the check; by default it is that of the pull request's base, or else the first there is.
+        """
         heads = dump_checks(self.fake_github, {})["heads"]
-        return {f"{head['repository']}#{head['number']}": _shown(head) for head in heads if head.get("number")}
+        return {f"{head['repository']}#{head['number']}": _shown(head, name) for head in heads if head.get("number")}
 
 
-def _shown(head: dict[str, Any]) -> str | None:
+def _shown(head: dict[str, Any], name: str | None) -> str | None:
     runs = head["checks"]
-    return next(iter(runs.values()))["conclusion"] if runs else None
+    run = runs.get(name) if name else runs.get(check_name(head["base"]), next(iter(runs.values()), None))
+    return run["conclusion"] if run else None
 
 
 Builder = Callable[..., list[PullRequest]]

@@ -1,16 +1,21 @@
 """Webhooks of the simulated code host that arrive when and as often as a test wants, and what is right at rest."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from models.queries import covering_freezes
 from rules.access.permissions import CODE_HOST
+from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance import tasks
 from services.repository_sync.sync import sync_due
 from services.webhooks.deliveries import receive
 from tests.harness.github_harness import Harness
+from tools.fake_github.model.protection import push_violations
 from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.world import Actor
 from tools.fake_github.webhooks.sender import Delivery
 
 Difference = tuple[str, str, str | None, str | None]
@@ -69,40 +74,121 @@ def disagreements(harness: Harness, unheard_of: Collection[str] = ()) -> dict[st
     """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
 
     An open head of a watched branch carries the verdict of the freezes that cover its base now, and of its exceptions
-    from them; a head that was given up carries no `success`, unless it is a commit that `unheard_of` names: nobody
-    looks at those again.
+    from them; likewise for the check of the pattern. A head that was given up carries no `success`, unless it is a
+    commit that `unheard_of` names: nobody looks at those again.
     """
-    rows = harness.sql(
-        "SELECT r.github_id, b.name, b.check_name, b.id FROM watched_branches b "
-        "JOIN repositories r ON r.id = b.repository_id WHERE r.removed_at IS NULL"
-    )
-    freezes = blocking(harness)
+    verdicts = Verdicts.read(harness)
     wrong: list[Difference] = []
     for repository in harness.fake_github.world.repositories.values():
-        bases = {row[1]: row[2] for row in rows if row[0] == repository.id}
-        for name in set(bases.values()):
-            alike = {base for base, check in bases.items() if check == name}
-            followed = [pull for pull in repository.pulls.values() if pull.state == "open" and pull.base_ref in alike]
-            blocked = {pull.head_sha for pull in followed if freezes(repository, pull)}
-            wrong += _compare(harness, repository, name, {pull.head_sha: pull.head_sha in blocked for pull in followed})
+        for name in verdicts.check_names(repository):
+            heads = verdicts.expected(repository, name)
+            wrong += _compare(harness, repository, name, heads)
     return {head: (shown, expected) for head, sha, shown, expected in wrong if expected or sha not in unheard_of}
 
 
-def blocking(harness: Harness) -> Callable[[Repository, PullRequest], set[str]]:
-    """Return what tells which freezes block a pull request now, so far as it goes into a branch that we know."""
-    known = "SELECT r.github_id, b.name, b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
-    with harness.jobs.open(SYSTEM_CALLER) as uow:
-        branches = {branch_id: (github_id, name) for github_id, name, branch_id in harness.sql(known)}
-        covering = covering_freezes(uow.session, list(branches), uow.now)
-        granted = harness.sql(_GRANTED, now=uow.now)
-    freezes = {branches[branch_id]: {each.id for each in found} for branch_id, found in covering.items()}
+def landable(harness: Harness, unheard_of: Collection[str] = ()) -> set[tuple[str, str, str]]:
+    """Return what can land although it is frozen: repository, branch, and commit that a push would be accepted of.
 
-    def blocks(repository: Repository, pull: PullRequest) -> set[str]:
+    A commit may land on a frozen branch if every open pull request of it into that branch has exceptions.
+    """
+    verdicts, world = Verdicts.read(harness), harness.fake_github.world
+    person = Actor(harness.fake_github.maintainer)
+    found = set()
+    for repository in world.repositories.values():
+        for branch in verdicts.frozen(repository):
+            excepted = {
+                sha for sha, blocked in verdicts.expected(repository, check_name(branch)).items() if not blocked
+            }
+            found |= {
+                (world.full_name(repository), branch, sha)
+                for sha in repository.commits.keys() - excepted - set(unheard_of)
+                if not push_violations(world, person, repository, branch, sha)
+            }
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A branch that the service knows."""
+
+    check_name: str
+    pattern_check_name: str | None
+    own_rule: bool
+
+    @property
+    def check_names(self) -> set[str | None]:
+        """The names of the checks of its heads."""
+        return {self.check_name, self.pattern_check_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What the checks have to say now, by the freezes and exceptions in the database."""
+
+    branches: Mapping[tuple[int, str], Known]
+    """By GitHub's id of the repository, and name."""
+    freezes: Mapping[tuple[int, str], set[str]]
+    """Likewise: the freezes in force that cover it."""
+    granted: Sequence[Any]
+
+    @classmethod
+    def read(cls, harness: Harness) -> "Verdicts":
+        """Read what is known now."""
+        rows = harness.sql(
+            "SELECT r.github_id, b.name, b.id, b.check_name, b.pattern_check_name, coalesce(e.own_rule, false) AS own "
+            "FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
+            "LEFT JOIN branch_enforcement e ON e.branch_id = b.id WHERE r.removed_at IS NULL"
+        )
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
+            covering = covering_freezes(uow.session, [row.id for row in rows], uow.now)
+            granted = harness.sql(_GRANTED, now=uow.now)
+        return cls(
+            {(row.github_id, row.name): Known(row.check_name, row.pattern_check_name, row.own) for row in rows},
+            {(row.github_id, row.name): {each.id for each in covering.get(row.id, ())} for row in rows},
+            granted,
+        )
+
+    def blocks(self, repository: Repository, pull: PullRequest) -> set[str]:
+        """Return which freezes block a pull request now, so far as it goes into a branch that we know."""
         mine = (repository.id, pull.number, pull.base_ref)
-        passed = {row.freeze_id for row in granted if tuple(row[:3]) == mine and row.pin in {None, pull.head_sha}}
-        return freezes.get((repository.id, pull.base_ref), set()) - passed
+        passed = {row.freeze_id for row in self.granted if tuple(row[:3]) == mine and row.pin in {None, pull.head_sha}}
+        return self.freezes.get((repository.id, pull.base_ref), set()) - passed
 
-    return blocks
+    def frozen(self, repository: Repository) -> list[str]:
+        """Return the branches of a repository that freezes cover."""
+        return [name for (of, name), found in self.freezes.items() if of == repository.id and found]
+
+    def check_names(self, repository: Repository) -> set[str]:
+        """Return the names of all checks that the service writes in a repository."""
+        known = [each for (of, _name), each in self.branches.items() if of == repository.id]
+        return {each.check_name for each in known} | {each.pattern_check_name or each.check_name for each in known}
+
+    def expected(
+        self, repository: Repository, name: str, pulls: Sequence[PullRequest] | None = None
+    ) -> dict[str, bool]:
+        """Return which heads have an open pull request under a check name, and whether the check blocks each.
+
+        `pulls` are those that the service knows of, by default all.
+        """
+        bases = {
+            base for (of, base), known in self.branches.items() if of == repository.id and name in known.check_names
+        }
+        every = repository.pulls.values() if pulls is None else pulls
+        followed = [pull for pull in every if pull.state == "open" and pull.base_ref in bases]
+        return {pull.head_sha: self._blocked(repository, name, pull.head_sha, followed) for pull in followed}
+
+    def _blocked(self, repository: Repository, name: str, sha: str, followed: Sequence[PullRequest]) -> bool:
+        blocked = {pull.base_ref for pull in followed if pull.head_sha == sha and self.blocks(repository, pull)}
+        enters = {pull.base_ref for pull in followed if pull.head_sha == sha} - blocked
+        allowed = [pull for pull in followed if pull.head_sha == sha and not self.blocks(repository, pull)]
+        if "*" not in name:
+            return bool(blocked)
+        unprotected = {
+            base
+            for (of, base), known in self.branches.items()
+            if of == repository.id and known.pattern_check_name == name and not known.own_rule
+        }
+        return not allowed or bool(unprotected & set(self.frozen(repository)) - enters)
 
 
 _GRANTED = """

@@ -18,16 +18,19 @@ from tools.fake_github.model import checks
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
 
+PATTERN = "change-freeze/**"
+
 
 def share_a_head(harness: Harness, build: Builder) -> tuple[PullRequest, WatchedBranch]:
-    """Return a pull request with the head of acme/web#1, and its base: another branch, with the check of `main`."""
+    """Return a pull request with the head of acme/web#1, and its base: another branch, of one pattern with `main`."""
     pull, *_ = build("web", pulls=1)
     web = harness.fake_github.organization("acme").repository("web")
     web.branch("release/8")
     shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
     assert shared.head_sha == pull.head_sha
     repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    given = {"check_name": "change-freeze/main", "due_at": factories.now()}
+    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=PATTERN)
+    given = {"pattern_check_name": PATTERN, "due_at": factories.now()}
     other = factories.branch(harness.session, repository, "release/8", **given)
     harness.session.commit()
     return shared, other
@@ -141,25 +144,31 @@ class TestHeads:
         assert rows[old] == "failure"
         assert len(rows) == 2
 
-    def test_head_shared_by_two_bases_is_blocked_if_either_is_frozen(self, harness: Harness, build: Builder) -> None:
+    def test_pattern_blocks_a_head_of_two_bases_if_one_without_a_rule_is_frozen(
+        self, harness: Harness, build: Builder
+    ) -> None:
         _shared, other = share_a_head(harness, build)
         harness.run_until_idle()
         freeze = harness.freeze({"type": "branch", "branchId": other.id})
         harness.run_until_idle()
-        assert harness.conclusions()["acme/web#1"] == "failure"
+        assert harness.conclusions(PATTERN)["acme/web#1"] == "failure"
+        assert harness.conclusions()["acme/web#1"] == "success"
         harness.lift(freeze)
         harness.run_until_idle()
-        assert harness.conclusions()["acme/web#1"] == "success"
+        assert harness.conclusions(PATTERN)["acme/web#1"] == "success"
 
-    def test_shared_head_is_released_when_its_frozen_pull_request_closes(
+    def test_shared_head_is_blocked_when_the_pull_request_that_allowed_it_closes(
         self, harness: Harness, build: Builder
     ) -> None:
-        """The frozen base is read, the other one is not; the check was written on account of the other one."""
+        """The open base is read, the frozen one is not; the check was written on account of the frozen one."""
         shared, other = share_a_head(harness, build)
-        harness.freeze({"type": "branch", "branchId": other.id})
+        frozen = harness.branches["acme/web"]
+        factories.branch_enforcement(harness.session, frozen)
+        harness.session.commit()
+        harness.freeze({"type": "branch", "branchId": frozen.id})
         harness.run_until_idle()
-        harness.sql("UPDATE head_checks SET branch_id = :main", main=harness.branches["acme/web"].id)
-        assert harness.conclusions()["acme/web#1"] == "failure"
+        harness.sql("UPDATE head_checks SET branch_id = :main WHERE check_name = :name", main=frozen.id, name=PATTERN)
+        assert harness.conclusions(PATTERN)["acme/web#1"] == "success"
         harness.person("PATCH", f"/repos/acme/web/pulls/{shared.number}", {"state": "closed"})
         harness.sql(
             "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), "
@@ -167,7 +176,7 @@ class TestHeads:
             id=other.id,
         )
         harness.run_until_idle()
-        assert harness.conclusions()["acme/web#1"] == "success"
+        assert harness.conclusions(PATTERN)["acme/web#1"] == "failure"
 
     def test_unconfirmed_success_on_a_superseded_head_is_demoted(self, harness: Harness, build: Builder) -> None:
         """The worker dies between sending and recording; meanwhile the pull request is closed."""

@@ -1,4 +1,4 @@
-"""Heads that two watched branches share under one check name, while two workers process one branch each."""
+"""Heads that two branches of a pattern share under its check, while two workers process one branch each."""
 
 import pytest
 
@@ -11,6 +11,8 @@ from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
 
+PATTERN = "change-freeze/**"
+
 
 @pytest.fixture
 def sibling(harness: Harness, build: Builder) -> WatchedBranch:
@@ -20,7 +22,8 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
     web.branch("release/8")
     web.pull_request(base="release/8", sharesHeadWith=pull.number)
     repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    other = factories.branch(harness.session, repository, "release/8", check_name="change-freeze/main")
+    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=PATTERN)
+    other = factories.branch(harness.session, repository, "release/8", pattern_check_name=PATTERN)
     harness.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
     harness.run_until_idle()
     harness.sql("UPDATE head_checks SET summary_hash = ''")  # so that the first worker has something to write
@@ -42,10 +45,11 @@ def test_success_that_arrives_after_a_siblings_failure_does_not_stay(harness: Ha
     quick, blocked = evaluated_pass(harness)
     quick._record([], sent(harness, quick, blocked))
     slow._record([], sent(harness, slow, allowed))
-    assert set(harness.conclusions().values()) == {"success"}
+    assert set(harness.conclusions(PATTERN).values()) == {"success"}
     harness.run_until_idle()
-    assert set(harness.conclusions().values()) == {"failure"}
-    assert harness.sql("SELECT DISTINCT conclusion, unconfirmed FROM head_checks") == [("failure", False)]
+    assert set(harness.conclusions(PATTERN).values()) == {"failure"}
+    query = "SELECT DISTINCT conclusion, unconfirmed FROM head_checks WHERE check_name = :name"
+    assert harness.sql(query, name=PATTERN) == [("failure", False)]
 
 
 def test_late_success_that_is_recorded_first_does_not_stay(harness: Harness, sibling: WatchedBranch) -> None:
@@ -55,9 +59,9 @@ def test_late_success_that_is_recorded_first_does_not_stay(harness: Harness, sib
     failures = sent(harness, quick, blocked)
     slow._record([], sent(harness, slow, allowed))
     quick._record([], failures)
-    assert set(harness.conclusions().values()) == {"success"}
+    assert set(harness.conclusions(PATTERN).values()) == {"success"}
     harness.run_until_idle()
-    assert set(harness.conclusions().values()) == {"failure"}
+    assert set(harness.conclusions(PATTERN).values()) == {"failure"}
 
 
 def test_writes_that_arrive_in_order_are_not_repeated(harness: Harness, sibling: WatchedBranch) -> None:
@@ -69,7 +73,7 @@ def test_writes_that_arrive_in_order_are_not_repeated(harness: Harness, sibling:
     harness.fake_github.calls.reset()
     harness.run_until_idle()
     assert harness.fake_github.calls.writes == []
-    assert set(harness.conclusions().values()) == {"failure"}
+    assert set(harness.conclusions(PATTERN).values()) == {"failure"}
 
 
 def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build: Builder) -> None:

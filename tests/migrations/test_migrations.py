@@ -10,6 +10,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.pool import NullPool
 
 import models
 
@@ -128,4 +129,58 @@ def test_entry_written_during_the_migration_to_seals_is_sealed(unmigrated_databa
         watcher.rollback()
         assert watcher.scalars(text("SELECT entry_id FROM audit_unsealed")).all() == ["aud_1"]
         watcher.rollback()
+    engine.dispose()
+
+
+OWN_CHECKS = "0014"
+OLD_BRANCHES = """
+    INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'A', 'a', '{}', now());
+    INSERT INTO installations (id, organization_id, account, permissions, created_at)
+    VALUES (1, 'org_1', 'acme', '{}', now());
+    INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
+                              private, created_at, synced_at)
+    VALUES ('rep_1', 'org_1', 1, 7, 'R_7', 'acme', 'web', 'main', true, now(), now());
+    INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
+    VALUES ('wbr_1', 'org_1', 'rep_1', 'main', 'change-freeze/main', now()),
+           ('wbr_2', 'org_1', 'rep_1', 'release/1', 'change-freeze/release/*', now());
+    INSERT INTO branch_enforcement (branch_id, organization_id, light, required, integration_pinned, verified_at)
+    SELECT id, organization_id, 'green', true, true, now() FROM watched_branches;
+"""
+
+
+def test_branches_of_patterns_get_checks_of_their_own(unmigrated_database: str) -> None:
+    """The owner of the tables is no superuser, and row-level security is forced on it."""
+    engine = create_engine(unmigrated_database, poolclass=NullPool)
+
+    def upgrade(revision: str, role: str | None = None) -> None:
+        with engine.connect() as connection:
+            if role is not None:
+                connection.exec_driver_sql(f"SET ROLE {role}")
+                connection.commit()
+            CONFIG.attributes["connection"] = connection
+            command.upgrade(CONFIG, revision)
+
+    upgrade(REVISIONS[REVISIONS.index(OWN_CHECKS) - 1])
+    with engine.begin() as connection:
+        connection.exec_driver_sql(OLD_BRANCHES)
+        connection.exec_driver_sql("DROP ROLE IF EXISTS plain_owner")
+        connection.exec_driver_sql("CREATE ROLE plain_owner NOSUPERUSER")
+        connection.exec_driver_sql("GRANT CREATE, USAGE ON SCHEMA public TO plain_owner")
+        tables = connection.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).all()
+        for table in tables:
+            connection.exec_driver_sql(f"ALTER TABLE {table} OWNER TO plain_owner")
+    upgrade(OWN_CHECKS, "plain_owner")
+    with engine.begin() as connection:
+        branches = text("SELECT check_name, pattern_check_name, due_at IS NOT NULL FROM watched_branches ORDER BY id")
+        assert [tuple(row) for row in connection.execute(branches)] == [
+            ("change-freeze/main", None, False),
+            ("change-freeze/release/1", "change-freeze/release/*", True),
+        ]
+        lights = text("SELECT light, own_rule, due_at IS NOT NULL, findings #>> '{0,code}' FROM branch_enforcement")
+        assert {tuple(row) for row in connection.execute(lights)} == {
+            ("green", True, False, None),
+            ("amber", False, True, "own_check_not_required"),
+        }
+        connection.exec_driver_sql("DROP OWNED BY plain_owner CASCADE")
+        connection.exec_driver_sql("DROP ROLE plain_owner")
     engine.dispose()

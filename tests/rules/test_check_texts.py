@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.check_names import check_name, former_globs, watched_automatically
+from rules.freezes.check_names import (
+    check_name,
+    former_globs,
+    is_pattern_check,
+    pattern_check_name,
+    watched_automatically,
+)
 from rules.freezes.check_text import MAX_LISTED, instant, summary, title
 from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -19,18 +25,24 @@ class TestCheckNames:
     @pytest.mark.parametrize(
         ("branch", "auto_watch", "expected"),
         [
-            pytest.param("main", [], "change-freeze/main", id="a branch has its own name without globs"),
-            pytest.param("main", ["release/*"], "change-freeze/main", id="and where no glob matches"),
-            pytest.param("release/1", ["release/*"], "change-freeze/release/*", id="a pattern's share a name"),
-            pytest.param("release/1", ["**", "release/*"], "change-freeze/**", id="the first pattern names it"),
-            pytest.param("release/1", ["!release/1", "release/*"], "change-freeze/release/*", id="not exclusions"),
-            pytest.param("release/1", ["release/*", "!release/1"], "change-freeze/release/1", id="an excluded one"),
+            pytest.param("main", [], None, id="none without globs"),
+            pytest.param("main", ["release/*"], None, id="none where no glob matches"),
+            pytest.param("release/1", ["release/*"], "change-freeze/release/*", id="that of the pattern"),
+            pytest.param("release/1", ["**", "release/*"], "change-freeze/**", id="that of the first pattern"),
+            pytest.param("release/1", ["!release/1", "release/*"], "change-freeze/release/*", id="not an exclusion's"),
+            pytest.param("release/1", ["release/*", "!release/1"], None, id="none for an excluded branch"),
+            pytest.param("main", ["main", "m*"], None, id="none for a glob that is the branch itself"),
         ],
     )
-    def test_check_name_depends_on_branch_and_auto_watch_patterns(
-        self, branch: str, auto_watch: list[str], expected: str
+    def test_pattern_check_name_depends_on_branch_and_auto_watch_patterns(
+        self, branch: str, auto_watch: list[str], expected: str | None
     ) -> None:
-        assert check_name(branch, auto_watch) == expected
+        assert pattern_check_name(branch, auto_watch) == expected
+
+    @given(st.sampled_from(["release/1", "main", "x"]))
+    def test_check_name_is_never_that_of_a_pattern(self, branch: str) -> None:
+        assert check_name(branch) == f"change-freeze/{branch}"
+        assert not is_pattern_check(check_name(branch))
 
     @pytest.mark.parametrize(
         ("branch", "auto_watch", "expected"),
@@ -49,11 +61,12 @@ class TestCheckNames:
     @given(
         st.sampled_from(["release/1", "main", "x"]), st.lists(st.sampled_from(["release/*", "**", "m*"]), max_size=3)
     )
-    def test_check_name_of_an_automatically_watched_branch_is_a_pattern(
-        self, branch: str, auto_watch: list[str]
-    ) -> None:
-        if watched_automatically(branch, auto_watch):
-            assert check_name(branch, auto_watch).removeprefix("change-freeze/") in auto_watch
+    def test_automatically_watched_branch_has_the_check_of_a_pattern(self, branch: str, auto_watch: list[str]) -> None:
+        name = pattern_check_name(branch, auto_watch)
+        assert (name is not None) == watched_automatically(branch, auto_watch)
+        if name is not None:
+            assert is_pattern_check(name)
+            assert name.removeprefix("change-freeze/") in auto_watch
 
 
 def blocked(*freezes: CoveringFreeze, branch: str = "main") -> Verdict:
@@ -155,3 +168,13 @@ class TestFormerGlobs:
         self, known: list[str], before: list[str], after: list[str], expected: list[str]
     ) -> None:
         assert former_globs(known, before, after) == expected
+
+
+def test_summary_of_a_pattern_names_the_branches_that_need_a_rule() -> None:
+    freeze = CoveringFreeze("frz_1", "Release 4.2", NOON, NOON + timedelta(hours=2))
+    verdict = judge_for_pattern([MergeCandidate("release/2", 1, ())], {"release/1": (freeze,)})
+    assert title(verdict) == "Merging into release/1 is frozen until 2026-11-21 14:00 UTC"
+    text = summary(verdict)
+    assert "- `release/1`" in text
+    assert "- **Release 4.2** (`frz_1`), since 2026-11-21 12:00 UTC, until 2026-11-21 14:00 UTC" in text
+    assert "setting up enforcement" in text

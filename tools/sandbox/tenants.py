@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 from rules.access.permissions import ROLES
-from rules.freezes.check_names import check_name
+from rules.freezes.check_names import PREFIX, check_name
 
 APP_ID = 4207
 APP_SLUG = "change-freeze"
@@ -75,10 +75,14 @@ class Tenant:
         return [f"{self.slug}/{repository.name}" for repository in self.repositories]
 
 
-def required_checks() -> dict[str, str]:
-    """Return what GitHub's rules require: branch pattern of a rule → name of the check."""
-    return {"~DEFAULT_BRANCH": check_name("main", AUTO_WATCH)} | {
-        f"refs/heads/{pattern}": check_name(pattern.replace("*", "1.x"), AUTO_WATCH) for pattern in AUTO_WATCH
+def required_checks(tenant: Tenant) -> dict[str, str]:
+    """Return what GitHub's rules require: branch pattern of a rule → name of the check.
+
+    The release branches have rules of their own besides that of their pattern, which covers those yet to come.
+    """
+    releases = sorted({branch for repository in tenant.repositories for branch in repository.branches[1:]})
+    return {"~DEFAULT_BRANCH": check_name("main")} | {
+        f"refs/heads/{name}": PREFIX + name for name in (*AUTO_WATCH, *releases)
     }
 
 

@@ -50,10 +50,11 @@ class TestWatchBranch:
     def test_watch_branch_accepts_a_branch_missing_on_github(self, acme: Tenant, web: Repository) -> None:
         assert acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "next"}).status_code == 201
 
-    def test_watch_branch_names_the_check_by_the_matching_pattern(self, acme: Tenant) -> None:
+    def test_watch_branch_gives_the_branch_a_check_of_its_own(self, acme: Tenant, session: Session) -> None:
         acme.repository("api", auto_watch=["!hotfix/1", "hotfix/*"])
         shown = acme.key().post("/v1/repos/acme%2Fapi/branches", {"name": "hotfix/2"}).json()
-        assert shown["checkName"] == "change-freeze/hotfix/*"
+        assert shown["checkName"] == "change-freeze/hotfix/2"
+        assert session.get_one(WatchedBranch, shown["id"]).pattern_check_name == "change-freeze/hotfix/*"
 
     def test_watch_branch_joins_open_freezes_that_cover_the_branch(
         self, acme: Tenant, session: Session, web: Repository

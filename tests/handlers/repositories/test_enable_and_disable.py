@@ -47,8 +47,11 @@ class TestEnableRepositories:
         globs = ["release/*", "!release/old"]
         web = acme.repository("web", "release/1", "release/old", "other", enabled=False, auto_watch=globs)
         acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
-        watched = {name: row.check_name for name, row in rows_of(session, web).items()}
-        assert watched == {"main": "change-freeze/main", "release/1": "change-freeze/release/*"}
+        watched = {name: row.check_names for name, row in rows_of(session, web).items()}
+        assert watched == {
+            "main": ("change-freeze/main",),
+            "release/1": ("change-freeze/release/1", "change-freeze/release/*"),
+        }
 
     def test_enable_repositories_succeeds_while_github_is_unavailable(
         self, acme: Tenant, session: Session, fake_github: FakeGitHub, wakeups: RecordedWakeups

@@ -136,6 +136,7 @@ class TestLookupPullRequest:
             "freezeIds": [freeze.id],
             "exceptionIds": [],
             "exceptions": [],
+            "patternCheck": None,
             "sharedHeadWith": [],
         }
 
@@ -161,11 +162,11 @@ class TestLookupPullRequest:
         session.flush()
         assert self.look_up(acme, "7")["check"]["state"] == state
 
-    def test_shared_head_under_one_check_name_is_blocked_by_either_base(
+    def test_pull_request_is_blocked_by_a_frozen_branch_of_its_pattern_without_a_rule(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
-        shared = {"check_name": "change-freeze/release/*"}
+        shared = {"pattern_check_name": "change-freeze/release/*"}
         first = factories.branch(session, repository, "release/1", **shared)
         second = factories.branch(session, repository, "release/2", **shared)
         head = factories.sha("shared")
@@ -176,18 +177,24 @@ class TestLookupPullRequest:
         shown = {number: self.look_up(acme, str(number)) for number in (1, 2, 3)}
         assert {number: row["verdict"] for number, row in shown.items()} == {1: "blocked", 2: "blocked", 3: "allowed"}
         assert shown[1]["freezeIds"] == []
+        assert shown[1]["check"]["title"] == "No freeze covers this branch"
+        assert "`release/2`" in shown[1]["patternCheck"]["summary"]
+        assert shown[3]["patternCheck"] is None
+        factories.branch_enforcement(session, second)
+        assert self.look_up(acme, "1")["verdict"] == "allowed"
         assert [other["number"] for other in shown[1]["sharedHeadWith"]] == [2, 3]
 
-    def test_closed_sibling_on_the_same_head_does_not_affect_the_verdict(
-        self, acme: Tenant, session: Session, web: WatchedBranch
+    @pytest.mark.parametrize(("state", "verdict"), [("open", "blocked"), ("closed", "allowed")])
+    def test_pull_request_of_the_same_head_and_base_needs_an_exception_while_it_is(
+        self, acme: Tenant, session: Session, web: WatchedBranch, state: str, verdict: str
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
-        other = factories.branch(session, repository, "release/1", check_name=web.check_name)
         head = factories.sha("shared")
-        factories.pull_request(session, repository, 1, head_sha=head)
-        factories.pull_request(session, repository, 2, base_branch=other.name, head_sha=head, state="closed")
-        factories.freeze(session, acme.organization, [other])
-        assert self.look_up(acme, "1")["verdict"] == "allowed"
+        first = factories.pull_request(session, repository, 1, head_sha=head)
+        factories.pull_request(session, repository, 2, head_sha=head, state=state)
+        freeze = factories.freeze(session, acme.organization, [web])
+        factories.exception(session, freeze, first, web, decided_by={"type": "user", "id": None, "name": "Linus"})
+        assert self.look_up(acme, "1")["verdict"] == verdict
 
     def test_bare_number_requires_a_repository_when_several_are_enabled(
         self, acme: Tenant, session: Session, web: WatchedBranch

@@ -78,7 +78,7 @@ def test_overtaken_probe_records_nothing(harness: Harness, web: RepositoryBuilde
 
 
 def green() -> Enforcement:
-    return Enforcement("green", True, None, True, (), None, (), seen=True)
+    return Enforcement("green", True, True, None, True, (), None, (), seen=True)
 
 
 def test_branch_requested_during_its_probe_is_probed_again(harness: Harness, web: RepositoryBuilder) -> None:

@@ -39,26 +39,30 @@ def test_request_before_the_end_is_recorded_leaves_no_success(
 def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     harness: Harness, freeze: str, first: PullRequest
 ) -> None:
-    """One worker has looked, and is about to write what an exception allows; another finds the head into a sibling."""
+    """One worker is about to write that the pattern lets a head in by an exception; another finds it without one."""
+    pattern = "change-freeze/**"
     web = harness.fake_github.organization("acme").repository("web")
-    web.branch("release/8")
+    web.branch("release/8").requires(pattern, "main")
     repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
-    sibling = factories.branch(harness.session, repository, "release/8", check_name="change-freeze/main")
+    harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=pattern)
+    sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name=pattern)
     harness.session.commit()
-    harness.freeze({"type": "branch", "branchId": sibling.id})
+    web.pull_request(base="release/8", sharesHeadWith=first.number)
+    harness.make_due("wanted_generation = wanted_generation + 1")
     harness.run_until_idle()
     grant(harness, freeze, first.number)
-    harness.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
+    harness.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'main'")
     slow = leased_pass(harness)
     planned = deque(slow._plan(slow._gather(slow._fetch())))
-    assert [decision.conclusion for decision in planned] == ["success"]
-    web.pull_request(base="release/8", sharesHeadWith=first.number)
+    assert [(update.head.key.check_name, update.conclusion) for update in planned] == [(pattern, "success")]
+    web.pull_request(base="main", sharesHeadWith=first.number)
     harness.sql(
-        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name <> 'main'"
+        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE id <> :id",
+        id=sibling.id,
     )
     assert harness.run_until_idle() == 1
     slow._write_in_order(planned)
     slow._end(planned)
     harness.run_until_idle()
-    assert set(harness.conclusions().values()) == {"failure"}
+    assert harness.conclusions(pattern)["acme/web#1"] == "failure"
     assert harness.merge("acme/web", first.number).status_code == 405

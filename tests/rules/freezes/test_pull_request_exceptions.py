@@ -14,6 +14,7 @@ GOOD = GrantedException(
     covering={"frz_1"},
     excepted={"frz_1", "frz_2"},
     sharing_blocked=False,
+    pattern_blocked=False,
     written=True,
 )
 
@@ -28,6 +29,8 @@ GOOD = GrantedException(
         ({"on_its_head": False}, "head_moved"),
         ({"excepted": {"frz_2"}}, "other_freeze"),
         ({"sharing_blocked": True}, "shared_head"),
+        ({"pattern_blocked": True}, "pattern_blocked"),
+        ({"pattern_blocked": True, "sharing_blocked": True}, "shared_head"),
         ({"written": False}, "not_written"),
         ({"written": False, "covering": ("frz_1", "frz_3")}, "other_freeze"),
         ({"written": False, "sharing_blocked": True}, "shared_head"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, judge
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, judge, judge_for_pattern
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -107,3 +107,53 @@ def test_further_candidate_never_allows_a_blocked_head(
 @given(CLAIMS)
 def test_order_of_candidates_does_not_matter(claims: list[MergeCandidate]) -> None:
     assert judge(claims) == judge(claims[::-1])
+
+
+OPEN = MergeCandidate("release/2", 1, ())
+FROZEN = MergeCandidate("release/1", 2, (A,))
+EXCEPTED = MergeCandidate("release/1", 2, (A,), frozenset({"frz_a"}))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "unprotected", "branches"),
+    [
+        pytest.param([OPEN], {}, (), id="a head that may enter its branch"),
+        pytest.param([FROZEN], {}, ("release/1",), id="a head that may enter none"),
+        pytest.param([OPEN, FROZEN], {}, (), id="one branch is enough: the others have checks of their own"),
+        pytest.param([OPEN], {"release/1": (A,)}, ("release/1",), id="a frozen sibling without a rule of its own"),
+        pytest.param([OPEN, EXCEPTED], {"release/1": (A,)}, (), id="an exception for that sibling"),
+        pytest.param([EXCEPTED], {"release/1": (A,)}, (), id="an exception without another branch"),
+        pytest.param([EXCEPTED], {"release/3": (B,)}, ("release/3",), id="an exception for another branch"),
+        pytest.param([OPEN, FROZEN], {"release/1": (A,)}, ("release/1",), id="an open way beside the blocked one"),
+        pytest.param(
+            [EXCEPTED, FROZEN], {"release/1": (A,)}, ("release/1",), id="two pull requests need both an exception"
+        ),
+        pytest.param([OPEN], {"release/1": ()}, (), id="a sibling without a rule that is not frozen"),
+    ],
+)
+def test_pattern_verdict_allows(
+    candidates: list[MergeCandidate], unprotected: dict[str, tuple[CoveringFreeze, ...]], branches: tuple[str, ...]
+) -> None:
+    verdict = judge_for_pattern(candidates, unprotected)
+    assert (verdict.branches, bool(verdict.blocking)) == (branches, bool(branches))
+
+
+_NAMES = st.sampled_from(["release/1", "release/2", "release/3"])
+_CANDIDATES = st.builds(
+    MergeCandidate,
+    branch=_NAMES,
+    number=st.integers(1, 3),
+    freezes=st.sampled_from([(), (A,), (A, B)]),
+    excepted=st.sampled_from([frozenset(), frozenset({"frz_a"}), frozenset({"frz_a", "frz_b"})]),
+)
+
+
+@given(st.lists(_CANDIDATES, min_size=1, max_size=4), st.dictionaries(_NAMES, st.sampled_from([(), (A,), (B,)])))
+def test_pattern_success_opens_no_frozen_branch_without_a_rule(
+    candidates: list[MergeCandidate], unprotected: dict[str, tuple[CoveringFreeze, ...]]
+) -> None:
+    if judge_for_pattern(candidates, unprotected).conclusion == "success":
+        assert any(not candidate.blocking() for candidate in candidates)
+        for name, freezes in unprotected.items():
+            entering = [candidate for candidate in candidates if candidate.branch == name]
+            assert not freezes or (entering and not any(candidate.blocking() for candidate in entering))

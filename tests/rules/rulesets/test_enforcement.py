@@ -331,3 +331,53 @@ def test_green_requires_pinned_visible_rules_without_bypass(known: BranchFacts) 
         assert proved.required
         assert proved.pinned
         assert proved.bypass_actors == ()
+
+
+RELEASE, PATTERN = "change-freeze/release/1", "change-freeze/release/*"
+
+
+def release(*rules: ActiveRule) -> BranchFacts:
+    return BranchFacts(RELEASE, APP, rules, permissions=ALL, pattern_check_name=PATTERN)
+
+
+@pytest.mark.parametrize(
+    ("known", "light", "codes", "own_rule"),
+    [
+        pytest.param(
+            release(required(context=RELEASE), required(context=PATTERN)), "green", [], True, id="both are required"
+        ),
+        pytest.param(
+            release(required(context=PATTERN)), "amber", ["own_check_not_required"], False, id="only the pattern's"
+        ),
+        pytest.param(
+            release(required(context=RELEASE)), "amber", ["pattern_check_not_required"], True, id="only its own"
+        ),
+        pytest.param(release(), "red", ["check_not_required"], False, id="none"),
+        pytest.param(
+            release(required(context=RELEASE, app_id=None), required(context=PATTERN)),
+            "amber",
+            ["not_pinned"],
+            False,
+            id="its own from any source protects nothing by itself",
+        ),
+        pytest.param(
+            release(required(context=RELEASE, app_id=OTHER), required(context=PATTERN)),
+            "red",
+            ["pinned_to_other_app"],
+            False,
+            id="its own from another App",
+        ),
+        pytest.param(
+            release(required(context=RELEASE), required(context=PATTERN), required(context=CHECK)),
+            "red",
+            ["other_check_required"],
+            True,
+            id="that of another branch besides",
+        ),
+    ],
+)
+def test_branch_of_a_pattern_needs_two_requirements(
+    known: BranchFacts, light: str, codes: list[str], *, own_rule: bool
+) -> None:
+    found = evaluate(known)
+    assert (found.light, [finding.code for finding in found.findings], found.own_rule) == (light, codes, own_rule)

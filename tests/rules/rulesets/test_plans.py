@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rules.freezes.check_names import check_name, watched_automatically
+from rules.freezes.check_names import check_name, pattern_check_name, watched_automatically
 from rules.freezes.globs import compile_globs
 from rules.rulesets.needs import KnownBranch, KnownRepository, Need, Target, needs_of, sample_branch, targets_of
 from rules.rulesets.plans import (
@@ -28,9 +28,15 @@ HERE = Place("repository", "acme", "rep_1", "acme/web")
 
 
 def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: str) -> KnownRepository:
-    """Build a repository; a branch's value is its check name, with `-` in front where the scope does not reach it."""
+    """Build a repository; a branch's value is its own check or its pattern's, with `-` in front outside the scope."""
     facts = tuple(
-        KnownBranch(f"wbr_{name}", name.replace("__", "/"), check.removeprefix("-"), not check.startswith("-"))
+        KnownBranch(
+            f"wbr_{name}",
+            name.replace("__", "/"),
+            check_name(name.replace("__", "/")),
+            not check.startswith("-"),
+            check.removeprefix("-") if "*" in check else None,
+        )
         for name, check in branches.items()
     )
     return KnownRepository(
@@ -51,7 +57,11 @@ def target(check: str = MAIN, **branches: str) -> Target:
 class TestNeeds:
     def test_each_check_name_of_the_scope_is_needed_once(self) -> None:
         fact = repository(main=MAIN, release__1=RELEASE, release__2=RELEASE, old="-change-freeze/old")
-        assert set(needs(fact)) == {MAIN, RELEASE}
+        own = {"change-freeze/release/1", "change-freeze/release/2"}
+        assert set(needs(fact)) == {MAIN, RELEASE} | own
+        assert [need.branches for need in needs_of(fact, with_patterns=False) if need.check_name == RELEASE] == [
+            tuple(branch for branch in fact.branches if branch.pattern_check_name == RELEASE)
+        ]
 
     def test_pattern_is_needed_before_any_branch_matches(self) -> None:
         fact = repository(auto_watch=("release/*", "!release/old"), main=MAIN)
@@ -80,13 +90,13 @@ class TestNeeds:
         st.sampled_from(["main", "a/x", "a/y", "b/x", "c/d/x", "b/y/z"]),
     )
     def test_no_rule_covers_a_new_branch_without_its_check(self, globs: list[str], name: str) -> None:
-        """A branch that appears and is watched by a pattern is held by the rules that require its own check alone."""
+        """A branch that appears and is watched by a pattern is held only by rules that require its two checks."""
         assume(any(not glob.startswith("!") for glob in globs))
-        own, watched = check_name(name, globs), watched_automatically(name, globs)
+        own, watched = {check_name(name), pattern_check_name(name, globs)}, watched_automatically(name, globs)
         for check, excluded in needs(repository(auto_watch=tuple(globs))).items():
             held = compile_globs([check.removeprefix("change-freeze/")], "branch", "").matches(name)
             held = held and not any(compile_globs([each], "branch", "").matches(name) for each in excluded)
-            assert not held or (watched and check == own)
+            assert not held or (watched and check in own)
 
     def test_sample_branch_is_not_excluded_by_the_rule(self) -> None:
         fact = repository()
@@ -115,6 +125,22 @@ class TestLevels:
         same = [repository(number, auto_watch=("release/*",)) for number in (1, 2)]
         found = [each for each in targets_of(self.all_needs(*same, other), APP, set()) if each.check_name == RELEASE]
         assert [(each.level, len(each.needs)) for each in found] == [("organization", 2), ("repository", 1)]
+
+    def test_branches_of_a_pattern_have_rulesets_of_their_repositories(self) -> None:
+        alike = [repository(number, ("release/*",), release__1=RELEASE) for number in (1, 2)]
+        assert [(each.level, each.check_name) for each in targets_of(self.all_needs(*alike), APP, set())] == [
+            ("organization", RELEASE),
+            ("repository", "change-freeze/release/1"),
+            ("repository", "change-freeze/release/1"),
+        ]
+
+    def test_pattern_is_planned_before_its_branches(self) -> None:
+        fact = repository(1, ("release/**",), main=MAIN, release__1="change-freeze/release/**")
+        assert [each.check_name for each in targets_of(self.all_needs(fact), APP, None)] == [
+            "change-freeze/release/**",
+            MAIN,
+            "change-freeze/release/1",
+        ]
 
     def test_archived_repository_gets_no_ruleset(self) -> None:
         archived = KnownRepository("rep_1", 1, "acme", "web", True, (), (KnownBranch("wbr_1", "main", MAIN, True),))

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.check_names import PREFIX, check_name, watched_automatically
+from rules.freezes.check_names import PREFIX, pattern_check_name
 from rules.freezes.globs import compile_globs
 from rules.rulesets.rulesets import (
     MAX_PATTERNS,
@@ -184,8 +184,8 @@ GLOB_LISTS = st.lists(st.tuples(st.sampled_from(["", "!"]), GLOBS).map("".join),
 @given(globs=GLOB_LISTS, branch=BRANCHES)
 @example(globs=["*a", "!ba"], branch="ba")
 def test_no_rule_covers_a_branch_that_never_gets_its_check(globs: list[str], branch: str) -> None:
-    """A branch's own name is no glob: its rule is written only while that branch is watched under it."""
-    name = check_name(branch, globs) if watched_automatically(branch, globs) else None
+    """A branch's own name is no glob: its rule is written only while that branch is watched."""
+    name = pattern_check_name(branch, globs)
     for pattern in globs:
         if "*" in pattern and not pattern.startswith("!") and PREFIX + pattern != name:
             names = desired_ruleset(PREFIX + pattern, APP, None, excluded_patterns(pattern, globs, {}))["conditions"][
@@ -196,9 +196,9 @@ def test_no_rule_covers_a_branch_that_never_gets_its_check(globs: list[str], bra
 
 
 @given(globs=GLOB_LISTS, branch=BRANCHES)
-def test_watched_branch_is_covered_by_the_rule_of_its_check(globs: list[str], branch: str) -> None:
-    if watched_automatically(branch, globs):
-        pattern = pattern_of(check_name(branch, globs))
+def test_watched_branch_is_covered_by_the_rule_of_its_pattern(globs: list[str], branch: str) -> None:
+    if (name := pattern_check_name(branch, globs)) is not None:
+        pattern = pattern_of(name)
         every = excluded_patterns(pattern, globs, {branch: PREFIX + pattern})
         names = desired_ruleset(PREFIX + pattern, APP, None, every)["conditions"]["ref_name"]
         assert any(matches_pattern(ref, branch, "") for ref in names["include"])

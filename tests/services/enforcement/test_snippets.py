@@ -42,14 +42,19 @@ def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, p
     )
 
 
-def content(uow: UnitOfWork, branch: WatchedBranch, tool: str, level: str, purpose: str) -> str:
+def content(
+    uow: UnitOfWork, branch: WatchedBranch, tool: str, level: str, purpose: str, check: str | None = None
+) -> str:
     shown = snippets(uow, branch.id)["snippets"]
-    [found] = [each for each in shown if (each["tool"], each["level"], each["purpose"]) == (tool, level, purpose)]
+    wanted = (tool, level, purpose, check or branch.check_name)
+    [found] = [each for each in shown if (each["tool"], each["level"], each["purpose"], each["check_name"]) == wanted]
     return str(found["content"])
 
 
-def ruleset(uow: UnitOfWork, branch: WatchedBranch, level: str = "repository") -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(content(uow, branch, "ruleset_json", level, "enable"))
+def ruleset(
+    uow: UnitOfWork, branch: WatchedBranch, level: str = "repository", check: str | None = None
+) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(content(uow, branch, "ruleset_json", level, "enable", check))
     return parsed
 
 
@@ -63,7 +68,7 @@ def test_snippets_of_a_branch_require_its_check(
         rule = ruleset(uow, branch)["rules"][0]["parameters"]
     assert (shown["branch_id"], shown["check_name"]) == (branch.id, "change-freeze/main")
     assert len(shown["snippets"]) == 24
-    assert set(shown["snippets"][0]) == {"tool", "level", "purpose", "language", "title", "content"}
+    assert set(shown["snippets"][0]) == {"tool", "level", "purpose", "language", "title", "content", "check_name"}
     assert rule["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": APP_ID}]
 
 
@@ -95,27 +100,29 @@ def test_organization_snippet_covers_repositories_that_watch_the_pattern(
     session.commit()
     with unit_of(acme) as uow:
         by_name = ruleset(uow, branch, "organization")["conditions"]
-        shared = ruleset(uow, by_glob, "organization")["conditions"]
+        shared = ruleset(uow, by_glob, "organization", "change-freeze/release/*")["conditions"]
+        alone = ruleset(uow, by_glob)["conditions"]["ref_name"]
     own = session.get_one(type(web), branch.repository_id).github_id
-    assert by_name["repository_id"]["repository_ids"] == sorted([own, one.github_id])
+    assert by_name["repository_id"]["repository_ids"] == sorted([own, one.github_id, web.github_id])
     assert shared["repository_id"]["repository_ids"] == sorted([web.github_id, waiting.github_id])
     assert shared["ref_name"]["include"] == ["refs/heads/release/*"]
+    assert alone == {"include": ["refs/heads/release/1"], "exclude": []}
 
 
-def test_snippet_of_a_glob_excludes_branches_with_another_check_name(
+def test_snippet_of_a_pattern_excludes_branches_without_its_check(
     unit_of: UnitOfWorkOpener, session: Session, acme: Organization
 ) -> None:
     web = factories.repository(session, acme, auto_watch=["hotfix/*", "**", "!wip/**"])
     alike = factories.repository(session, acme, "acme/api", auto_watch=["hotfix/*", "**", "!wip/**"])
-    factories.branch(session, alike, "main", check_name="change-freeze/main")
+    factories.branch(session, alike, "main", pattern_check_name=None)
     simpler = factories.repository(session, acme, "acme/docs", auto_watch=["**"])
-    factories.branch(session, web, "main", check_name="change-freeze/main")
+    factories.branch(session, web, "main", pattern_check_name=None)
     branch = factories.branch(session, web, "next")
     session.commit()
     with unit_of(acme) as uow:
-        names = ruleset(uow, branch)["conditions"]["ref_name"]
-        together = ruleset(uow, branch, "organization")["conditions"]["repository_id"]["repository_ids"]
-    assert branch.check_name == "change-freeze/**"
+        names = ruleset(uow, branch, check="change-freeze/**")["conditions"]["ref_name"]
+        conditions = ruleset(uow, branch, "organization", "change-freeze/**")["conditions"]
+        together = conditions["repository_id"]["repository_ids"]
     assert names["exclude"] == ["refs/heads/hotfix/*", "refs/heads/main", "refs/heads/wip/**/*"]
     assert together == sorted([web.github_id, alike.github_id])
     assert simpler.github_id not in together
@@ -162,7 +169,7 @@ def test_snippets_take_constant_queries_for_many_repositories(
     session.commit()
     with unit_of(acme) as uow, _counted(engine) as statements:
         snippets(uow, branch.id)
-    assert len(statements) <= 5
+    assert len(statements) <= 8
 
 
 def test_snippets_of_another_organizations_branch_are_not_found(

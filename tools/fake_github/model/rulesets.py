@@ -47,6 +47,9 @@ QUEUE_PARAMETERS = {
     "min_entries_to_merge_wait_minutes",
 }
 
+MAX_RULESETS = 75
+"""Of a repository, and of an organisation; GitHub documents the number, not the words of its refusal."""
+
 Applied = tuple[Ruleset, dict[str, Any]]
 
 
@@ -223,8 +226,11 @@ def _apply(ruleset: Ruleset, body: dict[str, Any]) -> None:
 def create_ruleset(world: World, actor: Actor, source_type: str, source_id: int, body: dict[str, Any]) -> Ruleset:
     """Create a ruleset of a repository or organisation."""
     validate(body, source_type)
-    if any(other.name == body["name"] for other in world.rules_of[source_type, source_id].values()):
+    others = world.rules_of[source_type, source_id].values()
+    if any(other.name == body["name"] for other in others):
         raise Refusal(422, "Validation Failed", ["Name must be unique"])
+    if len(others) >= MAX_RULESETS:
+        raise Refusal(422, "Validation Failed", [f"There can be at most {MAX_RULESETS} rulesets"])
     number, now = world.next_id(), world.now()
     ruleset = Ruleset(number, node_id("RRS", number), source_type, source_id, "", "active", now, now)
     _apply(ruleset, body)

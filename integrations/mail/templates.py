@@ -1,20 +1,23 @@
 """Templates of mails: plain text and simple HTML, rendered from the same paragraphs.
 
-Mails to an unconfirmed address contain no text typed by others, so that they cannot be abused for advertising. Every
-value is reduced to one line, truncated, and escaped in HTML.
+Mails cannot be abused for advertising: those to an unconfirmed address contain no text typed by others, and no subject of
+a mail to strangers does. Every value is one line, cut, without recognizable addresses, and escaped in HTML.
 """
 
 import html
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from string import Formatter
 from typing import Any
 
-MAX_VALUE_LENGTH = 500
+from rules.plain_text import one_line, without_links
+
+MAX_VALUE_LENGTH = 80
+"""Of names and dates."""
+MAX_LINE_LENGTH = 500
+"""Of links, and of the lines of a list."""
 _DAY = timedelta(days=1)
-_SPACE = re.compile(r"[\s\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ TEMPLATES: dict[str, Template] = {
         timedelta(hours=1),
     ),
     "invitation": Template(
-        "Invitation to {organization}",
+        "Invitation to the Change-Freeze Service",
         (
             "{inviter} has invited you to join {organization} on the Change-Freeze Service as {role}.",
             Link("View invitation", "url"),
@@ -128,8 +131,16 @@ TEMPLATES: dict[str, Template] = {
 def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
     """Return the rendered mail. Raise KeyError if the template or a value is missing."""
     chosen = TEMPLATES[template]
-    plain = {name: _one_line(value) for name, value in values.items() if not isinstance(value, list)}
-    lists = {name: [_one_line(each) for each in value] for name, value in values.items() if isinstance(value, list)}
+    plain: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
+    links = {each.field for each in chosen.paragraphs if isinstance(each, Link)}
+    for name, value in values.items():
+        if isinstance(value, list):
+            lists[name] = [one_line(str(each), MAX_LINE_LENGTH) for each in value]
+        elif name in links:
+            plain[name] = one_line(str(value), MAX_LINE_LENGTH)
+        else:
+            plain[name] = without_links(one_line(str(value), MAX_VALUE_LENGTH))
     escaped = {name: html.escape(value) for name, value in plain.items()}
     return RenderedMail(
         chosen.subject.format(**plain),
@@ -142,12 +153,6 @@ def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
             ]
         ),
     )
-
-
-def _one_line(value: Any) -> str:
-    """Return a value as one line without characters that could break a header or change the text direction."""
-    text = _SPACE.sub(" ", str(value)).strip()
-    return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + "…"
 
 
 def _as_text(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:

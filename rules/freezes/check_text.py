@@ -6,9 +6,13 @@ It names exceptions, who granted them and until when, also if they are not suffi
 from datetime import datetime
 
 from rules.freezes.verdict import CoveringFreeze, Grant, Verdict
+from rules.plain_text import as_markdown, one_line
 
 MAX_LISTED = 10
 """Freezes and exceptions listed in full; GitHub allows 65,535 characters, people read far fewer."""
+MAX_TITLE_LENGTH = 255
+MAX_REASON_LENGTH = 200
+MAX_NAME_LENGTH = 80
 BUTTON = "Request exception"
 """The label of the check's button; GitHub allows 20 characters."""
 BUTTON_DESCRIPTION = "Ask for this pull request to be merged"
@@ -26,7 +30,7 @@ def title(verdict: Verdict) -> str:
     """Return the check's title, one line."""
     if verdict.blocking:
         branches = ", ".join(verdict.branches)
-        return f"Merging into {branches} is frozen until {instant(_until(verdict))}"[:255]
+        return one_line(f"Merging into {branches} is frozen until {instant(_until(verdict))}", MAX_TITLE_LENGTH)
     if verdict.grants:
         return f"Allowed by an exception until {_end_of_the_first(verdict)}"
     return "No freeze covers this branch"
@@ -96,7 +100,7 @@ def _end_of_the_first(verdict: Verdict) -> str:
 
 def _line(freeze: CoveringFreeze) -> str:
     times = f"since {instant(freeze.started_at)}, until {instant(freeze.ends_at)}"
-    return f"- **{_flat(freeze.reason)}** (`{freeze.id}`), {times}"
+    return f"- **{as_markdown(one_line(freeze.reason, MAX_REASON_LENGTH))}** (`{freeze.id}`), {times}"
 
 
 def _granted(verdict: Verdict) -> list[str]:
@@ -105,9 +109,8 @@ def _granted(verdict: Verdict) -> list[str]:
 
 def _grant(grant: Grant) -> str:
     end = instant(grant.expires_at) if grant.expires_at else "the freeze ends"
-    return (
-        f"- #{grant.number} may be merged during `{grant.freeze_id}`, granted by {_flat(grant.granted_by)}, until {end}"
-    )
+    name = as_markdown(one_line(grant.granted_by, MAX_NAME_LENGTH))
+    return f"- #{grant.number} may be merged during `{grant.freeze_id}`, granted by {name}, until {end}"
 
 
 def _not_enough(verdict: Verdict) -> list[str]:
@@ -121,10 +124,6 @@ def _not_enough(verdict: Verdict) -> list[str]:
 def _shown(lines: list[str]) -> list[str]:
     hidden = len(lines) - MAX_LISTED
     return [*lines[:MAX_LISTED], f"- and {hidden} more"] if hidden > 0 else lines
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _advice(verdict: Verdict, *, button: bool) -> str:

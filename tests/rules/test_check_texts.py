@@ -16,7 +16,7 @@ from rules.freezes.check_names import (
 )
 from rules.freezes.check_text import MAX_LISTED, instant, summary, title
 from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge, judge_for_pattern
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -118,6 +118,35 @@ class TestCheckText:
     def test_reason_in_the_check_text_stays_on_its_line(self, reason: str) -> None:
         lines = summary(blocked(freeze(1, reason=reason))).split("\n")
         assert len(lines) == len(summary(blocked(freeze(1))).split("\n"))
+
+    @pytest.mark.parametrize(
+        ("reason", "shown"),
+        [
+            pytest.param("Release 2.4, part (b)", "Release 2.4, part (b)", id="ordinary"),
+            pytest.param("[Click](javascript:x)", r"\[Click\](javascript:x)", id="link"),
+            pytest.param("![](x)", r"!\[\](x)", id="image"),
+            pytest.param("a\n\n# Heading", "a # Heading", id="heading"),
+            pytest.param("<img src=x onerror=y>", r"\<img src=x onerror=y\>", id="HTML"),
+            pytest.param("**bold** `code` _it_ ~~no~~", r"\*\*bold\*\* \`code\` \_it\_ \~\~no\~\~", id="styles"),
+            pytest.param("\\[x]", r"\\\[x\]", id="backslash"),
+            pytest.param("&lt;b&gt;", r"\&lt;b\&gt;", id="entities"),
+            pytest.param("ask @ada, see #12", "ask @\u2060ada, see #\u206012", id="mention and reference"),
+            pytest.param("https://evil.example", "https:\u2060//evil.example", id="address"),
+            pytest.param("WWW.evil.example", "WWW\u2060.evil.example", id="address without a scheme"),
+            pytest.param("safe\u202etxet\u2066\u200b\u061c", "safetxet", id="direction"),
+            pytest.param("x" * 1000, "x" * 199 + "…", id="long"),
+        ],
+    )
+    def test_text_that_people_typed_is_shown_literally(self, reason: str, shown: str) -> None:
+        assert f"- **{shown}** (`frz_1`)" in summary(blocked(freeze(1, reason=reason)))
+
+    def test_name_of_the_grantor_is_shown_literally(self) -> None:
+        grant = Grant("frz_1", 7, "[Eve](https://evil.example)\n# Now", None)
+        verdict = judge([MergeCandidate("main", 7, (freeze(1),), excepted=frozenset({"frz_1"}), grants=(grant,))])
+        assert r"granted by \[Eve\](https:" + "\u2060//evil.example) # Now, until" in summary(verdict)
+
+    def test_title_has_no_characters_that_change_its_direction(self) -> None:
+        assert title(blocked(freeze(1), branch="main\u202e/x")).startswith("Merging into main/x is frozen")
 
 
 class TestOrdering:

@@ -50,6 +50,24 @@ def test_mail_that_a_stranger_can_trigger_quotes_no_input(template: str) -> None
     assert all(name.endswith("url") for name in TEMPLATES[template].fields)
 
 
+def test_invitation_has_no_input_in_its_subject() -> None:
+    assert "Prizes" not in rendered("invitation", "Prizes").subject
+
+
+def test_names_in_mails_are_short_and_are_no_addresses() -> None:
+    made = rendered("invitation", "Win at https://evil.example or www.evil.example, eve@evil.example " + "x" * 100)
+    paragraph = made.text.split("\n\n")[0]
+    assert "https:\u2060//evil.\u2060example" in paragraph
+    assert "www\u2060.evil.\u2060example" in paragraph
+    assert "eve@\u2060evil.\u2060example" in paragraph
+    assert "x" * 80 not in paragraph
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202e", "\u2066", "\u200b", "\x85"])
+def test_names_in_mails_cannot_change_the_direction_of_text(mark: str) -> None:
+    assert mark not in rendered("organization_deleted", f"a{mark}b").text + rendered("rules_left", f"a{mark}b").subject
+
+
 def test_links_have_their_own_lines() -> None:
     assert "\nhttps://example.com/?a=1&b=2\n" in rendered("verify_email", "https://example.com/?a=1&b=2").text
     assert 'href="https://example.com/?a=1&amp;b=2"' in rendered("verify_email", "https://example.com/?a=1&b=2").html

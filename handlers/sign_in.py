@@ -1,8 +1,9 @@
 """Operations of the tag Sign-in: accounts, sessions, and the keys that sign their tokens."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from rules.access.login_sessions import delete_cookie, set_cookie
+from rules.access.login_sessions import delete_cookie, find_cookie, set_cookie
 from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
@@ -21,9 +22,11 @@ def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
     return registration.verify_email(uow, body["token"], body["password"])
 
 
-def sign_in(uow: UnitOfWork, body: dict[str, Any]) -> HeadedReply:
+def sign_in(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> HeadedReply:
     """Start a session and set the browser's cookie."""
-    signed_in = password_sign_in.sign_in(uow, body["email"], body["password"])
+    previous = find_cookie(headers.get("cookie", ""), web_url=uow.dependencies.web_url)
+    previous = previous or headers.get("authorization", "").removeprefix("Bearer ")  # which pages send for the browser
+    signed_in = password_sign_in.sign_in(uow, body["email"], body["password"], previous)
     cookie = set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
     return HeadedReply(session_views.signed_in_response(signed_in), {"Set-Cookie": cookie})
 

@@ -91,7 +91,8 @@ class PageContext:
         A write of a form that is sent twice takes effect once.
         """
         operation = self.contract.operations[operation_id]
-        token = self.session_token() if operation.security else ""
+        knows_browser = operation_id == "sign_in"  # where people have signed in before, strangers do not lock them out
+        token = self.session_token() if operation.security or knows_browser else ""
         call = Call(operation_id, path_params or {}, query or {}, body, token)
         if call.session_token and operation.effect == "write":
             call = replace(call, idempotency_key=_idempotency_key(call))

@@ -1,7 +1,7 @@
 """Templates of mails: plain text and simple HTML, rendered from the same paragraphs.
 
-Mails cannot be abused for advertising: those to an unconfirmed address contain no text typed by others, and no subject of
-a mail to strangers does. Every value is one line, cut, without recognizable addresses, and escaped in HTML.
+Mails cannot be abused for advertising: those to an unconfirmed address contain no text typed by others, nor does the
+subject of an invitation. Every value is one line, cut, without recognizable addresses, and escaped in HTML.
 """
 
 import html

@@ -15,6 +15,12 @@ def cookie_name(web_url: str) -> str:
     return f"__Host-{_COOKIE}" if _is_secure(web_url) else _COOKIE
 
 
+def find_cookie(header: str, *, web_url: str) -> str:
+    """Return the session token of a `Cookie` header, or nothing."""
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
+    return next((value for name, _, value in pairs if name == cookie_name(web_url)), "")
+
+
 def set_cookie(token: str, now: datetime, expires_at: datetime, *, web_url: str) -> str:
     """Return the `Set-Cookie` value that stores a session token until it expires."""
     seconds = int((expires_at - now).total_seconds())

@@ -15,16 +15,18 @@ from services.mail.outbox import enqueue_mail
 LINK_LIFETIME = timedelta(hours=1)
 
 
-def sign_in(uow: UnitOfWork, email: str, password: str) -> SignedIn:
+def sign_in(uow: UnitOfWork, email: str, password: str, session_token: str = "") -> SignedIn:
     """Start a session of the person with this address and password.
 
     Raise `wrong_credentials`, the same for an unknown address and a wrong password and after the same work, and
-    `rate_limited` after 10 failures for an account, or 30 from a network address, within 15 minutes.
+    `rate_limited` after 10 failures for an account, or 30 from a network address, within 15 minutes. Networks and
+    browsers where the person has signed in before have a limit of their own; `session_token` is what the browser sends.
     """
     hasher = uow.dependencies.password_hasher
-    with hasher.slot():
-        email = normalize_email(email)
-        counted = throttle.count_attempt(uow, "sign_in", account=email, address=uow.caller.address)
+    email = normalize_email(email)
+    origin = throttle.known_origin(uow, email, session_token)
+    with hasher.slot(throttle.network_of(uow.caller.address), known=origin is not None):
+        counted = throttle.count_attempt(uow, "sign_in", account=email, address=uow.caller.address, origin=origin)
         found = find_account(uow, email)
         stored = found.password_hash if found is not None and found.email_verified_at is not None else None
         with uow.outside_transaction():
@@ -42,10 +44,12 @@ def sign_in(uow: UnitOfWork, email: str, password: str) -> SignedIn:
 def forgot_password(uow: UnitOfWork, email: str) -> None:
     """Mail a link to reset the password of an account; the response does not reveal whether there is one.
 
-    Raise `rate_limited` after 5 mails to an address, or 30 from a network address, within an hour.
+    If five mails have been sent within an hour, the last one counts as the answer for half an hour. Raise
+    `rate_limited` after 30 requests from a network address within an hour.
     """
     email = normalize_email(email)
-    throttle.count_attempt(uow, "mail", account=email, address=uow.caller.address)
+    if throttle.was_answered(uow, "reset_mail", email, LINK_LIFETIME / 2):
+        return
     user = find_account(uow, email)
     if user is not None:
         _mail_link(uow, user.id, email)
@@ -65,7 +69,7 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
     Raise `not_found` if the link is used, unknown or expired, and `weak_password`.
     """
     hasher = uow.dependencies.password_hasher
-    with hasher.slot():
+    with hasher.slot(throttle.network_of(uow.caller.address)):
         known = one_time_tokens.peek(uow, "reset_password", token)
         user = uow.session.get(User, known.subject) if known is not None else None
         if user is None:

@@ -35,10 +35,10 @@ def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
     Raise `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from a network address, within an hour.
     """
     hasher = uow.dependencies.password_hasher
-    with hasher.slot():
+    with hasher.slot(throttle.network_of(uow.caller.address)):
         email = normalize_email(email)
         require_strong_password(password, email)
-        throttle.count_attempt(uow, "mail", account=email, address=uow.caller.address)
+        throttle.count_attempt(uow, "sign_up", account=email, address=uow.caller.address)
         with uow.outside_transaction():
             hashed = hasher.hash(password)
         web = uow.dependencies.web_url
@@ -59,7 +59,7 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     and `rate_limited` after 10 wrong passwords for an address, or 30 from a network address, within 15 minutes.
     """
     hasher = uow.dependencies.password_hasher
-    with hasher.slot():
+    with hasher.slot(throttle.network_of(uow.caller.address)):
         known = one_time_tokens.peek(uow, "verify_email", token)
         if known is None:
             raise _expired_link()

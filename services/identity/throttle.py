@@ -3,21 +3,27 @@
 An attempt is counted before its outcome is known, one at a time per account and per network address. The caller
 commits the count before the work (`UnitOfWork.outside_transaction`), or with an error that says `commit_on_error`. So
 concurrent attempts cannot exceed the limit. A successful attempt is removed.
+
+Strangers must not lock people out of their accounts: attempts from an origin where the person has signed in before, a
+network or a browser, are limited for themselves, whatever others have tried for the account.
 """
 
 import hashlib
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from sqlalchemy import delete, select, text
 
 from models.identity import ThrottledAttempt
+from models.organizations import LoginSession, User
 from rules.errors import ServiceError
+from services.core.tokens import token_hash
 from services.core.unit_of_work import UnitOfWork
 
-Kind = Literal["sign_in", "mail", "device_code", "user_code"]
+Kind = Literal["sign_in", "sign_up", "reset_mail", "device_code", "user_code"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,14 @@ class Limit:
 
 LIMITS: dict[Kind, Limit] = {
     "sign_in": Limit(account=10, address=30),
-    "mail": Limit(account=5, address=30, within=timedelta(hours=1)),
+    "sign_up": Limit(account=5, address=30, within=timedelta(hours=1)),
+    "reset_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
 }
 RETENTION = timedelta(days=1)
+MAX_SESSIONS = 100
+"""Latest sessions of a person whose networks are known."""
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('attempts ' || :subject, 0))")
 _IPV6_PREFIX_LENGTH = 64
 """The IPv6 network of one customer, who can change the other bits at will."""
@@ -47,24 +56,57 @@ class CountedAttempt:
 
     uow: UnitOfWork
     account: ThrottledAttempt | None
-    address: ThrottledAttempt
+    address: ThrottledAttempt | None
+    """None from a known origin."""
 
     def reset(self) -> None:
         """Remove all attempts of the account, and this one of the address."""
         session = self.uow.session
-        session.execute(delete(ThrottledAttempt).where(ThrottledAttempt.id == self.address.id))
+        if self.address is not None:
+            session.execute(delete(ThrottledAttempt).where(ThrottledAttempt.id == self.address.id))
         if self.account is not None:
             subject = (ThrottledAttempt.kind == self.account.kind, ThrottledAttempt.subject == self.account.subject)
             session.execute(delete(ThrottledAttempt).where(*subject))
 
 
-def count_attempt(uow: UnitOfWork, kind: Kind, *, account: str | None = None, address: str) -> CountedAttempt:
+def known_origin(uow: UnitOfWork, email: str, session_token: str = "") -> str | None:
+    """Return what identifies the caller's origin if the person with this address has signed in there, or None.
+
+    It is a browser that sends the token of a session of theirs, also of one that has ended, or their network.
+    """
+    hashed = token_hash(session_token) if session_token else b""
+    query = (
+        select(LoginSession.id, LoginSession.address, LoginSession.token_hash == hashed)
+        .join(User, User.id == LoginSession.user_id)
+        .where(User.email == email, ~LoginSession.support)
+        .order_by((LoginSession.token_hash == hashed).desc().nulls_last(), LoginSession.created_at.desc())
+        .limit(MAX_SESSIONS)
+    )
+    network = network_of(uow.caller.address)
+    for session_id, address, same in uow.session.execute(query):
+        if same:
+            return str(session_id)
+        if address and network_of(address) == network:
+            return network
+    return None
+
+
+def count_attempt(
+    uow: UnitOfWork, kind: Kind, *, account: str | None = None, address: str, origin: str | None = None
+) -> CountedAttempt:
     """Count an attempt for an account (an id, or the given e-mail address) and a network address.
 
-    Raise `rate_limited`, and count nothing, if either has reached its limit.
+    From a known `origin` of the account it is counted only for both together. Raise `rate_limited`, and count nothing,
+    if a limit is reached.
     """
     limit = LIMITS[kind]
-    network = _network(address)
+    network = network_of(address)
+    if account is not None and origin is not None:
+        subject = _hash(f"{account} {origin}")
+        _require_below_limit(uow, f"{kind}_origin", subject, limit.account, limit.within)
+        counted = CountedAttempt(uow, _add(uow, f"{kind}_origin", subject), None)
+        uow.session.flush()
+        return counted
     if account is not None:
         _require_below_limit(uow, f"{kind}_account", _hash(account), limit.account, limit.within)
     _require_below_limit(uow, f"{kind}_address", network, limit.address, limit.within)
@@ -72,6 +114,22 @@ def count_attempt(uow: UnitOfWork, kind: Kind, *, account: str | None = None, ad
     counted = CountedAttempt(uow, of_account, _add(uow, f"{kind}_address", network))
     uow.session.flush()
     return counted
+
+
+def was_answered(uow: UnitOfWork, kind: Kind, account: str, lasting: timedelta) -> bool:
+    """True if an account has reached its limit and its last request is younger than `lasting`; else count a request.
+
+    Raise `rate_limited` if the caller's network has reached its limit.
+    """
+    limit, subject, network = LIMITS[kind], _hash(account), network_of(uow.caller.address)
+    latest = _latest(uow, f"{kind}_account", subject, limit.account, limit.within)
+    if len(latest) == limit.account and uow.now - latest[0] < lasting:
+        return True
+    _require_below_limit(uow, f"{kind}_address", network, limit.address, limit.within)
+    _add(uow, f"{kind}_account", subject)
+    _add(uow, f"{kind}_address", network)
+    uow.session.flush()
+    return False
 
 
 def reset(uow: UnitOfWork, kind: Kind, account: str) -> None:
@@ -82,23 +140,26 @@ def reset(uow: UnitOfWork, kind: Kind, account: str) -> None:
 
 def _require_below_limit(uow: UnitOfWork, kind: str, subject: str, limit: int, within: timedelta) -> None:
     """Raise `rate_limited` if the limit is reached; concurrent attempts for the subject wait for this transaction."""
-    uow.session.execute(_LOCK, {"subject": f"{kind} {subject}"})
-    instants = list(
-        uow.session.scalars(
-            select(ThrottledAttempt.at)
-            .where(
-                ThrottledAttempt.kind == kind,
-                ThrottledAttempt.subject == subject,
-                ThrottledAttempt.at > uow.now - within,
-            )
-            .order_by(ThrottledAttempt.at.desc())
-            .limit(limit)
-        )
-    )
-    if len(instants) == limit:
-        seconds = max(1, -(-(instants[-1] + within - uow.now) // timedelta(seconds=1)))
+    latest = _latest(uow, kind, subject, limit, within)
+    if len(latest) == limit:
+        seconds = max(1, -(-(latest[-1] + within - uow.now) // timedelta(seconds=1)))
         message = f"Too many attempts. Try again in {format_wait(seconds)}."
         raise ServiceError("rate_limited", message, retry_after=seconds)
+
+
+def _latest(uow: UnitOfWork, kind: str, subject: str, limit: int, within: timedelta) -> Sequence[datetime]:
+    """Return when the latest attempts were, newest first, and have concurrent ones wait for this transaction."""
+    uow.session.execute(_LOCK, {"subject": f"{kind} {subject}"})
+    return uow.session.scalars(
+        select(ThrottledAttempt.at)
+        .where(
+            ThrottledAttempt.kind == kind,
+            ThrottledAttempt.subject == subject,
+            ThrottledAttempt.at > uow.now - within,
+        )
+        .order_by(ThrottledAttempt.at.desc())
+        .limit(limit)
+    ).all()
 
 
 def format_wait(seconds: int) -> str:
@@ -120,7 +181,7 @@ def _hash(account: str) -> str:
     return hashlib.sha256(account.encode()).hexdigest()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the address as it is counted: an IPv6 address as its network, a mapped IPv4 address as IPv4."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

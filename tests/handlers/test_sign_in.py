@@ -104,6 +104,36 @@ class TestSignIn:
         later(minutes=15)
         assert visitor.sign_in(user.email).status_code == 200
 
+    def lock(self, visitor: Client, email: str, address: str = "203.0.113.9") -> None:
+        """Try wrong passwords as a stranger until the account is locked."""
+        for _ in range(10):
+            visitor.sign_in(email, "not the password", headers={"X-Forwarded-For": address})
+        refusal(visitor.sign_in(email, headers={"X-Forwarded-For": address}), 429, "rate_limited")
+
+    def test_strangers_do_not_lock_the_owner_out_of_their_network(self, visitor: Client, session: Session) -> None:
+        user, home = account(session), {"X-Forwarded-For": "198.51.100.4"}
+        assert visitor.sign_in(user.email, headers=home).status_code == 200
+        visitor.http.cookies.clear()
+        self.lock(visitor, user.email)
+        assert visitor.sign_in(user.email, headers=home).status_code == 200
+
+    def test_strangers_do_not_lock_the_owner_out_of_their_browser(self, visitor: Client, session: Session) -> None:
+        user = account(session)
+        token = visitor.sign_in(user.email, headers={"X-Forwarded-For": "198.51.100.4"}).json()["sessionToken"]
+        visitor.http.cookies.clear()
+        self.lock(visitor, user.email)
+        away = {"X-Forwarded-For": "192.0.2.77"}
+        refusal(visitor.sign_in(user.email, headers=away), 429, "rate_limited")
+        foreign = visitor.sign_in(user.email, headers={**away, "Cookie": "session=svc_session_" + "x" * 43})
+        refusal(foreign, 429, "rate_limited")
+        assert visitor.sign_in(user.email, headers={**away, "Cookie": f"session={token}"}).status_code == 200
+
+    def test_known_network_has_ten_attempts_of_its_own(self, visitor: Client, session: Session) -> None:
+        user, home = account(session), {"X-Forwarded-For": "198.51.100.4"}
+        visitor.sign_in(user.email, headers=home)
+        visitor.http.cookies.clear()
+        self.lock(visitor, user.email, "198.51.100.4")
+
     def test_unknown_account_is_locked_like_a_known_account(self, visitor: Client, session: Session) -> None:
         for _ in range(10):
             refusal(visitor.sign_in("nobody@example.com"), 401, "wrong_credentials")

@@ -74,17 +74,17 @@ class TestSignUp:
     def test_sign_up_rejects_an_invalid_name(self, visitor: Client, name: str) -> None:
         refusal(visitor.auth("sign-up", **{**EVE, "name": name}), 422, "validation_failed")
 
-    def test_mails_to_an_address_are_limited_to_five_an_hour(
-        self, visitor: Client, session: Session, later: Later
+    @pytest.mark.parametrize("known", [True, False])
+    def test_sign_ups_with_an_address_are_limited_to_five_an_hour(
+        self, visitor: Client, session: Session, later: Later, known: bool
     ) -> None:
-        user = account(session)
-        for email in (user.email, "eve@example.com"):
-            first_try = time.monotonic()
-            for _ in range(5):
-                assert visitor.auth("forgot-password", email=email).status_code == 202
-            closed(visitor.auth("sign-up", **{**EVE, "email": email}), 3600, since=first_try)
+        email = account(session).email if known else "eve@example.com"
+        first_try = time.monotonic()
+        for _ in range(5):
+            assert visitor.auth("sign-up", **{**EVE, "email": email}).status_code == 202
+        closed(visitor.auth("sign-up", **{**EVE, "email": email}), 3600, since=first_try)
         later(hours=1)
-        assert visitor.auth("forgot-password", email=user.email).status_code == 202
+        assert visitor.auth("sign-up", **{**EVE, "email": email}).status_code == 202
 
     def test_sign_up_stores_the_password_only_as_a_hash_until_confirmation(
         self, visitor: Client, session: Session
@@ -98,6 +98,35 @@ class TestSignUp:
 
 
 class TestForgotPassword:
+    def test_sixth_request_within_an_hour_is_answered_by_the_fifth_mail(
+        self, visitor: Client, session: Session, later: Later
+    ) -> None:
+        user = account(session)
+        for _ in range(7):
+            assert visitor.auth("forgot-password", email=user.email).status_code == 202
+        assert len(mails_to(session, user.email)) == 5
+        reset = {"token": link(session, user.email), "password": OTHER}
+        assert visitor.auth("reset-password", **reset).status_code == 204
+
+    def test_request_after_half_an_hour_is_answered_by_a_new_mail(
+        self, visitor: Client, session: Session, later: Later
+    ) -> None:
+        user = account(session)
+        for _ in range(5):
+            visitor.auth("forgot-password", email=user.email)
+        later(minutes=31)
+        visitor.auth("forgot-password", email=user.email)
+        assert len(mails_to(session, user.email)) == 6
+
+    def test_sign_ups_of_strangers_do_not_keep_the_owner_from_a_reset_mail(
+        self, visitor: Client, session: Session
+    ) -> None:
+        user = account(session)
+        for _ in range(6):
+            visitor.auth("sign-up", **{**EVE, "email": user.email})
+        assert visitor.auth("forgot-password", email=user.email).status_code == 202
+        assert mails_to(session, user.email)[-1][0] == "reset_password"
+
     def test_forgot_password_mails_a_link_to_existing_accounts_only(self, visitor: Client, session: Session) -> None:
         user = account(session)
         known = visitor.auth("forgot-password", email=user.email.title())

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from models.identity import ThrottledAttempt
 from models.organizations import User
 from rules.errors import ServiceError
-from services.core.password_hashing import MAX_WAITING, PasswordHasher
+from services.core.password_hashing import MAX_STRANGERS, MAX_WAITING, MAX_WAITING_PER_NETWORK, PasswordHasher
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, password_sign_in, registration
 from tests.harness.passwords import HASHER, hash_password
@@ -114,8 +114,8 @@ def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(
     uow: UnitOfWorkOpener, session: Session, eve: User
 ) -> None:
     with ExitStack() as crowd, uow() as opened:
-        for _ in range(MAX_WAITING):
-            crowd.enter_context(HASHER.slot())
+        for number in range(MAX_WAITING):
+            crowd.enter_context(HASHER.slot(f"203.0.113.{number}", known=number >= MAX_STRANGERS))
         with pytest.raises(ServiceError) as refused:
             password_sign_in.sign_in(opened, eve.email, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
@@ -124,13 +124,38 @@ def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(
         assert password_sign_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
 
 
+def test_network_gets_a_share_of_the_slots_for_hashing() -> None:
+    with ExitStack() as crowd:
+        for _ in range(MAX_WAITING_PER_NETWORK):
+            crowd.enter_context(HASHER.slot("203.0.113.7"))
+        with pytest.raises(ServiceError), HASHER.slot("203.0.113.7"):
+            pass
+        with HASHER.slot("203.0.113.8"):
+            pass
+    with HASHER.slot("203.0.113.7"):
+        pass
+
+
+def test_strangers_leave_slots_to_people_who_signed_in_before(
+    uow: UnitOfWorkOpener, session: Session, eve: User
+) -> None:
+    with uow() as opened:
+        password_sign_in.sign_in(opened, eve.email, PASSWORD)
+    with ExitStack() as crowd, uow() as opened:
+        for number in range(MAX_STRANGERS):
+            crowd.enter_context(HASHER.slot(f"203.0.113.{number}"))
+        with pytest.raises(ServiceError):
+            password_sign_in.sign_in(opened, UNKNOWN, PASSWORD)
+        assert password_sign_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
+
+
 def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: UnitOfWorkOpener, session: Session) -> None:
     with uow() as opened:
         details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
         token = one_time_tokens.issue(opened, "verify_email", UNKNOWN, registration.LINK_LIFETIME, details=details)
     with ExitStack() as crowd, uow() as opened:
-        for _ in range(MAX_WAITING):
-            crowd.enter_context(HASHER.slot())
+        for number in range(MAX_WAITING):
+            crowd.enter_context(HASHER.slot(f"203.0.113.{number}", known=number >= MAX_STRANGERS))
         with pytest.raises(ServiceError) as refused:
             registration.verify_email(opened, token, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)

@@ -102,7 +102,7 @@ def test_throttled_kinds_have_separate_limits(uow: UnitOfWorkOpener) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
     with uow() as opened:
-        throttle.count_attempt(opened, "mail", account="eve@example.com", address="203.0.113.7")
+        throttle.count_attempt(opened, "sign_up", account="eve@example.com", address="203.0.113.7")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tools.fake_github.model.records import (
     PullRequest,
     QueueEntry,
     Repository,
+    Review,
     Ruleset,
 )
 from tools.fake_github.model.world import World
@@ -108,4 +109,5 @@ def _repository(each: dict[str, Any]) -> Repository:
 
 def _pull(each: dict[str, Any]) -> PullRequest:
     wish = each.pop("auto_merge")
-    return PullRequest(**each, auto_merge=AutoMerge(**wish) if wish else None)
+    reviews = [Review(**review) for review in each.pop("reviews", ())]
+    return PullRequest(**each, auto_merge=AutoMerge(**wish) if wish else None, reviews=reviews)

@@ -1,5 +1,6 @@
 """Filling the world in one go."""
 
+import base64
 from contextlib import nullcontext
 from typing import Any
 
@@ -164,7 +165,9 @@ def add_pull_request(github: Core, repository: Repository, given: Json) -> PullR
     if given.get("sharesHeadWith") is not None:
         repository.branches[head] = repository.pulls[given["sharesHeadWith"]].head_sha
     elif head not in repository.branches:
-        commit = make_commit(world, repository, github.maintainer.id, f"Change {number}", [repository.branches[base]])
+        files: dict[str, str | None] = {f"changes/{number}.txt": base64.b64encode(b"Changed\n").decode()}
+        message, parents = f"Change {number}", [repository.branches[base]]
+        commit = make_commit(world, repository, github.maintainer.id, message, parents, files)
         repository.branches[head] = commit.sha
     title = given.get("title") or f"Change {number}"
     author = world.add_account(given["author"], "User") if given.get("author") else github.maintainer

@@ -11,6 +11,7 @@ from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")
+ANNOTATION = {"path": "a.txt", "start_line": 1, "end_line": 1, "annotation_level": "notice", "message": "Look"}
 
 
 @pytest.fixture
@@ -57,6 +58,15 @@ def test_check_runs_of_an_app_on_a_commit_share_a_suite(pull: PullRequest, bot: 
     assert [suite.id for suite in found.check_suites] == [first.check_suite.id]
 
 
+def test_annotations_are_added_by_every_update(pull: PullRequest, bot: GitHub[Any]) -> None:
+    output: Any = {"title": "Lint", "summary": "Two faults", "annotations": [ANNOTATION]}
+    run = create(bot, pull.head_sha, output=output)
+    output["annotations"] = [{**ANNOTATION, "message": "Again"}]
+    assert bot.rest.checks.update(*PLACE, run.id, data={"output": output}).parsed_data.output.annotations_count == 2
+    listed = bot.rest.checks.list_annotations(*PLACE, run.id).parsed_data
+    assert [each.message for each in listed] == ["Look", "Again"]
+
+
 def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> None:
     assert refused(lambda: create(person, pull.head_sha))[0] == 403
 
@@ -85,6 +95,9 @@ def test_repository_not_selected_is_not_found(github: FakeGitHub, pull: PullRequ
         {"conclusion": "stale"},
         {"output": {"summary": "no title"}},
         {"output": {"title": "Long", "summary": "s" * 65536}},
+        {"output": {"title": "Bad", "summary": "s", "annotations": [{"path": "a.txt"}]}},
+        {"output": {"title": "Bad", "summary": "s", "annotations": [{**ANNOTATION, "annotation_level": "bad"}]}},
+        {"output": {"title": "Many", "summary": "s", "annotations": [ANNOTATION] * 51}},
         {"actions": [{"label": "x", "description": "y", "identifier": "z"}] * 4},
         {"actions": [{"label": "x" * 21, "description": "y", "identifier": "z"}]},
     ],

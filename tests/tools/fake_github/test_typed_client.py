@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
+from githubkit_schemas.latest.models import PrivateUser
 
 from tests.tools.fake_github.conftest import client
 from tools.fake_github import FakeGitHub
@@ -29,6 +30,14 @@ RULES: Any = {
         },
         {"type": "deletion"},
     ],
+}
+
+ANNOTATION = {
+    "path": "docs/a.txt",
+    "start_line": 1,
+    "end_line": 1,
+    "annotation_level": "warning",
+    "message": "Changed in a freeze",
 }
 
 
@@ -56,6 +65,10 @@ def parse_the_app(app: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> Non
     delivery = app.rest.apps.get_webhook_delivery(listed[0].id).parsed_data
     assert delivery.event == "check_run"
     app.rest.apps.redeliver_webhook_delivery(delivery.id)
+    hook = app.rest.apps.get_webhook_config_for_app().parsed_data
+    assert (hook.url, hook.content_type, hook.secret) == (github.settings.webhook_url, "json", "********")
+    address = "http://127.0.0.1:9/nobody-listens-here-either"
+    assert app.rest.apps.update_webhook_config_for_app(url=address).parsed_data.url == address
     github.settings.webhook_url = None
 
 
@@ -74,6 +87,11 @@ def parse_branches(person: GitHub[Any]) -> None:
     person.rest.git.create_ref(*PLACE, data={"ref": "refs/heads/topic/a", "sha": start})
     moved = person.rest.git.update_ref(*PLACE, "heads/topic/a", data={"sha": commit.sha}).parsed_data
     assert moved.object_.sha == commit.sha
+    assert person.request("GET", moved.url).json()["object"]["sha"] == commit.sha
+    listed = person.rest.repos.list_commits(*PLACE, sha="topic/a").parsed_data
+    assert [found.sha for found in listed] == [commit.sha, start]
+    combined = person.rest.repos.get_combined_status_for_ref(*PLACE, "topic/a").parsed_data
+    assert (combined.sha, combined.state, combined.total_count) == (commit.sha, "pending", 0)
     assert len(person.rest.git.list_matching_refs(*PLACE, "heads/topic/").parsed_data) == 1
     renamed = person.rest.repos.rename_branch(*PLACE, "topic/a", new_name="topic/b").parsed_data
     assert renamed.name == "topic/b"
@@ -99,6 +117,16 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     assert changed.parsed_data.base.ref == "release/1.0"
     review = person.rest.pulls.create_review(*PLACE, made.number, event="APPROVE").parsed_data
     assert review.state == "APPROVED"
+    reviews: Any = person.rest.pulls.list_reviews(*PLACE, made.number).parsed_data
+    assert [found.id for found in reviews] == [review.id]
+    commits: Any = person.rest.pulls.list_commits(*PLACE, made.number).parsed_data
+    assert [found.sha for found in commits] == [made.head.sha]
+    files: Any = person.rest.pulls.list_files(*PLACE, made.number).parsed_data
+    assert [(file.filename, file.status) for file in files] == [("docs/a.txt", "added")]
+    assert files[0].patch == "@@ -0,0 +1 @@\n+hello"
+    issue = person.rest.issues.get(*PLACE, made.number).parsed_data
+    assert issue.pull_request
+    assert issue.pull_request.url == made.url
     found = person.rest.repos.list_pull_requests_associated_with_commit(*PLACE, made.head.sha).parsed_data
     assert found[0].number == made.number
     with pytest.raises(RequestFailed) as missing:
@@ -112,13 +140,15 @@ def parse_checks(bot: GitHub[Any], sha: str) -> None:
     wanted: Any = {
         "name": "change-freeze/main",
         "head_sha": sha,
-        "output": {"title": "Frozen", "summary": "Until Monday"},
+        "output": {"title": "Frozen", "summary": "Until Monday", "annotations": [ANNOTATION]},
     }
     run = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
     assert run.status == "queued"
     done = bot.rest.checks.update(*PLACE, run.id, data={"status": "completed", "conclusion": "failure"}).parsed_data
     assert done.conclusion == "failure"
     assert bot.rest.checks.get(*PLACE, run.id).parsed_data.output.title == "Frozen"
+    (annotation,) = bot.rest.checks.list_annotations(*PLACE, run.id).parsed_data
+    assert (annotation.path, annotation.annotation_level) == ("docs/a.txt", "warning")
     assert bot.rest.checks.list_for_ref(*PLACE, sha).parsed_data.total_count == 1
     suites = bot.rest.checks.list_suites_for_ref(*PLACE, sha).parsed_data
     suite = suites.check_suites[0]
@@ -183,7 +213,11 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub
     person.rest.repos.delete("globex", "newer")
     assert person.rest.orgs.get("acme").parsed_data.login == "acme"
     assert person.rest.orgs.get_membership_for_authenticated_user("acme").parsed_data.state == "active"
-    assert person.rest.users.get_authenticated().parsed_data.login == "maintainer"
+    user = person.rest.users.get_authenticated().parsed_data
+    assert isinstance(user, PrivateUser)
+    assert (user.login, user.two_factor_authentication) == ("maintainer", True)
+    granted = bot.rest.repos.get_collaborator_permission_level(*PLACE, "maintainer").parsed_data
+    assert (granted.permission, granted.role_name) == ("admin", "admin")
     installing = installer(github)  # kept: its namespaces hold it by a weak reference only
     listed = installing.rest.apps.list_installations_for_authenticated_user().parsed_data
     assert [found.id for found in listed.installations] == [1001]

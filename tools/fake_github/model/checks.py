@@ -16,6 +16,8 @@ STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pendi
 CONCLUSIONS = ("action_required", "cancelled", "failure", "neutral", "success", "skipped", "timed_out")
 OUTPUT_LIMIT = 65535
 ANNOTATIONS_PER_REQUEST = 50
+ANNOTATION_FIELDS = ("path", "start_line", "end_line", "annotation_level", "message")
+ANNOTATION_LEVELS = ("notice", "warning", "failure")
 ACTION_LIMITS = {"label": 20, "description": 40, "identifier": 20}
 
 
@@ -27,9 +29,21 @@ def _check_output(output: Any) -> dict[str, Any]:
     for name in ("summary", "text"):
         if len(output.get(name) or "") > OUTPUT_LIMIT:
             raise invalid_request(f"Only {OUTPUT_LIMIT} characters are allowed; {len(output[name])} were supplied.")
-    if len(output.get("annotations") or []) > ANNOTATIONS_PER_REQUEST:
-        raise invalid_request("No more than 50 items are allowed; more were supplied.")
+    _check_annotations(output.get("annotations") or [])
     return output
+
+
+def _check_annotations(annotations: list[Any]) -> None:
+    if len(annotations) > ANNOTATIONS_PER_REQUEST:
+        raise invalid_request("No more than 50 items are allowed; more were supplied.")
+    for each in annotations:
+        if not isinstance(each, dict) or any(name not in each for name in ANNOTATION_FIELDS):
+            raise invalid_request(f"For 'properties/annotations', {', '.join(ANNOTATION_FIELDS)} are required.")
+        if each["annotation_level"] not in ANNOTATION_LEVELS:
+            raise invalid_request(
+                f"For 'properties/annotation_level', {each['annotation_level']} is not a member of"
+                f" {list(ANNOTATION_LEVELS)}."
+            )
 
 
 def _check_actions(actions: Any) -> list[dict[str, str]]:
@@ -71,8 +85,8 @@ def _assign(world: World, run: CheckRun, fields: dict[str, Any]) -> None:
             setattr(run, name, fields[name])
     if fields.get("output") is not None:
         given = _check_output(fields["output"])
-        count = run.output.get("annotations_count", 0) + len(given.get("annotations") or [])
-        run.output = {name: given.get(name) for name in ("title", "summary", "text")} | {"annotations_count": count}
+        annotations = [*run.output.get("annotations", ()), *(given.get("annotations") or ())]
+        run.output = {name: given.get(name) for name in ("title", "summary", "text")} | {"annotations": annotations}
     if fields.get("actions") is not None:
         run.actions = _check_actions(fields["actions"])
     if fields.get("status"):

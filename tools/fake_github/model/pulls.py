@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tools.fake_github.model.identifiers import node_id
-from tools.fake_github.model.records import AutoMerge, PullRequest, Repository
+from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository, Review
 from tools.fake_github.model.refusals import Refusal, validation_failed
 from tools.fake_github.model.world import Actor, Event, World
 
@@ -93,12 +93,15 @@ def follow_head(world: World, pull: PullRequest, branch: str) -> None:
     world.index_pull(pull)
 
 
-def review(world: World, pull: PullRequest, event: str) -> None:
-    """Take a review into account: APPROVE or REQUEST_CHANGES decide, COMMENT does not."""
-    decisions = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED"}
-    if event in decisions:
-        pull.review_decision, pull.updated_at = decisions[event], world.now()
+def review(world: World, author: Account, pull: PullRequest, state: str, body: str = "") -> Review:
+    """Add a review, and take it into account: APPROVED or CHANGES_REQUESTED decide, COMMENTED does not."""
+    number, now = world.next_id(), world.now()
+    made = Review(number, node_id("PRR", number), author.id, state, body, pull.head_sha, now)
+    pull.reviews.append(made)
+    if state != "COMMENTED":
+        pull.review_decision, pull.updated_at = state, now
     world.changes += 1
+    return made
 
 
 def close(world: World, actor: Actor, repository: Repository, pull: PullRequest, merge_sha: str | None = None) -> None:

@@ -45,6 +45,19 @@ class AutoMerge:
 
 
 @dataclass(slots=True)
+class Review:
+    """What a person says about a pull request."""
+
+    id: int
+    node_id: str
+    author_id: int
+    state: str  # APPROVED | CHANGES_REQUESTED | COMMENTED
+    body: str
+    commit_id: str
+    submitted_at: str
+
+
+@dataclass(slots=True)
 class PullRequest:
     """A pull request between two branches of one repository."""
 
@@ -70,6 +83,7 @@ class PullRequest:
     auto_merge: AutoMerge | None = None
     review_decision: str | None = None  # APPROVED | CHANGES_REQUESTED | REVIEW_REQUIRED
     mergeable: bool | None = True
+    reviews: list[Review] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,29 @@ LINKS = {
     "received_events_url": "received_events",
 }
 
+PROFILE = (
+    "name",
+    "company",
+    "blog",
+    "location",
+    "email",
+    "notification_email",
+    "hireable",
+    "bio",
+    "twitter_username",
+)
+COUNTS = (
+    "public_repos",
+    "public_gists",
+    "followers",
+    "following",
+    "private_gists",
+    "total_private_repos",
+    "owned_private_repos",
+    "disk_usage",
+    "collaborators",
+)
+
 
 def account_json(view: View, account_id: int) -> Json:
     """Shape an account as the API's "simple user"."""
@@ -80,11 +103,22 @@ def full_organization_json(view: View, account: Account) -> Json:
 
 
 def person_json(view: View, account: Account) -> Json:
-    """Shape a person as they see themselves in public."""
-    profile = dict.fromkeys(("name", "company", "blog", "location", "email", "hireable", "bio"))
-    counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
-    times = {"created_at": account.created_at, "updated_at": account.created_at}
-    return {**account_json(view, account.id), **profile, **counts, **times}
+    """Shape a person as they see themselves."""
+    return {
+        **account_json(view, account.id),
+        "user_view_type": "private",
+        **dict.fromkeys(PROFILE),
+        **dict.fromkeys(COUNTS, 0),
+        "two_factor_authentication": True,
+        "plan": {"name": "free", "space": 0, "private_repos": 0, "collaborators": 0},
+        "created_at": account.created_at,
+        "updated_at": account.created_at,
+    }
+
+
+def collaborator_json(view: View, account: Account, role: str, permissions: dict[str, bool]) -> Json:
+    """Shape a person with what they may do in a repository."""
+    return {**account_json(view, account.id), "permissions": permissions, "role_name": role}
 
 
 def app_json(view: View, app: App) -> Json:

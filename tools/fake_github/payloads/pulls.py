@@ -1,8 +1,10 @@
 """Pull requests."""
 
-from tools.fake_github.model.identifiers import node_id
+from tools.fake_github.model import changes
+from tools.fake_github.model.branches import blob_sha
+from tools.fake_github.model.changes import FileDifference
 from tools.fake_github.model.merges import merge_state
-from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository
+from tools.fake_github.model.records import AutoMerge, PullRequest, Repository, Review
 from tools.fake_github.model.world import Actor
 from tools.fake_github.payloads.accounts import GHOST, account_json
 from tools.fake_github.payloads.repositories import repository_json, repository_url
@@ -94,6 +96,7 @@ def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> J
 def pull_json(view: View, repository: Repository, pull: PullRequest) -> Json:
     """Shape a pull request on its own, and in webhooks."""
     actor = Actor(view.world.accounts.get(pull.author_id, GHOST))
+    counts = [each.counts for each in changes.files_of(repository, pull)]
     return {
         **simple_pull_json(view, repository, pull),
         "merged": pull.merged_at is not None,
@@ -104,10 +107,10 @@ def pull_json(view: View, repository: Repository, pull: PullRequest) -> Json:
         "comments": 0,
         "review_comments": 0,
         "maintainer_can_modify": False,
-        "commits": 1,
-        "additions": 1,
-        "deletions": 0,
-        "changed_files": 1,
+        "commits": len(changes.commits_of(repository, pull)),
+        "additions": sum(added for added, _ in counts),
+        "deletions": sum(deleted for _, deleted in counts),
+        "changed_files": len(counts),
     }
 
 
@@ -124,21 +127,85 @@ def reference_json(view: View, repository: Repository, pull: PullRequest) -> Jso
     }
 
 
-def review_json(view: View, repository: Repository, pull: PullRequest, author: Account, state: str) -> Json:
-    """Shape a review, which is not kept beyond the decision it made."""
-    url = f"{repository_url(view, repository)}/pulls/{pull.number}"
-    page = f"{view.base}/{view.world.full_name(repository)}/pull/{pull.number}"
-    number = view.world.next_id()
+def issue_json(view: View, repository: Repository, pull: PullRequest) -> Json:
+    """Shape a pull request as the issue that it also is."""
+    shown = simple_pull_json(view, repository, pull)
+    url, page = shown["issue_url"], shown["html_url"]
+    kept = (
+        "id",
+        "node_id",
+        "number",
+        "state",
+        "locked",
+        "active_lock_reason",
+        "title",
+        "user",
+        "body",
+        "labels",
+        "milestone",
+        "created_at",
+        "updated_at",
+        "closed_at",
+        "assignee",
+        "assignees",
+        "author_association",
+        "draft",
+        "html_url",
+        "comments_url",
+    )
     return {
-        "id": number,
-        "node_id": node_id("PRR", number),
-        "user": account_json(view, author.id),
-        "body": "",
-        "state": state,
-        "html_url": f"{page}#pullrequestreview-{number}",
+        **{name: shown[name] for name in kept},
+        "url": url,
+        "repository_url": repository_url(view, repository),
+        "labels_url": f"{url}/labels{{/name}}",
+        "events_url": f"{url}/events",
+        "timeline_url": f"{url}/timeline",
+        "state_reason": None,
+        "comments": 0,
+        "closed_by": account_json(view, pull.merged_by_id) if pull.merged_by_id else None,
+        "performed_via_github_app": None,
+        "pull_request": {
+            "url": shown["url"],
+            "html_url": page,
+            "diff_url": shown["diff_url"],
+            "patch_url": shown["patch_url"],
+            "merged_at": pull.merged_at,
+        },
+    }
+
+
+def file_json(view: View, repository: Repository, pull: PullRequest, difference: FileDifference) -> Json:
+    """Shape a file that a pull request changes."""
+    path = difference.path
+    page, (added, deleted) = f"{view.base}/{view.world.full_name(repository)}", difference.counts
+    return {
+        "sha": blob_sha(difference.after or difference.before or ""),
+        "filename": path,
+        "status": difference.status,
+        "additions": added,
+        "deletions": deleted,
+        "changes": added + deleted,
+        "blob_url": f"{page}/blob/{pull.head_sha}/{path}",
+        "raw_url": f"{page}/raw/{pull.head_sha}/{path}",
+        "contents_url": f"{repository_url(view, repository)}/contents/{path}?ref={pull.head_sha}",
+        "patch": "\n".join(difference.hunks),
+    }
+
+
+def review_json(view: View, repository: Repository, pull: PullRequest, review: Review) -> Json:
+    """Shape a review."""
+    url = f"{repository_url(view, repository)}/pulls/{pull.number}"
+    page = f"{view.base}/{view.world.full_name(repository)}/pull/{pull.number}#pullrequestreview-{review.id}"
+    return {
+        "id": review.id,
+        "node_id": review.node_id,
+        "user": account_json(view, review.author_id),
+        "body": review.body,
+        "state": review.state,
+        "html_url": page,
         "pull_request_url": url,
         "author_association": "MEMBER",
-        "_links": {"html": {"href": f"{page}#pullrequestreview-{number}"}, "pull_request": {"href": url}},
-        "submitted_at": view.world.now(),
-        "commit_id": pull.head_sha,
+        "_links": {"html": {"href": page}, "pull_request": {"href": url}},
+        "submitted_at": review.submitted_at,
+        "commit_id": review.commit_id,
     }

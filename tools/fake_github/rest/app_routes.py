@@ -4,7 +4,7 @@ from tools.fake_github.answers import Answer, paged
 from tools.fake_github.identity import LEVELS
 from tools.fake_github.model.installations import accessible, suspend, uninstall
 from tools.fake_github.model.records import Installation
-from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found
+from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found, validation_failed
 from tools.fake_github.payloads.accounts import (
     account_json,
     app_json,
@@ -139,6 +139,30 @@ def get_organization_installation(call: Call) -> Answer:
     if installation is None:
         raise not_found()
     return Answer(200, installation_json(call.view, installation))
+
+
+def _hook_config(call: Call) -> Answer:
+    settings = call.github.settings
+    shown = {"content_type": "json", "insecure_ssl": "0", "url": settings.webhook_url or ""}
+    return Answer(200, {**shown, "secret": "********"} if settings.webhook_secret else shown)
+
+
+@route("GET", "/app/hook/config", credential="app")
+def get_hook_config(call: Call) -> Answer:
+    """Show where webhooks are sent; the secret is masked."""
+    return _hook_config(call)
+
+
+@route("PATCH", "/app/hook/config", credential="app")
+def update_hook_config(call: Call) -> Answer:
+    """Change where webhooks are sent and what they are signed with; they are JSON always."""
+    settings, body = call.github.settings, call.body
+    if body.get("content_type", "json") != "json":
+        raise validation_failed("Hook", "content_type")
+    settings.webhook_url = body.get("url", settings.webhook_url)
+    settings.webhook_secret = body.get("secret", settings.webhook_secret)
+    call.world.changes += 1
+    return _hook_config(call)
 
 
 @route("GET", "/app/hook/deliveries", credential="app")

@@ -1,7 +1,10 @@
 """Branches, references, commits and files."""
 
+from datetime import UTC, datetime
+
 from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import branches
+from tools.fake_github.model.changes import history
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
 from tools.fake_github.model.repositories import set_default_branch
@@ -63,18 +66,26 @@ def rename_branch(call: Call) -> Answer:
     return Answer(201, shape)
 
 
-@route("GET", "/repos/{owner}/{repo}/git/ref/heads/{branch*}", "contents:read")
+def _branch_of_reference(call: Call) -> str:
+    """Return the branch of a reference such as `heads/main`; the empty name, which no branch has, for another kind."""
+    kind, _, name = call.params["ref"].partition("/")
+    return name if kind == "heads" else ""
+
+
+@route("GET", "/repos/{owner}/{repo}/git/ref/{ref*}", "contents:read")
+@route("GET", "/repos/{owner}/{repo}/git/refs/{ref*}", "contents:read")
 def get_reference(call: Call) -> Answer:
-    """Show a branch as a reference."""
-    if call.params["branch"] not in call.repository.branches:
+    """Show a branch as a reference; `refs` is the older address, which is also the reference's own `url`."""
+    name = _branch_of_reference(call)
+    if name not in call.repository.branches:
         raise not_found()
-    return Answer(200, shapes.ref_json(call.view, call.repository, call.params["branch"]))
+    return Answer(200, shapes.ref_json(call.view, call.repository, name))
 
 
-@route("GET", "/repos/{owner}/{repo}/git/matching-refs/heads/{branch*}", "contents:read")
+@route("GET", "/repos/{owner}/{repo}/git/matching-refs/{ref*}", "contents:read")
 def list_matching_references(call: Call) -> Answer:
-    """List the branches whose name begins so."""
-    found = sorted(name for name in call.repository.branches if name.startswith(call.params["branch"]))
+    """List the branches whose reference begins so."""
+    found = sorted(name for name in call.repository.branches if f"heads/{name}".startswith(call.params["ref"]))
     return Answer(200, [shapes.ref_json(call.view, call.repository, name) for name in found])
 
 
@@ -89,19 +100,19 @@ def create_reference(call: Call) -> Answer:
     return Answer(201, shapes.ref_json(call.view, call.repository, name))
 
 
-@route("PATCH", "/repos/{owner}/{repo}/git/refs/heads/{branch*}", "contents:write")
+@route("PATCH", "/repos/{owner}/{repo}/git/refs/{ref*}", "contents:write")
 def update_reference(call: Call) -> Answer:
     """Move a branch to a commit: a direct push."""
-    name, sha = call.params["branch"], branches.require_commit(call.repository, call.body.get("sha"))
+    name, sha = _branch_of_reference(call), branches.require_commit(call.repository, call.body.get("sha"))
     force = call.body.get("force") is True
     branches.push(call.world, call.actor, call.repository, name, sha, force=force)
     return Answer(200, shapes.ref_json(call.view, call.repository, name))
 
 
-@route("DELETE", "/repos/{owner}/{repo}/git/refs/heads/{branch*}", "contents:write")
+@route("DELETE", "/repos/{owner}/{repo}/git/refs/{ref*}", "contents:write")
 def delete_reference(call: Call) -> Answer:
     """Delete a branch."""
-    branches.delete_branch(call.world, call.actor, call.repository, call.params["branch"])
+    branches.delete_branch(call.world, call.actor, call.repository, _branch_of_reference(call))
     return Answer(204)
 
 
@@ -125,6 +136,36 @@ def get_git_commit(call: Call) -> Answer:
     if commit is None:
         raise not_found()
     return Answer(200, shapes.git_commit_json(call.view, call.repository, commit))
+
+
+def _moment(query: dict[str, str], name: str, default: str) -> datetime:
+    """Read a time of the query; without an offset it is in UTC."""
+    text = query.get(name, default)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise invalid_request(f"For '{name}', {text} is not a time.") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+@route("GET", "/repos/{owner}/{repo}/commits", "contents:read")
+def list_commits(call: Call) -> Answer:
+    """List the commits of a branch, the newest first: by path, author and time."""
+    repository, query = call.repository, call.query
+    start = query.get("sha") or repository.default_branch
+    sha = repository.branches.get(start, start)
+    if sha not in repository.commits:
+        raise not_found()
+    author = call.world.logins.get(query.get("author", "").lower())
+    since, until = _moment(query, "since", "0001-01-01"), _moment(query, "until", "9999-12-31")
+    found = [
+        commit
+        for commit in history(repository, sha)
+        if ("path" not in query or query["path"] in commit.files)
+        and ("author" not in query or (author is not None and commit.author_id == author.id))
+        and since <= datetime.fromisoformat(commit.date) <= until
+    ]
+    return paged(call.url, query, found, lambda commit: shapes.commit_json(call.view, repository, commit))
 
 
 @route("GET", "/repos/{owner}/{repo}/commits/{ref*}", "contents:read")

@@ -4,7 +4,8 @@ from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import checks
 from tools.fake_github.model.records import CheckRun, CheckSuite
 from tools.fake_github.model.refusals import not_found
-from tools.fake_github.payloads.checks import check_run_json, check_suite_json
+from tools.fake_github.payloads.checks import annotation_json, check_run_json, check_suite_json
+from tools.fake_github.payloads.repositories import repository_json, repository_url
 from tools.fake_github.rest.branch_routes import resolve
 from tools.fake_github.rest.routing import Call, route
 
@@ -68,6 +69,14 @@ def get_check_run(call: Call) -> Answer:
     return Answer(200, check_run_json(call.view, call.repository, _run(call)))
 
 
+@route("GET", "/repos/{owner}/{repo}/check-runs/{check_run_id}/annotations", "checks:read")
+def list_annotations(call: Call) -> Answer:
+    """List the annotations of a run."""
+    run = _run(call)
+    annotations = run.output.get("annotations", ())
+    return paged(call.url, call.query, annotations, lambda each: annotation_json(call.view, call.repository, run, each))
+
+
 @route("POST", "/repos/{owner}/{repo}/check-runs/{check_run_id}/rerequest", "checks:write")
 def rerequest_check_run(call: Call) -> Answer:
     """Ask the App to run a check again."""
@@ -120,3 +129,20 @@ def list_check_suites(call: Call) -> Answer:
         lambda suite: check_suite_json(call.view, call.repository, suite),
         lambda total, page: {"total_count": total, "check_suites": page},
     )
+
+
+@route("GET", "/repos/{owner}/{repo}/commits/{ref*}/status", "statuses:read")
+def get_combined_status(call: Call) -> Answer:
+    """Show the commit statuses of a commit: there are none, which GitHub calls pending."""
+    sha = resolve(call.repository, call.params["ref"])
+    commit = f"{repository_url(call.view, call.repository)}/commits/{sha}"
+    shown = {
+        "state": "pending",
+        "statuses": [],
+        "sha": sha,
+        "total_count": 0,
+        "repository": repository_json(call.view, call.repository),
+        "commit_url": commit,
+        "url": f"{commit}/status",
+    }
+    return Answer(200, shown)

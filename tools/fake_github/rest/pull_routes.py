@@ -1,10 +1,11 @@
 """Pull requests and merging."""
 
 from tools.fake_github.answers import Answer, paged
-from tools.fake_github.model import merges, pulls
+from tools.fake_github.model import changes, merges, pulls
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import invalid_request, validation_failed
-from tools.fake_github.payloads.pulls import pull_json, review_json, simple_pull_json
+from tools.fake_github.payloads.pulls import file_json, issue_json, pull_json, review_json, simple_pull_json
+from tools.fake_github.payloads.repositories import commit_json
 from tools.fake_github.rest.routing import Call, route
 
 REVIEW_STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
@@ -103,8 +104,39 @@ def review_pull(call: Call) -> Answer:
     pull, event = _pull(call), call.body.get("event")
     if event not in REVIEW_STATES:
         raise validation_failed("PullRequestReview", "event")
-    pulls.review(call.world, pull, event)
-    return Answer(200, review_json(call.view, call.repository, pull, call.caller.account, REVIEW_STATES[event]))
+    body = call.body.get("body") or ""
+    review = pulls.review(call.world, call.caller.account, pull, REVIEW_STATES[event], body)
+    return Answer(200, review_json(call.view, call.repository, pull, review))
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls/{number}/reviews", "pull_requests:read")
+def list_reviews(call: Call) -> Answer:
+    """List the reviews of a pull request, the oldest first."""
+    pull = _pull(call)
+    return paged(
+        call.url, call.query, pull.reviews, lambda review: review_json(call.view, call.repository, pull, review)
+    )
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls/{number}/commits", "pull_requests:read")
+def list_commits_of_pull(call: Call) -> Answer:
+    """List the commits that a pull request brings, the oldest first."""
+    found = changes.commits_of(call.repository, _pull(call))
+    return paged(call.url, call.query, found, lambda commit: commit_json(call.view, call.repository, commit))
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls/{number}/files", "pull_requests:read")
+def list_files_of_pull(call: Call) -> Answer:
+    """List the files that a pull request changes, by path."""
+    pull = _pull(call)
+    found = changes.files_of(call.repository, pull)
+    return paged(call.url, call.query, found, lambda each: file_json(call.view, call.repository, pull, each))
+
+
+@route("GET", "/repos/{owner}/{repo}/issues/{number}", "pull_requests:read")
+def get_issue(call: Call) -> Answer:
+    """Show a pull request as an issue; there are no others here."""
+    return Answer(200, issue_json(call.view, call.repository, _pull(call)))
 
 
 @route("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", "pull_requests:read")

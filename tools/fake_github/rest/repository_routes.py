@@ -3,8 +3,12 @@
 from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import repositories
 from tools.fake_github.model.refusals import Refusal, not_found
+from tools.fake_github.payloads.accounts import collaborator_json
 from tools.fake_github.payloads.repositories import repository_json
 from tools.fake_github.rest.routing import Call, route
+
+ROLES = {"pull": "read", "push": "write"}
+PERMISSIONS = {"triage": "read", "maintain": "write"}
 
 
 @route("GET", "/repos/{owner}/{repo}", "metadata:read")
@@ -13,6 +17,23 @@ def get_repository(call: Call) -> Answer:
     shown = repository_json(call.view, call.repository)
     if call.caller.installation is None:
         shown = {**shown, "permissions": call.github.oauth.permissions(call.caller.account, call.repository)}
+    return Answer(200, shown)
+
+
+@route("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", "metadata:read")
+def get_collaborator_permission(call: Call) -> Answer:
+    """Show what a person may do in a repository: their role, and the older word for it."""
+    account = call.world.logins.get(call.params["username"].lower())
+    if account is None or account.type == "Organization":
+        raise Refusal(404, f"{call.params['username']} is not a user")
+    level = call.github.oauth.level(account, call.repository)
+    role = ROLES.get(level or "none", level or "none")
+    permissions = call.github.oauth.permissions(account, call.repository)
+    shown = {
+        "permission": PERMISSIONS.get(role, role),
+        "role_name": role,
+        "user": collaborator_json(call.view, account, role, permissions),
+    }
     return Answer(200, shown)
 
 

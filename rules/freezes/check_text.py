@@ -30,7 +30,7 @@ def title(verdict: Verdict) -> str:
     """Return the check's title, one line."""
     if verdict.blocking:
         branches = ", ".join(verdict.branches)
-        return one_line(f"Merging into {branches} is frozen until {instant(_until(verdict))}", MAX_TITLE_LENGTH)
+        return one_line(f"Merging into {branches} is frozen until {instant(verdict.changes_at)}", MAX_TITLE_LENGTH)
     if verdict.grants:
         return f"Allowed by an exception until {_end_of_the_first(verdict)}"
     return "No freeze covers this branch"
@@ -42,7 +42,14 @@ def summary(verdict: Verdict, *, button: bool = False) -> str:
         return _unprotected_summary(verdict)
     if verdict.blocking:
         lines = _shown([_line(freeze) for freeze in verdict.blocking])
-        parts = ["This branch is covered by a change freeze:", "", *lines, *_not_enough(verdict), ""]
+        parts = [
+            "This branch is covered by a change freeze:",
+            "",
+            *lines,
+            *_following(verdict),
+            *_not_enough(verdict),
+            "",
+        ]
         return "\n".join([*parts, _advice(verdict, button=button)])
     if verdict.grants:
         lines = _shown([_line(freeze) for freeze in verdict.excepted])
@@ -88,14 +95,20 @@ def _unprotected_summary(verdict: Verdict) -> str:
     )
 
 
-def _until(verdict: Verdict) -> datetime | None:
-    ends = [freeze.ends_at for freeze in verdict.blocking]
-    return None if None in ends else max(end for end in ends if end)
-
-
 def _end_of_the_first(verdict: Verdict) -> str:
     ends = [grant.expires_at for grant in verdict.grants if grant.expires_at]
     return instant(min(ends)) if ends else "the freeze ends"
+
+
+def _following(verdict: Verdict) -> list[str]:
+    """Return lines about the time until which planned windows keep the branch frozen, if they do."""
+    ends = [freeze.ends_at for freeze in verdict.blocking if freeze.ends_at is not None]
+    if verdict.changes_at is None or len(ends) < len(verdict.blocking) or verdict.changes_at <= max(ends):
+        return []
+    return [
+        "",
+        f"It stays frozen until {instant(verdict.changes_at)}, because planned windows follow or exceptions end.",
+    ]
 
 
 def _line(freeze: CoveringFreeze) -> str:

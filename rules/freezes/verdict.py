@@ -5,7 +5,7 @@ the pull request pages. It evaluates one instant; it has no clock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -49,6 +49,17 @@ class MergeCandidate:
     excepted: frozenset[str] = frozenset()
     members_known: bool = True
     grants: Sequence[Grant] = ()
+    planned: Sequence[CoveringFreeze] = ()
+    """The freezes that planned windows will start on its branch, with the instants of these windows."""
+
+    def at(self, instant: datetime) -> "MergeCandidate":
+        """Return the candidate as it will be at a later instant, if nothing happens that is not planned."""
+        coming = [*self.freezes, *(freeze for freeze in self.planned if freeze.started_at <= instant)]
+        freezes = [freeze for freeze in coming if freeze.ends_at is None or freeze.ends_at > instant]
+        grants = [grant for grant in self.grants if grant.expires_at is None or grant.expires_at > instant]
+        left = {(grant.freeze_id, grant.number) for grant in grants}
+        lost = {grant.freeze_id for grant in self.grants if (grant.freeze_id, grant.number) not in left}
+        return replace(self, freezes=freezes, grants=grants, excepted=self.excepted - lost)
 
     def blocking(self) -> list[CoveringFreeze]:
         """Return the freezes that block this candidate."""
@@ -70,6 +81,8 @@ class Verdict:
     """Those exceptions; if anything blocks, they are not sufficient."""
     unprotected: tuple[str, ...] = ()
     """The frozen branches for whose sake the check of a pattern blocks: no rule of their own protects them."""
+    changes_at: datetime | None = None
+    """When the conclusion changes without a person, as far as is planned; None if that depends on people."""
 
     @property
     def conclusion(self) -> Conclusion:
@@ -87,6 +100,12 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
 
     The order of the candidates does not matter: the same facts give the same verdict and the same text.
     """
+    listed = list(candidates)
+    verdict = _judge(listed)
+    return replace(verdict, changes_at=_next_change(listed, verdict))
+
+
+def _judge(candidates: Iterable[MergeCandidate]) -> Verdict:
     blocking: dict[str, CoveringFreeze] = {}
     excepted: dict[str, CoveringFreeze] = {}
     branches: set[str] = set()
@@ -101,6 +120,18 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
     return Verdict(
         _oldest_first(blocking.values()), tuple(sorted(branches)), _oldest_first(excepted.values()), _in_order(grants)
     )
+
+
+def _next_change(candidates: Sequence[MergeCandidate], verdict: Verdict) -> datetime | None:
+    if any(freeze.ends_at is None for freeze in verdict.blocking):
+        return None
+    known = {freeze.ends_at for candidate in candidates for freeze in (*candidate.freezes, *candidate.planned)}
+    known |= {freeze.started_at for candidate in candidates for freeze in candidate.planned}
+    known |= {grant.expires_at for candidate in candidates for grant in candidate.grants}
+    for instant in sorted(each for each in known if each is not None):
+        if _judge(candidate.at(instant) for candidate in candidates).conclusion != verdict.conclusion:
+            return instant
+    return None
 
 
 def judge_for_pattern(
@@ -121,8 +152,15 @@ def judge_for_pattern(
     if closed:
         blocking = {freeze.id: freeze for freezes in closed.values() for freeze in freezes}
         names = tuple(sorted(closed))
-        return Verdict(_oldest_first(blocking.values()), names, unprotected=names)
+        end = _end_of_all(blocking.values())
+        return Verdict(_oldest_first(blocking.values()), names, unprotected=names, changes_at=end)
     return judge(allowed or candidates)
+
+
+def _end_of_all(freezes: Iterable[CoveringFreeze]) -> datetime | None:
+    """Return when the last of the freezes ends; None if one has no end."""
+    ends = [freeze.ends_at for freeze in freezes]
+    return None if None in ends else max(end for end in ends if end is not None)
 
 
 def _oldest_first(freezes: Iterable[CoveringFreeze]) -> tuple[CoveringFreeze, ...]:

@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from models.freezes import IN_FORCE
+from models.schedule_queries import NEXT_WINDOWS, REFERENCES
 from rules.errors import Detail, ServiceError
+from rules.freezes.scope import BranchRef
 from rules.ids import has_prefix
+from rules.time.planned_windows import NamedBranch, PlannedWindow, first_start
 from services.core.read_context import ReadContext
 
 MAX_FREEZES = 20
@@ -22,9 +25,18 @@ _COVERING: LiteralString = f"""
     LEFT JOIN (freeze_targets t JOIN freezes f ON f.id = t.freeze_id AND {_IN_FORCE})
     ON t.branch_id = b.id AND t.operation = 'apply'
 """
-_COLUMNS: LiteralString = """
+_NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
+_PLANNED: LiteralString = f"""
+    CASE WHEN row_number() OVER () = 1 THEN (
+        SELECT jsonb_agg(jsonb_build_array(w.id, w.schedule_id, w.scope, w.starts_at, w.ends_at))
+        FROM ({_NEXT_WINDOWS}) w
+    ) END AS planned
+"""  # noqa: S608 - a constant
+"""The next windows of the organisation's schedules, in one row only: they are the same for all."""
+_COLUMNS: LiteralString = f"""
     r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
-    b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
+    b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed,
+    {REFERENCES} AS reference_names, {_PLANNED}
 """
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
@@ -39,7 +51,9 @@ _FROM_REPOSITORY: LiteralString = """
 """
 _ORGANIZATION: LiteralString = f"""
     WITH watched AS (
-        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        SELECT b.id, b.name AS branch, r.id AS repository_id, r.owner || '/' || r.name AS repository,
+               {REFERENCES} AS reference_names
+        FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE b.organization_id = %(organization)s AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
     ), frozen AS (
         SELECT t.branch_id, f.id
@@ -49,7 +63,10 @@ _ORGANIZATION: LiteralString = f"""
     )
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
-           f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
+           f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED},
+           CASE WHEN row_number() OVER () = 1 AND EXISTS ({_NEXT_WINDOWS}) THEN (
+               SELECT jsonb_agg(jsonb_build_array(id, repository_id, repository, branch, reference_names)) FROM watched
+           ) END AS watched
     FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
     WHERE o.id = %(organization)s
 """  # noqa: S608 - a constant
@@ -123,7 +140,8 @@ async def _of_organization(context: ReadContext) -> dict[str, Any]:
     rows = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
-    return _state(subject, first["watched_count"], first["frozen_count"], rows)
+    branches = [NamedBranch(BranchRef(*facts), names) for *facts, names in first["watched"] or ()]
+    return _state(subject, first["watched_count"], first["frozen_count"], rows, branches)
 
 
 def _require_one_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
@@ -144,28 +162,35 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
 def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
-    return _state(subject, 1, int(first["id"] is not None), rows)
+    return _state(subject, 1, int(first["id"] is not None), rows, [_named_branch(first)])
 
 
 def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     frozen: dict[str, bool] = {}
-    names: dict[str, str] = {}
+    watched: dict[str, NamedBranch] = {}
     for row in rows:
         if row["branch_id"] is not None:
-            names[row["branch_id"]] = row["branch"]
+            watched[row["branch_id"]] = _named_branch(row)
             frozen[row["branch_id"]] = frozen.get(row["branch_id"], False) or row["id"] is not None
     subject = ("repository", first["repository_id"], first["repository"])
-    state = _state(subject, len(frozen), sum(frozen.values()), rows)
-    listed = sorted(names.items(), key=lambda item: item[1])
+    state = _state(subject, len(frozen), sum(frozen.values()), rows, watched.values())
+    listed = sorted((one.branch.branch, branch_id) for branch_id, one in watched.items())
     state["branches"] = [
-        {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]} for branch_id, name in listed[:MAX_BRANCHES]
+        {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]} for name, branch_id in listed[:MAX_BRANCHES]
     ]
     state["branches_truncated"] = len(listed) > MAX_BRANCHES
     return state
 
 
-def _state(subject: tuple[str, str, str], watched: int, frozen: int, rows: Iterable[Row]) -> dict[str, Any]:
+def _named_branch(row: Row) -> NamedBranch:
+    branch = BranchRef(row["branch_id"], row["repository_id"], row["repository"], row["branch"])
+    return NamedBranch(branch, row["reference_names"])
+
+
+def _state(
+    subject: tuple[str, str, str], watched: int, frozen: int, rows: Sequence[Row], branches: Iterable[NamedBranch]
+) -> dict[str, Any]:
     freezes = {row["id"]: row for row in rows if row["id"] is not None}
     newest = sorted(freezes.values(), key=lambda row: (row["started_at"], row["id"]), reverse=True)
     ends: list[datetime] = [row["ends_at"] for row in newest if row["ends_at"] is not None]
@@ -182,5 +207,16 @@ def _state(subject: tuple[str, str, str], watched: int, frozen: int, rows: Itera
         "freezes_truncated": len(newest) > MAX_FREEZES,
         "branches": [],
         "branches_truncated": False,
-        "next_change_at": min(ends, default=None),
+        "next_change_at": min([*ends, *_next_start(rows, branches)], default=None),
     }
+
+
+def _next_start(rows: Sequence[Row], branches: Iterable[NamedBranch]) -> list[datetime]:
+    """Return when the next planned window begins that covers one of the branches, if there is one."""
+    planned = next((row["planned"] for row in rows if row["planned"]), ())
+    windows = [
+        PlannedWindow(key, schedule_id, scope, datetime.fromisoformat(start), datetime.fromisoformat(end))
+        for key, schedule_id, scope, start, end in planned
+    ]
+    start = first_start(branches, windows) if windows else None
+    return [] if start is None else [start]

@@ -7,7 +7,7 @@ nothing: freezes go on blocking, and the check says why.
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from models.pull_requests import HeadCheck, PullRequest
 from models.queries import ActiveException, covering_freezes, select_active_exceptions, unprotected_branches
 from models.repositories import Repository, WatchedBranch
+from models.schedule_queries import planned_windows
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge_for_pattern
 from services.core.unit_of_work import UnitOfWork
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -115,6 +116,15 @@ def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime)
     return ActiveExceptions(rows)
 
 
+def planned_freezes(session: Session, branch_ids: Collection[str], now: datetime) -> FreezesByBranch:
+    """Return the freezes that planned windows will start on each of the branches, by its id."""
+    found = planned_windows(session, branch_ids, now) if branch_ids else {}
+    return {
+        branch_id: [CoveringFreeze(window.id, "", window.starts_at, window.ends_at) for window in windows]
+        for branch_id, windows in found.items()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class PullRequestFacts:
     """What was read for a number of pull requests at once."""
@@ -123,6 +133,8 @@ class PullRequestFacts:
     """The open pull requests on each head, whatever their base."""
     freezes: FreezesByBranch
     exceptions: ActiveExceptions
+    planned: FreezesByBranch
+    """The freezes that planned windows will start on each branch."""
     checks: Mapping[tuple[str, str, str], HeadCheck]
     """By repository, head and name: the checks that are recorded as written."""
     closed: ClosedPatterns
@@ -147,7 +159,8 @@ class PullRequestFacts:
 
     def _candidate(self, row: TrackedPullRequest) -> MergeCandidate:
         base = (row.branch.id, row.branch.name)
-        return self.exceptions.candidate(base, row.pull.number, row.pull.head_sha, self.freezes)
+        candidate = self.exceptions.candidate(base, row.pull.number, row.pull.head_sha, self.freezes)
+        return replace(candidate, planned=self.planned.get(row.branch.id, ()))
 
     def check(self, row: TrackedPullRequest, name: str) -> HeadCheck | None:
         """Return the check of this name that is recorded as written on the head."""
@@ -175,7 +188,8 @@ def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> PullReque
     patterns = {(row.branch.repository_id, row.branch.pattern_check_name) for row in rows}
     freezes, closed = freezes_of(uow, branch_ids, {(of, name) for of, name in patterns if name is not None})
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    return PullRequestFacts(siblings, freezes, exceptions, _written_checks(uow, rows), closed)
+    planned = planned_freezes(uow.session, branch_ids, uow.now)
+    return PullRequestFacts(siblings, freezes, exceptions, planned, _written_checks(uow, rows), closed)
 
 
 def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:

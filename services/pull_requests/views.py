@@ -5,18 +5,15 @@ the same rules: a head that several pull requests share under one check name is 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select, tuple_
 
 from models.exceptions import PullRequestException
-from models.predicates import is_ahead
 from models.queries import exception_states
 from rules.access.entitlements import plan_named
 from rules.freezes.check_text import summary, title
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge
+from rules.freezes.verdict import CoveringFreeze, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest
@@ -67,9 +64,9 @@ def _view(
     row: TrackedPullRequest, facts: PullRequestFacts, exceptions: Sequence[dict[str, Any]], *, entitled: bool
 ) -> dict[str, Any]:
     pull = row.pull
-    candidates = facts.candidates(row)
-    verdict, of_pattern = judge(candidates), facts.pattern_verdict(row)
+    verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
     waits_for_others = not verdict.blocking and of_pattern is not None and bool(of_pattern.blocking)
+    deciding = of_pattern if of_pattern is not None and waits_for_others else verdict
     covering = facts.freezes.get(row.branch.id, ())
     active = {one.freeze_id: one.id for one in facts.exceptions.of_pull(row.branch.id, pull.number, pull.head_sha)}
     return {
@@ -79,14 +76,8 @@ def _view(
         "branch_id": row.branch.id,
         "head_sha": pull.head_sha,
         "state": pull.state,
-        "verdict": "blocked" if verdict.blocking or waits_for_others else "allowed",
-        "next_change_at": (
-            None
-            if pull.state != "open"
-            else _end_of_all(of_pattern)
-            if of_pattern is not None and waits_for_others
-            else _next_change(candidates, verdict)
-        ),
+        "verdict": "blocked" if deciding.blocking else "allowed",
+        "next_change_at": deciding.changes_at if pull.state == "open" else None,
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
         "exception_ids": [active[freeze.id] for freeze in covering if freeze.id in active],
@@ -137,26 +128,3 @@ def _check(
         "title": title(verdict) if is_open else None,
         "summary": summary(verdict, button=button) if is_open else None,
     }
-
-
-def _end_of_all(verdict: Verdict) -> datetime | None:
-    """Return when the last of the blocking freezes ends; None if one has no end."""
-    ends = [freeze.ends_at for freeze in verdict.blocking if freeze.ends_at is not None]
-    return max(ends) if len(ends) == len(verdict.blocking) else None
-
-
-def _next_change(candidates: Sequence[MergeCandidate], verdict: Verdict) -> datetime | None:
-    """Return when the verdict changes by itself: the ends of freezes and exceptions are known beforehand."""
-    ends = {freeze.ends_at for candidate in candidates for freeze in candidate.freezes}
-    ends |= {grant.expires_at for candidate in candidates for grant in candidate.grants}
-    for instant in sorted(end for end in ends if end is not None):
-        if judge(_at(candidate, instant) for candidate in candidates).conclusion != verdict.conclusion:
-            return instant
-    return None
-
-
-def _at(candidate: MergeCandidate, instant: datetime) -> MergeCandidate:
-    """Return the merge candidate as it will be at a later instant, if nothing else happens."""
-    freezes = [freeze for freeze in candidate.freezes if is_ahead(freeze.ends_at, instant)]
-    grants = [grant for grant in candidate.grants if is_ahead(grant.expires_at, instant)]
-    return replace(candidate, freezes=freezes, grants=grants, excepted=frozenset(grant.freeze_id for grant in grants))

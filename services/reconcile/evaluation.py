@@ -5,7 +5,7 @@ Exceptions that cannot be read allow nothing; the branches are then read back a 
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select, text, tuple_
 
@@ -22,6 +22,7 @@ from services.pull_request_exceptions.verdicts import (
     FreezesByBranch,
     active_exceptions,
     freezes_of,
+    planned_freezes,
 )
 from services.reconcile.heads import Head, HeadKey, MergePath
 from services.reconcile.leases import LeasedTransaction, schedule_reread
@@ -113,6 +114,8 @@ class _Facts:
 
     freezes: FreezesByBranch
     exceptions: ActiveExceptions
+    planned: FreezesByBranch
+    """The freezes that planned windows will start on the frozen branches: until when the text says they are frozen."""
     entitled: Collection[str]
     """The organisations whose plan has exceptions."""
     closed: ClosedPatterns
@@ -129,8 +132,10 @@ class _Facts:
         """Return a merge path of a head with the freezes and exceptions that apply to it."""
         base = (path.branch_id, path.branch)
         if path.queued or path.numbers is None:
-            return self.exceptions.queue_candidate(base, path.numbers, self.freezes)
-        return self.exceptions.candidate(base, path.numbers[0], head.key.sha, self.freezes)
+            candidate = self.exceptions.queue_candidate(base, path.numbers, self.freezes)
+        else:
+            candidate = self.exceptions.candidate(base, path.numbers[0], head.key.sha, self.freezes)
+        return replace(candidate, planned=self.planned.get(path.branch_id, ()))
 
 
 def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
@@ -139,8 +144,9 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[s
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     of = {head.organization_id for head in heads} if freezes else set()
     plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
+    planned = planned_freezes(uow.session, list(freezes), uow.now)
     entitled = {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements}
-    return _Facts(freezes, exceptions, entitled, closed)
+    return _Facts(freezes, exceptions, planned, entitled, closed)
 
 
 def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:

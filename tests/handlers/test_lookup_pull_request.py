@@ -165,6 +165,29 @@ class TestNextChange:
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
 
+    def test_blocked_pull_request_stays_blocked_while_planned_windows_follow(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        end = factories.now() + HOUR
+        factories.freeze(session, acme.organization, [web], ends_at=end)
+        schedule = factories.schedule(session, acme.organization)
+        for start in (end, end + HOUR, end + 3 * HOUR):
+            factories.occurrence(session, schedule, starts_at=start)
+        factories.occurrence(session, schedule, starts_at=end + 2 * HOUR, skip_reason="asked")
+        shown = look_up()
+        assert shown["nextChangeAt"] == reported(end + 2 * HOUR)
+        until = f"{end + 2 * HOUR:%Y-%m-%d %H:%M} UTC"
+        assert shown["check"]["title"] == f"Merging into main is frozen until {until}"
+        assert f"It stays frozen until {until}" in shown["check"]["summary"]
+
+    def test_allowed_pull_request_changes_when_a_planned_window_begins(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        start = factories.now() + HOUR
+        factories.occurrence(session, factories.schedule(session, acme.organization), starts_at=start)
+        shown = look_up()
+        assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", reported(start))
+
     def test_unfrozen_pull_request_has_no_next_change(self, pull: PullRequest, look_up: Shown) -> None:
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"], shown["freezes"]) == ("allowed", None, [])

@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from integrations.github import GitHubError
+from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.core.work_queue import LeaseLostError
@@ -60,6 +62,20 @@ class TestAFreeze:
         assert check["output"]["title"] == "Merging into main is frozen until it is lifted"
         assert freeze in check["output"]["summary"]
         assert "Release 4.2 is being rolled out" in check["output"]["summary"]
+
+    def test_check_is_frozen_until_the_end_of_a_following_window(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        organization = harness.session.scalars(select(Organization)).one()
+        end = factories.now().replace(second=0, microsecond=0) + timedelta(hours=1)
+        branches = list(harness.session.scalars(select(WatchedBranch)))
+        factories.freeze(harness.session, organization, branches, ends_at=end)
+        factories.occurrence(harness.session, factories.schedule(harness.session, organization), starts_at=end)
+        harness.session.commit()
+        harness.run_until_idle()
+        head = harness.sql("SELECT head_sha FROM pull_requests")[0][0]
+        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
+        until = f"{end + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
+        assert check["output"]["title"] == f"Merging into main is frozen until {until}"
 
     def test_freeze_records_when_it_was_enforced_and_released(self, harness: Harness, build: Builder) -> None:
         build("api", "web")

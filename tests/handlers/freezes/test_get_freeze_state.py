@@ -13,6 +13,8 @@ from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.freezes.requests import REASON, paths, text
 
+HOUR = timedelta(hours=1)
+
 
 class TestGetFreezeState:
     def ask(self, acme: Tenant, **asked: str) -> dict[str, Any]:
@@ -106,6 +108,53 @@ class TestGetFreezeState:
         for asked in ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"}):
             state = self.ask(acme, **asked)
             assert (state["frozen"], state["freezes"], state["nextChangeAt"]) == (False, [], None)
+
+    @pytest.mark.parametrize(
+        "scope",
+        [
+            {"type": "organization"},
+            {"type": "organization", "branches": ["main"]},
+            {"type": "glob", "patterns": ["acme/s*"]},
+            {"type": "repositories", "repositories": ["ACME/web"]},
+            {"type": "repositories", "repositories": ["acme/Site"]},
+            {"type": "branch", "repository": "acme/web", "branch": "main"},
+        ],
+        ids=str,
+    )
+    def test_next_change_is_the_start_of_a_planned_window(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch, scope: dict[str, Any]
+    ) -> None:
+        start = factories.now().replace(microsecond=0) + timedelta(hours=2)
+        elsewhere = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": api.id})
+        factories.occurrence(session, elsewhere, starts_at=start - timedelta(hours=1))
+        stopped = factories.schedule(session, acme.organization, enabled=False)
+        factories.occurrence(session, stopped, starts_at=start - timedelta(hours=1))
+        session.get_one(Repository, web.repository_id).name = "Site"
+        session.flush()
+        planned = factories.schedule(session, acme.organization, scope=scope)
+        factories.occurrence(session, planned, starts_at=start - timedelta(minutes=5), skip_reason="asked")
+        factories.occurrence(session, planned, starts_at=start + timedelta(days=1))
+        factories.occurrence(session, planned, starts_at=start)
+        forms = [{"branchId": web.id}, {"repo": "acme/site", "branch": "main"}, {"repo": "acme/site"}]
+        assert [self.ask(acme, **form)["nextChangeAt"] for form in forms] == [text(start)] * 3
+        assert self.ask(acme, organization="current")["nextChangeAt"] == text(start - timedelta(hours=1))
+        factories.freeze(session, acme.organization, [web], ends_at=start + timedelta(minutes=1))
+        assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start)
+        factories.freeze(session, acme.organization, [web], ends_at=start - timedelta(minutes=1))
+        assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start - timedelta(minutes=1))
+
+    def test_next_change_ignores_windows_of_the_successor_of_a_name(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        session.get_one(Repository, web.repository_id).name = "site"
+        session.flush()
+        new = factories.watched(session, acme.organization, "acme/web")
+        planned = factories.schedule(
+            session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
+        )
+        row = factories.occurrence(session, planned, starts_at=factories.now().replace(microsecond=0) + HOUR)
+        assert self.ask(acme, branchId=web.id)["nextChangeAt"] is None
+        assert self.ask(acme, branchId=new.id)["nextChangeAt"] == text(row.starts_at)
 
     def test_state_lists_twenty_freezes_and_a_hundred_branches(
         self, acme: Tenant, session: Session, web: WatchedBranch

@@ -16,6 +16,10 @@ def freeze(name: str) -> CoveringFreeze:
     return CoveringFreeze(name, f"Because of {name}", NOON - HOUR, None)
 
 
+def timed(name: str, start: int, end: int) -> CoveringFreeze:
+    return CoveringFreeze(name, f"Because of {name}", NOON + start * HOUR, NOON + end * HOUR)
+
+
 A, B = freeze("frz_a"), freeze("frz_b")
 
 
@@ -71,6 +75,46 @@ def test_verdict_names_blocking_freezes_and_branches(
     verdict = judge(claims)
     assert (verdict.blocking, verdict.branches) == (blocking, branches)
     assert verdict.conclusion == ("failure" if blocking else "success")
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        pytest.param(MergeCandidate("main", 1, (), planned=(timed("occ_1", 1, 2),)), 1, id="a window begins"),
+        pytest.param(MergeCandidate("main", 1, (timed("frz_1", -1, 1),)), 1, id="a freeze ends"),
+        pytest.param(
+            MergeCandidate("main", 1, (timed("frz_1", -1, 1),), planned=(timed("occ_1", 1, 2), timed("occ_2", 3, 4))),
+            2,
+            id="a window follows at once",
+        ),
+        pytest.param(
+            MergeCandidate(
+                "main",
+                1,
+                (timed("frz_1", -1, 1),),
+                frozenset({"frz_1"}),
+                grants=(Grant("frz_1", 1, "Ada", None),),
+                planned=(timed("occ_1", 2, 3),),
+            ),
+            2,
+            id="an exception of a freeze is none of a later window",
+        ),
+        pytest.param(
+            MergeCandidate(
+                "main",
+                2,
+                (timed("frz_1", -1, 5),),
+                frozenset({"frz_1"}),
+                grants=(Grant("frz_1", 1, "Ada", NOON + HOUR), Grant("frz_1", 2, "Ada", None)),
+            ),
+            1,
+            id="the exception of one member of a queue ends",
+        ),
+        pytest.param(MergeCandidate("main", 1, (A,), planned=(timed("occ_1", 1, 2),)), None, id="a person ends it"),
+    ],
+)
+def test_verdict_knows_its_next_change(claim: MergeCandidate, expected: int | None) -> None:
+    assert judge([claim]).changes_at == (None if expected is None else NOON + expected * HOUR)
 
 
 FREEZES = st.lists(st.sampled_from([A, B, freeze("frz_c")]), unique=True, max_size=3)

@@ -48,9 +48,9 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> N
     deletion.delete_schedule(uow, schedule_id, end_active=end_active)
 
 
-def skip_next_occurrence(uow: UnitOfWork, schedule_id: str) -> object:
+def skip_next_occurrence(uow: UnitOfWork, schedule_id: str, body: dict[str, Any] | None) -> object:
     """Skip the next occurrence."""
-    return skips.skip_next(uow, schedule_id)
+    return skips.skip_next(uow, schedule_id, (body or {}).get("occurrence_id"))
 
 
 def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:

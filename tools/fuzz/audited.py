@@ -19,6 +19,7 @@ MAY_CHANGE_NOTHING = {
     "update_branch": "it has those settings already",
     "update_current_organization": "it has that name and those settings already",
     "update_schedule": "it is so already",
+    "skip_next_occurrence": "the named window is skipped already",
     "claim_installation": "it is the organisation's already",
     "import_schedules": "a dry run, or a calendar that has not changed",
 }

@@ -157,6 +157,26 @@ class TestSkipNextOccurrence:
         answers = at_once(*[lambda: key.post(f"/v1/schedules/{made}/skip-next")] * 4)
         assert len({datetime.fromisoformat(answer.json()["startsAt"]) for answer in answers}) == 4
 
+    def test_named_window_is_skipped_once_by_concurrent_requests(self, acme: Tenant) -> None:
+        key, made = acme.key(), created(acme.key())
+        path, named = f"/v1/schedules/{made['id']}", {"occurrenceId": made["nextOccurrence"]["id"]}
+        answers = at_once(*[lambda: key.post(f"{path}/skip-next", named)] * 4)
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert {answer.json()["id"] for answer in answers} == {named["occurrenceId"]}
+        assert key.get(path).json()["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=1), 22)
+        assert acme.audit() == ["schedule.created", "occurrence.skipped"]
+
+    def test_skip_next_rejects_a_window_that_is_not_the_next(self, acme: Tenant) -> None:
+        key, made = acme.key(), created(acme.key())
+        path = f"/v1/schedules/{made['id']}/skip-next"
+        planned = key.get("/v1/schedules/occurrences", scheduleId=made["id"]).json()["data"]
+        refusal(key.post(path, {"occurrenceId": planned[1]["id"]}), 409, "invalid_state")
+        refusal(key.post(path, {"occurrenceId": "occ_" + "0" * 26}), 404, "occurrence_not_found")
+        other = created(key, allowOverlap=True)["id"]
+        foreign = {"occurrenceId": planned[0]["id"]}
+        refusal(key.post(f"/v1/schedules/{other}/skip-next", foreign), 404, "occurrence_not_found")
+        assert acme.audit() == ["schedule.created", "schedule.created"]
+
     def test_skip_next_is_replayed_under_the_same_idempotency_key(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())["id"]
         keyed = {"headers": {"Idempotency-Key": "skip"}}

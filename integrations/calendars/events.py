@@ -48,9 +48,9 @@ class Series:
         self.uid = uid
         self.core = max(cores or events, key=_sequence)
         self.name = name_from(_text(self.core, "SUMMARY"))
-        self.unrelated_events = sum(_sequence(core) == _sequence(self.core) for core in cores[1:])
+        self.unrelated_events = sum(_sequence(core) == _sequence(self.core) for core in cores if core is not self.core)
         """Number of other events with the same UID that are not part of the series."""
-        self._events = events
+        self._events = [event for event in events if event is self.core or "RECURRENCE-ID" in event]
         self._options = options
 
     @property

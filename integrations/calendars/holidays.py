@@ -56,10 +56,14 @@ def read(
     observances: bool = False,
     together: bool = False,
 ) -> ParsedCalendar:
-    """Return the holidays of the given years. Raise UnknownPlaceError."""
+    """Return the holidays of the given years. Raise UnknownPlaceError.
+
+    A country with several codes, such as `GB` and `UK`, is one place.
+    """
     known = holidays.list_supported_countries()
     if country not in known:
         raise UnknownPlaceError("country", f"the holidays of {country} are not known")
+    country = holidays.country_holidays(country).country
     try:
         public = _days(country, subdivision, years, ("public",))
     except NotImplementedError:

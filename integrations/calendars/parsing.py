@@ -15,6 +15,7 @@ from integrations.calendars.content import (
     name_from,
 )
 from integrations.calendars.events import Series
+from integrations.calendars.prevalidation import unfold
 from integrations.calendars.rules import UnusableError
 from rules.time.zones import zone_names
 
@@ -25,12 +26,14 @@ _ZONE = "X-WR-TIMEZONE"
 
 def parse(text: str, options: Options) -> ParsedCalendar:
     """Return the content of a calendar. Raise CalendarError if it is invalid."""
-    try:
-        calendars = Calendar.from_ical(text.encode(), multiple=True)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise CalendarError(f"cannot be parsed as iCalendar: {name_from(error)}") from error
-    found: list[ImportedWindow] = []
     skipped: list[SkippedEvent] = []
+    calendars = _calendars(text)
+    if calendars is None:
+        usable, skipped = _without_malformed(text)
+        calendars = _calendars(usable)
+    if calendars is None:
+        raise CalendarError("cannot be parsed as iCalendar")
+    found: list[ImportedWindow] = []
     remaining = MAX_DAYS_LISTED
     for uid, (events, cancelled) in _by_uid(calendars).items():
         series = Series(uid, events, options)
@@ -43,6 +46,50 @@ def parse(text: str, options: Options) -> ParsedCalendar:
         if remaining < 0:
             raise CalendarError(f"expands to more than {MAX_DAYS_LISTED} days that no rule describes")
     return ParsedCalendar(found, skipped)
+
+
+def _calendars(text: str) -> list[Calendar] | None:
+    """Return the calendars of a text; None if it is malformed."""
+    try:
+        return Calendar.from_ical(text.encode(), multiple=True)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+
+
+def _without_malformed(text: str) -> tuple[str, list[SkippedEvent]]:
+    """Return a text without its malformed components, and the events among them.
+
+    Only events, without their alarms, and time zones are kept. An event in a malformed time zone has an unknown one.
+    """
+    kept: list[str] = []
+    component: list[str] = []
+    skipped: list[SkippedEvent] = []
+    depth = 0
+    for line in unfold(text):
+        mark = line.partition(":")[0].strip().upper()
+        depth += mark == "BEGIN"
+        if depth < 2:
+            kept.append(line)
+        elif depth == 2 or _value(component, "BEGIN").upper() == "VTIMEZONE":
+            component.append(line)
+        depth -= mark == "END"
+        if mark != "END" or depth != 1:
+            continue
+        kind = _value(component, "BEGIN").upper()
+        alone = "\n".join(["BEGIN:VCALENDAR", *component, "END:VCALENDAR"])
+        if kind in {"VEVENT", "VTIMEZONE"} and _calendars(alone) is not None:
+            kept += component
+        elif kind == "VEVENT":
+            name = name_from(_value(component, "SUMMARY"))
+            skipped.append(SkippedEvent(_value(component, "UID")[:200], name, "unreadable", "cannot be parsed"))
+        component = []
+    return "\n".join(kept), skipped
+
+
+def _value(lines: list[str], name: str) -> str:
+    """Return the value of the first line of this name, or an empty text."""
+    found = (line.partition(":")[2].strip() for line in lines if line.upper().startswith((f"{name}:", f"{name};")))
+    return next(found, "")
 
 
 def _windows_of(series: Series, *, cancelled: bool) -> Iterator[ImportedWindow | SkippedEvent]:

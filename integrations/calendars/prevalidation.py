@@ -35,8 +35,13 @@ def prevalidate(text: str) -> str:
         raise CalendarError("is not an iCalendar file: it must start with BEGIN:VCALENDAR")
     if text.count("\n") > MAX_LINES:
         raise CalendarError(f"has more than {MAX_LINES} lines")
-    _check_lines(_FOLD.sub("", text).split("\n"))
+    _check_lines(unfold(text))
     return text
+
+
+def unfold(text: str) -> list[str]:
+    """Return the lines of a calendar, continued ones joined."""
+    return _FOLD.sub("", text).split("\n")
 
 
 def _check_lines(lines: list[str]) -> None:

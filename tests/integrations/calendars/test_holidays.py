@@ -37,6 +37,11 @@ def test_consecutive_holidays_are_one_window() -> None:
     assert spans(found["Chinese New Year (Spring Festival) (2 days)"]) == [("2027-02-09T00:00", "2027-02-11T00:00")]
 
 
+def test_country_with_several_codes_is_one_place() -> None:
+    assert read("UK", "SCT") == read("GBR", "SCT") == read("GB", "SCT")
+    assert read("UK")["Christmas Day"].uid == "GB//public/Christmas Day"
+
+
 def test_subdivision_has_its_own_holidays() -> None:
     assert "St. Andrew's Day" not in read("GB", "ENG")
     assert read("GB", "SCT")["Saint Andrew's Day"].uid == "GB/SCT/public/Saint Andrew's Day"

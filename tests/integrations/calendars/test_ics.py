@@ -214,6 +214,14 @@ class TestLeftOut:
         older = "UID:1\nSEQUENCE:1\nDTSTART;VALUE=DATE:20261225"
         newer = "UID:1\nSEQUENCE:2\nDTSTART;VALUE=DATE:20261226"
         assert only(calendar(newer, older)).recurrence["start_date"] == "2026-12-26"
+        assert only(calendar(older, newer)).recurrence["start_date"] == "2026-12-26"
+
+    def test_newest_rule_of_a_uid_stays_a_rule(self) -> None:
+        older = f"{WEEKLY}SEQUENCE:1\nRRULE:FREQ=WEEKLY"
+        newer = f"{WEEKLY}SEQUENCE:2\nRRULE:FREQ=WEEKLY;INTERVAL=2"
+        for text in (calendar(older, newer), calendar(newer, older)):
+            weekly = {"frequency": "weekly", "start_date": "2026-01-05", "interval": 2}
+            assert only(text).recurrence == weekly
 
     def test_another_event_with_the_same_uid_is_left_out(self) -> None:
         reading = read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", "UID:1\nDTSTART;VALUE=DATE:20270101"))
@@ -255,6 +263,27 @@ class TestLeftOut:
         reading = read(calendar("UID:1\nDTSTART:never", "UID:2\nDTSTART;VALUE=DATE:20261225"))
         assert [found.uid for found in reading.found] == ["2"]
         assert [skipped.uid for skipped in reading.skipped] == ["1"]
+
+    @pytest.mark.parametrize(
+        "malformed",
+        [
+            "BEGIN:VTODO\nDUE:soon\nEND:VTODO\n",
+            "BEGIN:VTIMEZONE\nTZID:Empty\nEND:VTIMEZONE\n",
+            "BEGIN:VTIMEZONE\nTZID:Half\nBEGIN:STANDARD\nEND:STANDARD\nEND:VTIMEZONE\n",
+        ],
+        ids=["to-do", "empty zone", "zone without a start"],
+    )
+    def test_malformed_component_does_not_affect_events(self, malformed: str) -> None:
+        alarm = "BEGIN:VALARM\nTRIGGER:-PT15M\nEND:VALARM"
+        text = calendar(f"{WEEKLY}RRULE:FREQ=WEEKLY;BYDAY=MO\n{alarm}", head=malformed)
+        assert only(text).recurrence["frequency"] == "weekly"
+
+    def test_event_in_a_malformed_zone_is_left_out_alone(self) -> None:
+        zone = "BEGIN:VTIMEZONE\nTZID:Half\nEND:VTIMEZONE\n"
+        inside = "UID:1\nSUMMARY:Inside\nDTSTART;TZID=Half:20261225T090000\nDTEND;TZID=Half:20261225T100000"
+        reading = read(calendar(inside, "UID:2\nDTSTART;VALUE=DATE:20261225", head=zone))
+        assert [found.uid for found in reading.found] == ["2"]
+        assert [(skipped.uid, skipped.code) for skipped in reading.skipped] == [("1", "unknown_timezone")]
 
     def test_past_event_is_marked(self) -> None:
         assert only(calendar("UID:1\nDTSTART;VALUE=DATE:20261120")).past

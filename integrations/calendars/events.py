@@ -21,6 +21,7 @@ from icalendar import Calendar, Event
 from integrations.calendars.content import (
     ImportedWindow,
     Options,
+    SkippedEvent,
     listed,
     name_from,
     part_of,
@@ -58,8 +59,11 @@ class Series:
         """True if the whole series is cancelled."""
         return "RECURRENCE-ID" not in self.core and _is_cancelled(self.core)
 
-    def windows(self) -> Iterator[ImportedWindow]:
-        """Yield the windows of the series. Raise UnusableError, and the errors of the libraries for malformed input."""
+    def windows(self) -> Iterator[ImportedWindow | SkippedEvent]:
+        """Yield the windows of the series, and what is left out of it.
+
+        Raise UnusableError, and the errors of the libraries for malformed input.
+        """
         start, end = span_of(self.core)
         own_zone = self._zone_name(start)
         clocks = Clocks(self._options, own_zone or self._options.timezone)
@@ -86,15 +90,20 @@ class Series:
         """True if single instances are changed, added or removed."""
         return len(self._events) > 1 or "RDATE" in self.core or "EXDATE" in self.core
 
-    def _day_by_day(self, start: End, end: End, clocks: Clocks) -> Iterator[ImportedWindow]:
+    def _day_by_day(self, start: End, end: End, clocks: Clocks) -> Iterator[ImportedWindow | SkippedEvent]:
         by_shape: dict[Window, list[date]] = {}
+        usual = clocks.shape(start, end)[1]
         for begins, over in self._occurrences(start, end):
+            if begins == over:
+                when = f"{clocks.local_time(begins):%Y-%m-%d}"
+                yield SkippedEvent(self.uid, self.name, "no_length", f"ends when it starts on {when}")
+                continue
             day, shape = clocks.shape(begins, over)
             if EARLIEST <= day < LATEST:
                 by_shape.setdefault(shape, []).append(day)
         if not by_shape:
             raise UnusableError("past", f"does not take place from {self._from.date()} to {self._last.date()}")
-        first = _usual(by_shape, clocks.shape(start, end)[1])
+        first = _usual(by_shape, usual)
         for shape, found in sorted(by_shape.items(), key=lambda item: (item[0] != first, part_of(item[0]))):
             recurrence, cut = listed(found)
             yield self._window(recurrence, shape, clocks, "" if shape == first else part_of(shape), cut=cut)

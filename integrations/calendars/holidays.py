@@ -84,6 +84,11 @@ def read(
     )
 
 
+def subdivisions_of(country: str) -> list[str]:
+    """Return the subdivisions of a country that may have holidays of their own; none if the country is not known."""
+    return list(holidays.list_supported_countries().get(country, ()))
+
+
 def _other_categories(country: str) -> tuple[str, ...]:
     supported = holidays.country_holidays(country).supported_categories
     return tuple(sorted(OBSERVANCES.intersection(supported)))

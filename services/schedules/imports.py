@@ -55,7 +55,9 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     else:
         savepoint.commit()
         _audit(uow, wanted, organization, entries, counts)
-    return {"dry_run": wanted.dry_run, "counts": counts, "data": entries}
+    whole_country = wanted.format == "holidays" and wanted.subdivision is None
+    subdivisions = holidays.subdivisions_of(wanted.country) if whole_country else []
+    return {"dry_run": wanted.dry_run, "counts": counts, "data": entries, "subdivisions": subdivisions}
 
 
 def _read(uow: UnitOfWork, wanted: Import) -> ParsedCalendar:

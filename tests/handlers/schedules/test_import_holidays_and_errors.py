@@ -37,6 +37,12 @@ class TestHolidays:
         assert imported(member, of_country())["counts"]["updated"] == 0
         assert len(kept(session)) == len(first["data"])
 
+    def test_import_of_a_country_names_its_subdivisions(self, member: Caller) -> None:
+        whole = imported(member, of_country(dryRun=True))
+        assert whole["subdivisions"] == ["ENG", "NIR", "SCT", "WLS"]
+        assert imported(member, of_country(subdivision="SCT", dryRun=True))["subdivisions"] == []
+        assert imported(member, of_country("MC", dryRun=True))["subdivisions"] == []
+
     def test_observances_and_the_day_before_are_optional(self, member: Caller) -> None:
         public = imported(member, of_country("US", dryRun=True))
         both = imported(member, of_country("US", observances=True, dayBefore=True, dryRun=True))

@@ -259,6 +259,18 @@ class TestLeftOut:
     def test_event_without_a_usable_window_is_left_out_with_its_code(self, event: str, code: str) -> None:
         assert why(read(calendar(f"UID:1\n{event}"))) == [code]
 
+    def test_instance_without_a_length_is_left_out_alone(self) -> None:
+        weekly = f"{WEEKLY}RRULE:FREQ=WEEKLY;COUNT=60"
+        start = "TZID=Europe/London:20270111T170000"
+        empty = f"{STANDUP}RECURRENCE-ID;{start}\nDTSTART;{start}\nDTEND;{start}"
+        reading = read(calendar(weekly, empty))
+        (found,) = reading.found
+        assert "2027-01-04" in found.recurrence["dates"]
+        assert "2027-01-11" not in found.recurrence["dates"]
+        assert [(skipped.code, skipped.message) for skipped in reading.skipped] == [
+            ("no_length", "ends when it starts on 2027-01-11")
+        ]
+
     def test_malformed_event_does_not_affect_others(self) -> None:
         reading = read(calendar("UID:1\nDTSTART:never", "UID:2\nDTSTART;VALUE=DATE:20261225"))
         assert [found.uid for found in reading.found] == ["2"]

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 from integrations.calendars.content import MAX_DAYS, Options, first_day, shape_of_days
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.spans import End
-from rules.time.recurrence import LATEST, Recurrence, days
-from rules.time.wall_clock import Window, place
+from rules.time.recurrence import Recurrence
+from rules.time.wall_clock import Window
+from rules.time.windows import are_over
 
 _MINUTE = timedelta(minutes=1)
 
@@ -51,13 +51,7 @@ class Clocks:
 
     def is_past(self, recurrence: Recurrence, window: Window) -> bool:
         """True if all windows of a recurrence have ended."""
-        now = self.options.now
-        recent = now.date() - timedelta(days=window.days + 2)
-        for day in islice(days(recurrence, recent, LATEST), window.days + 5):
-            span = place(window, day, self.zone)
-            if span is not None and span.end > now:
-                return False
-        return True
+        return are_over(recurrence, window, self.zone, self.options.now)
 
 
 def require_length(window: Window) -> None:

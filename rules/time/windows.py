@@ -5,10 +5,11 @@ Pure: no clock is read.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 import rules.time.zones  # noqa: F401 - selects the data that zoneinfo reads
-from rules.time.recurrence import Recurrence, days
+from rules.time.recurrence import LATEST, Recurrence, days
 from rules.time.wall_clock import Window, first_instant, local_time, place
 
 _DAY = timedelta(days=1)
@@ -46,3 +47,10 @@ def expand_windows(
             if known is None or ends > known.end:
                 found[begins] = Interval(begins, ends)
     return sorted(found.values(), key=lambda one: one.start)
+
+
+def are_over(recurrence: Recurrence, window: Window, zone: ZoneInfo, now: datetime) -> bool:
+    """Return True if all windows of a recurrence have ended."""
+    recent = now.date() - timedelta(days=window.days + 2)
+    coming = islice(days(recurrence, recent, LATEST), window.days + 5)
+    return not any(span.end > now for day in coming if (span := place(window, day, zone)) is not None)

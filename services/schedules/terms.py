@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from models.schedules import Schedule
 from rules.time.recurrence import Recurrence
 from rules.time.wall_clock import Window
-from rules.time.windows import Interval, expand_windows
+from rules.time.windows import Interval, are_over, expand_windows
 
 _DATES = ("start_date", "until")
 _LISTS = ("by_day", "by_month_day", "by_month")
@@ -31,6 +31,12 @@ def window_of(kept: Mapping[str, Any]) -> Window:
     """Return a stored window as the rules use it."""
     start, end = (time.fromisoformat(kept[name]) for name in ("start_time", "end_time"))
     return Window(start, end, kept.get("days", 0))
+
+
+def is_over(schedule: Schedule, now: datetime) -> bool:
+    """True if all windows of a schedule, stored or not, have ended."""
+    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+    return are_over(recurrence, window, ZoneInfo(schedule.timezone), now)
 
 
 def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Interval]:

@@ -14,6 +14,7 @@ from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
+from services.schedules.terms import is_over
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 """Sort key of schedules without a planned occurrence."""
@@ -74,6 +75,7 @@ def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]
             **{name: getattr(schedule, name) for name in _COPIED},
             "window": schedule.wall_clock_window,
             "next_occurrence": coming.get(schedule.id),
+            "over": schedule.id not in coming and is_over(schedule, uow.now),
         }
         for schedule in schedules
     ]

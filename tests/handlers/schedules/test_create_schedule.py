@@ -14,7 +14,29 @@ from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from tests import factories
 from tests.handlers.callers import Tenant, at_once, refusal
-from tests.handlers.schedules.requests import EVERYTHING, FIELDS, FIRST, REASON, SOON, created, details, rows, starts
+from tests.handlers.schedules.requests import (
+    DAILY,
+    EVERYTHING,
+    FIELDS,
+    FIRST,
+    REASON,
+    SOON,
+    created,
+    details,
+    rows,
+    starts,
+)
+
+
+def test_schedule_wholly_in_the_past_is_over(acme: Tenant) -> None:
+    once = {"frequency": "once", "startDate": "2026-01-01"}
+    made = created(acme.key(), recurrence=once)
+    assert (made["over"], made["nextOccurrence"]) == (True, None)
+    assert acme.key().get(f"/v1/schedules/{made['id']}").json()["over"] is True
+    again = acme.key().patch(f"/v1/schedules/{made['id']}", {"recurrence": DAILY, "enabled": False}).json()
+    assert (again["over"], again["nextOccurrence"]) == (False, None)
+    once_far = {"frequency": "once", "startDate": (SOON + timedelta(days=365)).isoformat()}
+    assert created(acme.key(), recurrence=once_far, allowOverlap=True)["over"] is False
 
 
 class TestCreateSchedule:

@@ -389,7 +389,7 @@ class Machine(HarnessMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("histories", [3, pytest.param(5, marks=pytest.mark.check)])
+@pytest.mark.parametrize("histories", [1, pytest.param(7, marks=pytest.mark.check)])
 def test_pull_requests_merge_exactly_when_the_model_allows_them(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

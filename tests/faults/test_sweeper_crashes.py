@@ -59,6 +59,7 @@ def seed(database_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.check
 @pytest.mark.slow
 def test_sweeper_is_atomic_when_killed_before_any_statement(
     own_database: str, redis_url: str, private_key: rsa.RSAPrivateKey

@@ -251,6 +251,7 @@ class TestCode:
                         module = importlib.import_module(node.module)
                         assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
 
+    @pytest.mark.check
     @pytest.mark.slow
     def test_code_of_every_operation_has_no_lint(self, root: Path) -> None:
         for operation_id in sorted(OPERATIONS):

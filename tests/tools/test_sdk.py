@@ -42,11 +42,13 @@ def module_of(operation: Operation) -> str:
     return f"api.{tag}.{operation.id}"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)
 def test_each_operation_can_be_called_from_the_client(operation: Operation, client: str) -> None:
     assert callable(importlib.import_module(f"{client}.{module_of(operation)}").sync_detailed)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("model", "value"), ANSWERS)
 def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any], client: str) -> None:
     parsed = getattr(importlib.import_module(f"{client}.models"), model).from_dict(value)
@@ -54,6 +56,7 @@ def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any]
     assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
 
 
+@pytest.mark.check
 def test_repository_name_in_a_path_is_escaped(client: str) -> None:
     module = importlib.import_module(f"{client}.api.repositories.get_repository")
     assert module._get_kwargs(repo_id="acme/web")["url"] == "/v1/repos/acme%2Fweb"

@@ -158,6 +158,7 @@ class TestImportErrors:
         assert only(imported(member, of_file(event("2", name="Other"))))["action"] == "created"
 
 
+@pytest.mark.check
 def test_costly_calendar_does_not_block_other_requests(member: Caller) -> None:
     never = "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2"
     content = calendar(*(event(str(number), never) for number in range(1500)))

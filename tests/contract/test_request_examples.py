@@ -108,7 +108,8 @@ def new_freeze(stage: Stage, request: Request) -> None:
 
 
 def unfrozen(stage: Stage, request: Request) -> None:
-    """Lift every freeze."""
+    """Lift every freeze, and let no window begin another."""
+    stage.fixtures.forget_windows()
     body = {"scope": {"type": "organization"}, "reason": "No freeze for an example"}
     stage.service.call("POST", "/v1/freezes", {**body, "impactAcknowledged": True})
     stage.service.call("POST", "/v1/freezes/lift", {"scope": body["scope"]})

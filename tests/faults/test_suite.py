@@ -58,9 +58,9 @@ class TestJudge:
         ledger = Ledger()
         client = Client(stack, stack.acme, ledger)
         freeze = client.freeze()
-        stack.sql("UPDATE freezes SET reason = 'Asked for under twice.' WHERE id = %s", freeze)
+        stack.sql("UPDATE freezes SET reason = 'Requested under twice.' WHERE id = %s", freeze)
         other = client.freeze()
-        stack.sql("UPDATE freezes SET reason = 'Asked for under twice.' WHERE id = %s", other)
+        stack.sql("UPDATE freezes SET reason = 'Requested under twice.' WHERE id = %s", other)
         ledger.keys = {"twice"}
         assert lost(stack, ledger) == ["the key twice started 2 freezes"]
         client.lift(freeze)

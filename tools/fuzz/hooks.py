@@ -9,7 +9,7 @@ from typing import Any
 
 import requests.auth
 import schemathesis
-from schemathesis import Case, CheckContext, HookContext, Response
+from schemathesis import Case, CheckContext, DeserializationContext, HookContext, Response
 from schemathesis.auths import GLOBAL_AUTH_STORAGE
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 from schemathesis.openapi.checks import MissingHeaderNotRejected
@@ -54,9 +54,15 @@ FORM_ERRORS = {
 SEMANTIC_MESSAGES = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/scope/|/repositories/\d+$|"
-    r"(ref|repo|branch|branchId|organization|action|to|timezone)$"
+    r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
+
+
+@schemathesis.deserializer("application/yaml")
+def text_of_yaml(ctx: DeserializationContext, response: Response) -> str:  # noqa: ARG001 - theirs
+    """Return the document as it is sent: the contract describes its text."""
+    return response.text
 
 
 class Signature(requests.auth.AuthBase):

@@ -5,8 +5,8 @@ Nothing here skips stored time: PostgreSQL itself notices the death, and ends th
 
 from collections.abc import Callable
 
-from tests.faults.suite.catalogue.steps import first_caught, trap_hands, trap_writes
-from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.catalogue.steps import first_caught, trap_hands, trap_writes, wait_for_workers
+from tests.faults.suite.processes import Process
 from tests.faults.suite.tcp_proxies import Place, Trap
 from tests.faults.suite.trial import Trial, fault
 
@@ -16,13 +16,6 @@ RESTART_BOUND = 15.0
 """The same where none is left, and a supervisor starts the process again: that alone takes seconds."""
 MOMENTS = [("postgres", number) for number in range(1, 7)] + [("fake_github", number) for number in range(1, 4)]
 """Transactions and calls of which every fan-out has at least so many."""
-
-
-_RUNS = """
-    SELECT 1 FROM lease_holders h JOIN pg_locks l ON l.locktype = 'advisory' AND l.objid = CAST(h.id AS oid)
-    WHERE h.kind = %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
-"""
-"""A process of a kind that holds its lock and has a heartbeat; until then the sweeper does the work of workers."""
 
 
 def random_moment(trial: Trial) -> tuple[str, Callable[[str], bool], Place]:
@@ -59,7 +52,7 @@ def only_worker(trial: Trial) -> None:
     stack = trial.stack
     hand, other = stack.hands
     other.kill()
-    wait_until(lambda: stack.sql(_RUNS, "worker" if stack.redis else "sweeper"), "the start of the only worker")
+    wait_for_workers(stack)
     trap = stack.wire(hand, "fake_github").trap("createCheckRun")
     trial.client.freeze()
     trap.wait(30)

@@ -4,12 +4,23 @@ import time
 from collections.abc import Callable, Mapping
 
 from tests.faults.suite.judge import is_busy, wrong_heads
-from tests.faults.suite.processes import Process
+from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.tcp_proxies import Place, Trap
 
 LEASE = 40.0
 """Seconds that a branch stays leased to a lost worker (`services/reconcile/leases.py`)."""
+
+_RUNS = """
+    SELECT 1 FROM lease_holders h JOIN pg_locks l ON l.locktype = 'advisory' AND l.objid = CAST(h.id AS oid)
+    WHERE h.kind = %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
+"""
+"""A process of a kind that holds its lock and has a heartbeat."""
+
+
+def wait_for_workers(stack: Stack) -> None:
+    """Wait until a process runs that does the fan-out; until then a sweeper does the work of workers."""
+    wait_until(lambda: stack.sql(_RUNS, "worker" if stack.redis else "sweeper"), "the start of a worker")
 
 
 def is_right(stack: Stack) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import requests.auth
 import schemathesis
-from schemathesis import Case, CheckContext, DeserializationContext, HookContext, Response
+from schemathesis import Case, CheckContext, HookContext, Response
 from schemathesis.auths import GLOBAL_AUTH_STORAGE
 from schemathesis.core.failures import AcceptedNegativeData, Failure
+from schemathesis.core.media_types import YAML_MEDIA_TYPES
 from schemathesis.openapi.checks import MissingHeaderNotRejected
 from sqlalchemy import text
 
@@ -59,12 +60,6 @@ SEMANTIC_MESSAGES = re.compile(
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
 
 
-@schemathesis.deserializer("application/yaml")
-def text_of_yaml(ctx: DeserializationContext, response: Response) -> str:  # noqa: ARG001 - theirs
-    """Return the document as it is sent: the contract describes its text."""
-    return response.text
-
-
 class Signature(requests.auth.AuthBase):
     """Signs the body as it is sent."""
 
@@ -89,7 +84,7 @@ class As(requests.auth.AuthBase):
         return request
 
 
-@schemathesis.deserializer("application/yaml")
+@schemathesis.deserializer(*YAML_MEDIA_TYPES)  # the first that matches is used, whichever the response names
 def yaml_as_text(ctx: Any, response: Response) -> str:  # noqa: ARG001 - theirs
     """Return the contract's text, which its schema describes."""
     return response.text

@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes, wait_for_workers
+from tests.faults.suite.catalogue.steps import (
+    LEASE,
+    first_caught,
+    is_right,
+    is_settled,
+    last_started,
+    trap_writes,
+    wait_for_workers,
+)
 from tests.faults.suite.catalogue.sweepers import all_ended, freezes_that_end, require_once
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
@@ -58,8 +66,9 @@ def workers_disagree(trial: Trial) -> None:
     stack = trial.stack
     behind, ahead = stack.hands
     ahead.set_clock(OFF)
+    before = last_started(stack)
     start_with_clock([behind], -OFF)
-    wait_for_workers(stack)
+    wait_for_workers(stack, before)
     traps = trap_writes(stack)
     freeze = trial.client.freeze()
     assert first_caught(traps, 30) is behind
@@ -82,8 +91,9 @@ def workers_disagree(trial: Trial) -> None:
 )
 def killed_with_its_clock_ahead(trial: Trial) -> None:
     stack = trial.stack
+    before = last_started(stack)
     start_with_clock(stack.hands, OFF)
-    wait_for_workers(stack)
+    wait_for_workers(stack, before)
     traps = trap_writes(stack)
     trial.client.freeze()
     hand = first_caught(traps, 30)

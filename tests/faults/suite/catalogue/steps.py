@@ -13,14 +13,22 @@ LEASE = 40.0
 
 _RUNS = """
     SELECT 1 FROM lease_holders h JOIN pg_locks l ON l.locktype = 'advisory' AND l.objid = CAST(h.id AS oid)
-    WHERE h.kind = %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
+    WHERE h.kind = %s AND h.id > %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
 """
-"""A process of a kind that holds its lock and has a heartbeat."""
+"""A process of a kind that holds its lock and has a heartbeat, and a number above another one."""
 
 
-def wait_for_workers(stack: Stack) -> None:
-    """Wait until a process runs that does the fan-out; until then a sweeper does the work of workers."""
-    wait_until(lambda: stack.sql(_RUNS, "worker" if stack.redis else "sweeper"), "the start of a worker")
+def last_started(stack: Stack) -> int:
+    """Return the number of the process that started last."""
+    return int(stack.sql("SELECT coalesce(max(id), 0) FROM lease_holders")[0][0])
+
+
+def wait_for_workers(stack: Stack, after: int = 0) -> None:
+    """Wait until a process runs that does the fan-out, and that started after another one.
+
+    Until then a sweeper does the work of workers.
+    """
+    wait_until(lambda: stack.sql(_RUNS, "worker" if stack.redis else "sweeper", after), "the start of a worker", 30)
 
 
 def is_right(stack: Stack) -> bool:

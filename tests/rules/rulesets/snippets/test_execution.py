@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rules.rulesets.snippets import Level
 from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, Shell, made
 from tools.fake_github import FakeGitHub, Handle
+from tools.fake_github.model import rulesets
 
 LEVELS: list[Level] = ["repository", "organization"]
 GITHUB = "https://api.github.com"
@@ -89,7 +90,8 @@ def test_only_the_ruleset_of_the_check_is_switched(host: FakeGitHub, shell: Shel
 
 
 @pytest.mark.parametrize("gh", ["stand-in"], indirect=True)  # the real one trusts no link that leaves api.github.com
-def test_gh_finds_a_ruleset_on_the_second_page(host: FakeGitHub, gh: Shell) -> None:
+def test_gh_finds_a_ruleset_on_the_second_page(host: FakeGitHub, gh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rulesets, "MAX_RULESETS", 200)  # a repository may have more from before there was a limit
     web = host.organization("acme").repository("web")
     for number in range(120):
         web.ruleset(name=f"Other {number}", enforcement="active", conditions={}, rules=[])

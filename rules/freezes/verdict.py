@@ -4,12 +4,14 @@ Everything that answers this question calls this module with the same facts: the
 the pull request pages. It evaluates one instant; it has no clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 Conclusion = Literal["success", "failure"]
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,28 @@ class MergeCandidate:
     planned: Sequence[CoveringFreeze] = ()
     """The freezes that planned windows will start on its branch, with the instants of these windows."""
 
-    def at(self, instant: datetime) -> "MergeCandidate":
-        """Return the candidate as it will be at a later instant, if nothing happens that is not planned."""
-        coming = [*self.freezes, *(freeze for freeze in self.planned if freeze.started_at <= instant)]
-        freezes = [freeze for freeze in coming if freeze.ends_at is None or freeze.ends_at > instant]
-        grants = [grant for grant in self.grants if grant.expires_at is None or grant.expires_at > instant]
-        left = {(grant.freeze_id, grant.number) for grant in grants}
-        lost = {grant.freeze_id for grant in self.grants if (grant.freeze_id, grant.number) not in left}
-        return replace(self, freezes=freezes, grants=grants, excepted=self.excepted - lost)
+    def blocked_spans(self) -> Iterator[tuple[datetime, datetime]]:
+        """Yield from when until when each freeze blocks the candidate, if nothing happens that is not planned.
+
+        A freeze in force blocks from `datetime.min` on, and one without an end until `datetime.max`. One that is
+        excepted blocks once a pull request has no exception any more.
+        """
+        expiries: dict[tuple[str, int], datetime] = {}
+        for grant in self.grants:
+            key = grant.freeze_id, grant.number
+            expiries[key] = max(expiries.get(key, _ALWAYS), grant.expires_at or _NEVER)
+        lost: dict[str, datetime] = {}
+        for (freeze_id, _), expires_at in expiries.items():
+            lost[freeze_id] = min(lost.get(freeze_id, _NEVER), expires_at)
+        spans = [(_ALWAYS, freeze) for freeze in self.freezes] + [
+            (freeze.started_at, freeze) for freeze in self.planned
+        ]
+        for start, freeze in spans:
+            is_excepted = self.members_known and freeze.id in self.excepted
+            begin = max(start, lost.get(freeze.id, _NEVER)) if is_excepted else start
+            end = freeze.ends_at or _NEVER
+            if begin < end:
+                yield begin, end
 
     def blocking(self) -> list[CoveringFreeze]:
         """Return the freezes that block this candidate."""
@@ -102,7 +118,7 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
     """
     listed = list(candidates)
     verdict = _judge(listed)
-    return replace(verdict, changes_at=_next_change(listed, verdict))
+    return replace(verdict, changes_at=_next_change(listed))
 
 
 def _judge(candidates: Iterable[MergeCandidate]) -> Verdict:
@@ -122,16 +138,18 @@ def _judge(candidates: Iterable[MergeCandidate]) -> Verdict:
     )
 
 
-def _next_change(candidates: Sequence[MergeCandidate], verdict: Verdict) -> datetime | None:
-    if any(freeze.ends_at is None for freeze in verdict.blocking):
-        return None
-    known = {freeze.ends_at for candidate in candidates for freeze in (*candidate.freezes, *candidate.planned)}
-    known |= {freeze.started_at for candidate in candidates for freeze in candidate.planned}
-    known |= {grant.expires_at for candidate in candidates for grant in candidate.grants}
-    for instant in sorted(each for each in known if each is not None):
-        if _judge(candidate.at(instant) for candidate in candidates).conclusion != verdict.conclusion:
-            return instant
-    return None
+def _next_change(candidates: Iterable[MergeCandidate]) -> datetime | None:
+    """Return when the conclusion changes next; None if it does not, or no end is known."""
+    until, allowed = _ALWAYS, True
+    for begin, end in sorted(span for candidate in candidates for span in candidate.blocked_spans()):
+        if begin == _ALWAYS:
+            allowed = False
+        elif allowed:
+            return begin
+        elif begin > until:
+            break
+        until = max(until, end)
+    return None if allowed or until == _NEVER else until
 
 
 def judge_for_pattern(

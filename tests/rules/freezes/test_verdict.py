@@ -1,5 +1,6 @@
 """Verdicts: a head is allowed only if every way that it could take is allowed."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,6 +22,7 @@ def timed(name: str, start: int, end: int) -> CoveringFreeze:
 
 
 A, B = freeze("frz_a"), freeze("frz_b")
+A_UNTIL_NOON = CoveringFreeze("frz_a", "Until noon", NOON - HOUR, NOON)
 
 
 @pytest.mark.parametrize(
@@ -201,3 +203,10 @@ def test_pattern_success_opens_no_frozen_branch_without_a_rule(
         for name, freezes in unprotected.items():
             entering = [candidate for candidate in candidates if candidate.branch == name]
             assert not freezes or (entering and not any(candidate.blocking() for candidate in entering))
+
+
+def test_next_change_of_a_thousand_planned_windows_is_found_at_once() -> None:
+    windows = [CoveringFreeze(f"frz_{n}", "Planned", NOON + n * HOUR, NOON + (n + 1) * HOUR) for n in range(1000)]
+    began = time.process_time()
+    assert judge([MergeCandidate("main", 1, (A_UNTIL_NOON,), planned=windows)]).changes_at == NOON + 1000 * HOUR
+    assert time.process_time() - began < 0.5

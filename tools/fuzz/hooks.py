@@ -9,6 +9,7 @@ from typing import Any
 
 import requests.auth
 import schemathesis
+from hypothesis import strategies as st
 from schemathesis import Case, CheckContext, HookContext, Response
 from schemathesis.auths import GLOBAL_AUTH_STORAGE
 from schemathesis.core.failures import AcceptedNegativeData, Failure
@@ -17,6 +18,7 @@ from schemathesis.openapi.checks import MissingHeaderNotRejected
 from sqlalchemy import text
 
 from integrations.github.signatures import sign
+from rules.freezes.branch_names import branch_name_error
 from schemas.contract import Operation, load_contract
 from tools.fuzz.audited import QUERY, AuditedAction, fault
 from tools.fuzz.credentials import Credential, is_guarded
@@ -58,6 +60,11 @@ SEMANTIC_MESSAGES = re.compile(
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
+
+
+schemathesis.openapi.format(
+    "branch-name", st.text(min_size=1, max_size=60).filter(lambda name: branch_name_error(name) is None)
+)
 
 
 class Signature(requests.auth.AuthBase):

@@ -5,7 +5,7 @@ the pull request pages. It evaluates one instant; it has no clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -116,12 +116,7 @@ def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
 
     The order of the candidates does not matter: the same facts give the same verdict and the same text.
     """
-    listed = list(candidates)
-    verdict = _judge(listed)
-    return replace(verdict, changes_at=_next_change(listed))
-
-
-def _judge(candidates: Iterable[MergeCandidate]) -> Verdict:
+    candidates = list(candidates)
     blocking: dict[str, CoveringFreeze] = {}
     excepted: dict[str, CoveringFreeze] = {}
     branches: set[str] = set()
@@ -134,7 +129,11 @@ def _judge(candidates: Iterable[MergeCandidate]) -> Verdict:
         granted = {grant.freeze_id for grant in candidate.grants}
         excepted |= {freeze.id: freeze for freeze in candidate.freezes if freeze.id in granted}
     return Verdict(
-        _oldest_first(blocking.values()), tuple(sorted(branches)), _oldest_first(excepted.values()), _in_order(grants)
+        _oldest_first(blocking.values()),
+        tuple(sorted(branches)),
+        _oldest_first(excepted.values()),
+        _in_order(grants),
+        changes_at=_next_change(candidates),
     )
 
 

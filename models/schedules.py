@@ -1,7 +1,7 @@
 """Schedules of freeze windows, and their occurrences."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, get_args
 
 from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator, text
@@ -155,6 +155,13 @@ class Occurrence(Base):
     def is_missed(self, now: datetime) -> bool:
         """True if the window of the occurrence passed without a freeze."""
         return and_(is_null(self.started_at), is_null(self.skip_reason), self.ends_at <= now)
+
+    @property
+    def seconds_late(self) -> int:
+        """How many seconds after it could first begin it started, if it was late; else 0."""
+        if not self.late or self.started_at is None:
+            return 0
+        return (self.started_at - (self.due_at or self.starts_at)) // timedelta(seconds=1)
 
     @hybrid_method
     def has_state(self, state: OccurrenceState, now: datetime, freeze_in_force: Condition) -> bool:

@@ -32,8 +32,8 @@ from services.freezes.start import NewFreeze, start
 from services.freezes.targets import add_remaining_targets
 from services.schedules import alerts
 
-LATE_AFTER = timedelta(seconds=60)
-"""A window that starts later than this after its time is late."""
+LATE_AFTER = timedelta(seconds=1)
+"""A window that starts this much after its time, or more, is late."""
 PAGE = 200
 COVERING_SECONDS = 1.0
 """Time limit for covering more branches per sweep, since windows must start and end on time meanwhile."""
@@ -134,7 +134,7 @@ def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sch
 def start_freeze(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
     """Start the freeze of a locked occurrence as the caller. Raise `no_targets_in_scope`."""
     late_by = uow.now - (occurrence.due_at or occurrence.starts_at)
-    is_late = late_by > LATE_AFTER
+    is_late = late_by >= LATE_AFTER
     wanted = NewFreeze(
         schedule.scope,
         schedule.reason,

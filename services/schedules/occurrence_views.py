@@ -26,6 +26,7 @@ def occurrence_view(occurrence: Occurrence, freeze: Freeze | None, now: datetime
         "state": state_of(occurrence, freeze, now),
         "skip_reason": occurrence.skip_reason,
         "late": occurrence.late,
+        "late_seconds": occurrence.seconds_late,
         "missed": occurrence.is_missed(now),
         "freeze_id": occurrence.freeze_id,
     }

@@ -143,6 +143,7 @@ class TestGetScheduleCalendar:
             "state": "planned",
             "skipReason": None,
             "late": False,
+            "lateSeconds": 0,
             "missed": False,
             "freezeId": None,
         }

@@ -23,20 +23,23 @@ class TestAfterDowntime:
         planned.come(timedelta(minutes=20))
         assert planned.begin() == 1
         seen = planned.seen()
-        assert (seen["state"], seen["late"]) == ("active", True)
+        assert (seen["state"], seen["late"], seen["late_seconds"]) == ("active", True, 1200)
         [freeze] = planned.freezes()
         assert freeze.started_at == planned.starts_at + timedelta(minutes=20)
         assert freeze.ends_at == planned.occurrence.ends_at
         [entry] = planned.audit("freeze.started")
         assert entry.details["late"] == 1200
 
-    def test_window_begun_within_a_minute_is_not_late(self, planned: Planned) -> None:
-        planned.come(timedelta(seconds=50))
+    @pytest.mark.parametrize(("after", "seconds"), [(0, 0), (0.999, 0), (1, 1), (2.7, 2)])
+    def test_window_begun_a_second_after_its_start_is_late(self, planned: Planned, after: float, seconds: int) -> None:
+        planned.come(timedelta(seconds=after))
         planned.begin()
-        assert planned.seen()["late"] is False
+        seen, [entry] = planned.seen(), planned.audit("freeze.started")
+        assert (seen["late"], seen["late_seconds"]) == (seconds > 0, seconds)
+        assert entry.details.get("late", 0) == seconds
 
     def test_window_open_when_its_schedule_is_saved_is_not_late(self, planned: Planned) -> None:
-        planned.occurrence.due_at = planned.starts_at + timedelta(minutes=19, seconds=30)
+        planned.occurrence.due_at = planned.starts_at + timedelta(minutes=19, seconds=59.5)
         planned.session.commit()
         planned.come(timedelta(minutes=20))
         planned.begin()

@@ -5,6 +5,7 @@ from datetime import timedelta
 from sqlalchemy.dialects.postgresql import Range
 
 from rules.time.zones import DATA_VERSION
+from services.schedules.missed_windows import record_missed
 from services.schedules.plans import HORIZON, LOOKAHEAD, extend_plans
 from tests.services.schedules.conftest import ScheduleFixture, utc
 
@@ -74,6 +75,14 @@ class TestWindows:
         made = schedules.at("2011-12-20 12:00").create(timezone="Pacific/Apia", recurrence=dates, window=NOON_TO_ONE)
         assert [row.skip_reason for row in schedules.rows(made)] == ["no_such_time", None]
         assert schedules.windows(made) == ["12-30 22:00 to 12-30 23:00"]
+
+    def test_window_in_a_gap_remains_skipped_after_its_day(self, schedules: ScheduleFixture) -> None:
+        gap = {"start_time": "02:10", "end_time": "02:40"}
+        made = schedules.at("2027-03-13 12:00").create(timezone="America/New_York", window=gap)
+        schedules.at("2027-03-14 20:00").begin()
+        assert record_missed(schedules.jobs) == 0
+        assert schedules.windows(made, "skipped") == ["03-14 07:00 to 03-14 07:00"]
+        assert schedules.windows(made, "past") == []
 
     def test_windows_of_listed_dates_begin_on_or_after_the_start(self, schedules: ScheduleFixture) -> None:
         dates = {"frequency": "dates", "start_date": "2026-12-01", "dates": ["2026-12-28", "2026-12-25", "2026-11-25"]}

@@ -33,7 +33,7 @@ class TestLate:
     def test_window_planned_after_its_start_is_not_late(self, schedules: ScheduleFixture) -> None:
         made = schedules.at("2026-11-21 11:00").create(window=NOON_TO_SIX, enabled=False)
         schedules.at("2026-11-21 15:00").update(made, enabled=True)
-        schedules.at("2026-11-21 15:00:30").begin()
+        schedules.at("2026-11-21 15:00").begin()
         assert not schedules.rows(made)[0].late
 
     def test_delay_is_measured_from_planning_when_the_window_was_open(self, schedules: ScheduleFixture) -> None:

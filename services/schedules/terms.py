@@ -14,7 +14,8 @@ from rules.time.wall_clock import Window
 from rules.time.windows import Interval, are_over, expand_windows
 
 _DATES = ("start_date", "until")
-_LISTS = ("by_day", "by_month_day", "by_month")
+_LISTS_OF_DATES = ("dates", "except_dates")
+_LISTS = ("by_day", "by_month_day", "by_month", "by_set_position")
 
 
 def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
@@ -22,8 +23,7 @@ def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
     given: dict[str, Any] = dict(kept)
     given |= {name: date.fromisoformat(given[name]) for name in _DATES if name in given}
     given |= {name: tuple(given[name]) for name in _LISTS if name in given}
-    if "dates" in given:
-        given["dates"] = tuple(date.fromisoformat(day) for day in given["dates"])
+    given |= {name: tuple(map(date.fromisoformat, given[name])) for name in _LISTS_OF_DATES if name in given}
     return Recurrence(**given)
 
 

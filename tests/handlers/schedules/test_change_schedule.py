@@ -48,9 +48,22 @@ class TestUpdateSchedule:
         assert shown["recurrence"] == DAILY
 
     def test_update_schedule_accepts_its_own_representation(self, acme: Tenant) -> None:
-        made = created(acme.key(), recurrence={**DAILY, "byMonth": [1, 12], "interval": 2})
+        recurrence = {"frequency": "weekly", "byDay": ["FR"], "weekStart": "SU", "interval": 2}
+        excepted = (SOON + timedelta(days=7)).isoformat()
+        made = created(acme.key(), recurrence={**DAILY, **recurrence, "exceptDates": [excepted]})
         shown = {name: made[name] for name in (*FIRST, "exceptionsAllowed", "enabled", "allowOverlap")}
         assert acme.key().patch(f"/v1/schedules/{made['id']}", shown).json() == made
+
+    def test_excepted_day_has_no_window_and_no_overlap(self, acme: Tenant, session: Session) -> None:
+        made = created(acme.key(), recurrence={**DAILY, "count": 3}, window=NOON)
+        overlapping = {**FIRST, "recurrence": {"frequency": "once", "startDate": SOON.isoformat()}, "window": NOON}
+        refusal(acme.key().post("/v1/schedules", overlapping), 409, "schedule_overlap")
+        excepted = {**DAILY, "count": 3, "exceptDates": [SOON.isoformat()]}
+        shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"recurrence": excepted}).json()
+        assert shown["recurrence"] == excepted
+        assert shown["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=1), 12)
+        assert session.query(Occurrence).filter_by(schedule_id=made["id"]).count() == 2
+        created(acme.key(), **overlapping)
 
     def test_update_schedule_disables_and_enables(self, acme: Tenant) -> None:
         made = created(acme.key())

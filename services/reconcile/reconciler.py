@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 
-import sqlalchemy.exc
-
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.freezes.batches import batches
 from rules.rate_budget import NO_WAIT, RateLimits
@@ -89,13 +87,8 @@ class Reconciler:
             return False
         client = self.github.client(batch.installation_id)
         client.renew_for(batch.permissions)
-        try:
+        with batch.lease.ended_if_interrupted(self.uow_factory, wakes="reconcile"):
             Pass(self, batch, batch.lease, client).run()
-        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InternalError):  # the transaction was ended
-            with self.uow_factory.open(SYSTEM_CALLER) as uow:
-                batch.lease.abandon(uow)
-                uow.wake("reconcile")
-            raise
         return True
 
 

@@ -84,7 +84,8 @@ def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     if lease is None:
         return False
     try:
-        sync_installation(uow_factory, github, lease)
+        with lease.ended_if_interrupted(uow_factory):
+            sync_installation(uow_factory, github, lease)
     except LeaseLostError:
         logger.warning("the lease of the comparison of installation %s was lost", lease.row.installation_id)
     except GitHubError as error:

@@ -82,6 +82,20 @@ def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     return bool(stack.sql(_BUSY, [one.id for one in whose])[0][0]) or not (of or stack.host.sender.drain(0))
 
 
+def unfinished_work(stack: Stack) -> str:
+    """Describe what is wrong or under way, three of each kind: for the message of a failure."""
+    wrong = dict(list(wrong_heads(stack).items())[:3])
+    branches = stack.sql(
+        "SELECT id, due_at - clock_timestamp(), lease_until - clock_timestamp(), last_error_code, attempts "
+        "FROM watched_branches WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
+    )
+    deliveries = stack.sql(
+        "SELECT delivery_id, due_at - clock_timestamp(), lease_until - clock_timestamp(), attempts, last_error_code "
+        "FROM webhook_deliveries WHERE processed_at IS NULL ORDER BY received_at LIMIT 3"
+    )
+    return f"wrong heads {wrong}, branches {branches}, deliveries {deliveries}"
+
+
 def lost(stack: Stack, ledger: Ledger) -> list[str]:
     """Return what was acknowledged and is not there, or was done twice (I4, I5)."""
     found = {row[0]: row[1:] for row in stack.sql(_ACKNOWLEDGED, list(ledger.freezes))}

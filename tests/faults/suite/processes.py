@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -100,11 +100,16 @@ class Process:
                 os.kill(process, number)
 
 
-def wait_until(condition: object, what: str, patience: float = 20.0, every: float = 0.03) -> float:
-    """Poll until `condition()` is true, and return how many seconds it took; fails after `patience`."""
-    assert callable(condition)
+def wait_until(
+    condition: Callable[[], object],
+    what: str,
+    patience: float = 20.0,
+    every: float = 0.03,
+    explain: Callable[[], str] = lambda: "",
+) -> float:
+    """Poll until `condition()` is true, and return how many seconds it took; fail after `patience`, and explain it."""
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < patience, f"{what}: not within {patience:.0f} s"
+        assert time.monotonic() - began < patience, f"{what}: not within {patience:.0f} s {explain()}"
         time.sleep(every)
     return time.monotonic() - began

@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 
 from tests.faults.suite.client import Client
-from tests.faults.suite.judge import forbidden, is_busy, lost, wrong_heads
+from tests.faults.suite.judge import forbidden, is_busy, lost, unfinished_work, wrong_heads
 from tests.faults.suite.load import Load
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
@@ -28,6 +28,8 @@ class Outcome:
     lost: list[str] = field(default_factory=list)
     stale: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    unfinished: str = ""
+    """What was under way when the bound passed."""
 
     @property
     def recovered(self) -> bool:
@@ -37,16 +39,13 @@ class Outcome:
 
 def rest(stack: Stack, patience: float = FIRST_REST) -> None:
     """Wait until everything is right and there is no work left."""
-    try:
-        wait_until(lambda: not is_busy(stack) and not wrong_heads(stack), "coming to rest", patience, POLL)
-    except AssertionError as error:
-        wrong = dict(list(wrong_heads(stack).items())[:3])
-        busy = stack.sql(
-            "SELECT b.id, b.due_at - clock_timestamp(), b.lease_until - clock_timestamp(), last_error_code, attempts "
-            "FROM watched_branches b WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
-        )
-        deliveries = stack.sql("SELECT count(*), max(attempts) FROM webhook_deliveries WHERE processed_at IS NULL")
-        raise AssertionError(f"{error}; wrong heads {wrong}, busy branches {busy}, deliveries {deliveries}") from None
+    wait_until(
+        lambda: not is_busy(stack) and not wrong_heads(stack),
+        "coming to rest",
+        patience,
+        POLL,
+        lambda: unfinished_work(stack),
+    )
 
 
 def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
@@ -105,6 +104,7 @@ def _settle(stack: Stack, trial: Trial, outcome: Outcome) -> None:
             return
         time.sleep(POLL)
     outcome.stale = wrong_heads(stack)
+    outcome.unfinished = unfinished_work(stack)
 
 
 def _clean_up(stack: Stack, trial: Trial) -> None:

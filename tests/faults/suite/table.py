@@ -43,5 +43,5 @@ def complaints(outcome: Outcome) -> list[str]:
         f"stale at rest: {head} shows {shown}, not {due}" for head, (shown, due) in list(outcome.stale.items())[:5]
     ]
     if outcome.seconds is None:
-        lines.append(f"not right again within {outcome.fault.within:.0f} s")
+        lines.append(f"not right again within {outcome.fault.within:.0f} s: {outcome.unfinished}")
     return lines

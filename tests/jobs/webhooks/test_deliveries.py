@@ -1,9 +1,14 @@
 """What each webhook makes of what we know, and what becomes of webhooks that cannot be read."""
 
+from time import sleep
+
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from rules.access.permissions import CODE_HOST
-from services.core.unit_of_work import Caller
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.repository_sync import sync
 from services.webhooks.deliveries import MAX_ATTEMPTS
 from tests import factories
 from tests.harness.github_harness import Harness
@@ -242,6 +247,24 @@ class TestDeliveries:
         assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
         assert waiting > 0
+
+    def test_delivery_whose_job_loses_its_connection_is_processed_by_the_next_one(
+        self, harness: Harness, webhook_queue: WebhookQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
+
+        def lose_the_connection(uow_factory: UnitOfWorkFactory, *_: object) -> None:
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                uow.session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
+                sleep(0.1)
+
+        monkeypatch.setattr(sync, "refresh_repository", lose_the_connection)
+        with pytest.raises(DBAPIError):
+            webhook_queue.deliver(webhook_queue.take())
+        monkeypatch.undo()
+        harness.process_webhooks()
+        assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
+        assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
 
     def test_delivery_is_abandoned_after_the_maximum_of_attempts(
         self, harness: Harness, webhook_queue: WebhookQueue

@@ -8,6 +8,7 @@ from time import sleep
 
 import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine, make_lock_engine
@@ -164,6 +165,20 @@ class TestLeases:
         again = acquire(jobs)
         assert again is not None
         assert all(row.taken_over for row in again.rows)
+
+    @pytest.mark.parametrize("interrupted", [True, False])
+    def test_work_that_the_database_interrupts_is_due_at_once(
+        self, jobs: UnitOfWorkFactory, *, interrupted: bool
+    ) -> None:
+        """After any other error the row waits for the end of the lease: it might fail again at once."""
+        lease = acquire(jobs)
+        assert lease is not None
+        error = OperationalError("COMMIT", {}, Exception("connection lost")) if interrupted else ValueError("a defect")
+        with pytest.raises(type(error)), lease.ended_if_interrupted(jobs):
+            raise error
+        again = acquire(jobs)
+        assert (again is not None) is interrupted
+        assert again is None or all(row.taken_over for row in again.rows)
 
     def test_released_row_is_done(self, jobs: UnitOfWorkFactory, session: Session) -> None:
         lease = acquire(jobs)

@@ -2,10 +2,12 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from rules.ids import new_id
 from tests.faults.suite.catalogue.sweepers import all_ended, require_once, two_sweepers
 from tests.faults.suite.processes import wait_until
+from tests.faults.suite.tcp_proxies import Wire
 from tests.faults.suite.trial import Trial, fault
 
 HOUR = 3600.0
@@ -58,6 +60,11 @@ def require_begun_once(trial: Trial, occurrences: list[str]) -> None:
     trial.require(not rows, f"windows began otherwise than once: {rows}")
 
 
+def _have_connected(wires: list[Wire], before: list[int]) -> bool:
+    """True if every wire has taken a connection since."""
+    return all(wire.taken > count for wire, count in zip(wires, before, strict=True))
+
+
 @fault("The sweepers are killed again and again while windows begin")
 def killed_while_windows_begin(trial: Trial) -> None:
     stack = trial.stack
@@ -70,10 +77,7 @@ def killed_while_windows_begin(trial: Trial) -> None:
         before = [wire.taken for wire in wires]
         for sweeper in sweepers:
             sweeper.start()
-        wait_until(
-            lambda wires=wires, before=before: all(w.taken > b for w, b in zip(wires, before, strict=True)),
-            "the sweepers",
-        )
+        wait_until(partial(_have_connected, wires, before), "the sweepers")
         wait_until(lambda: trial.random.random() < 0.05 or all_started(trial, occurrences), "a moment", 30, 0.01)
         for sweeper in sweepers:
             sweeper.kill()

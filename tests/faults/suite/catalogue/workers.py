@@ -5,6 +5,7 @@ from collections import Counter
 
 from services.reconcile.reconciler import MAX_EVALUATION_AGE
 from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes
+from tests.faults.suite.judge import unfinished_work
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 
@@ -222,6 +223,6 @@ def _cut_at(trial: Trial, server: str, number: int) -> None:
     client.lift(second)
     wait_until(lambda: any(trap.count for trap in traps) or is_settled(stack), f"{server} call {number}", 90)
     stack.skip(LEASE)
-    wait_until(lambda: is_settled(stack), f"{server} cut at {number}", 90)
+    wait_until(lambda: is_settled(stack), f"{server} cut at {number}", 90, explain=lambda: unfinished_work(stack))
     for trap in traps:
         trap.release()

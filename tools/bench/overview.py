@@ -77,7 +77,8 @@ def main() -> None:
         secret = seed(stores.database_url)
         environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
         authorization = {"Authorization": f"Bearer {secret}"}
-        with web("app.main:app", environment, "/healthz") as address:
+        with web("app.main:app", environment, "/healthz") as server:
+            address = server.address
             print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
             for path in PATHS:
                 size = len(requests.get(address + path, headers=authorization, timeout=10).content)

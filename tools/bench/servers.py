@@ -81,16 +81,32 @@ def _stop(started: subprocess.Popen[bytes]) -> None:
         started.wait()
 
 
+@dataclass(frozen=True, slots=True)
+class WebServer:
+    """A gunicorn that serves an application."""
+
+    address: str
+    process_id: int
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of its processes until now, in user mode and in the kernel."""
+        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text().split()
+        stats = [Path(f"/proc/{each}/stat").read_text() for each in (self.process_id, *children)]
+        ticks = sum(int(value) for stat in stats for value in stat.rpartition(")")[2].split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[str]:
-    """Serve an ASGI application under gunicorn, and yield its address once `ready` answers."""
+def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[WebServer]:
+    """Serve an ASGI application under gunicorn, and yield the server once `ready` answers."""
     port = port or free_port()
     arguments = ["gunicorn", "-c", "app/gunicorn.py", application]
     settings = {"PORT": str(port), "WEB_CONCURRENCY": str(WORKERS), **environment}
     address = f"http://127.0.0.1:{port}"
     with process(arguments, settings) as server:
         wait_for(f"{address}{ready}", server)
-        yield address
+        yield WebServer(address, server.pid)
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:

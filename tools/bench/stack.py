@@ -98,7 +98,7 @@ def serving(
         keys = seed(stores.database_url, fake_github, accounts)
         requests.put(f"{fake_github}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
         dependencies = {**own, **stores.environment, "GITHUB_API_URL": fake_github, **(environment or {})}
-        api = stack.enter_context(web("app.main:app", dependencies, "/healthz", api_port))
+        api = stack.enter_context(web("app.main:app", dependencies, "/healthz", api_port)).address
         stack.enter_context(process(["app", "worker"], dependencies))
         stack.enter_context(process(["app", "sweeper"], dependencies))
         yield Stack(api, fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])

@@ -8,6 +8,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.schedules import (
     changes,
     deletion,
+    holiday_countries,
     imports,
     manual_runs,
     month_calendar,
@@ -83,6 +84,11 @@ def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, sch
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Import a calendar."""
     return imports.import_calendar(uow, Import(**with_terms(body)))
+
+
+def list_holiday_countries(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
+    """List the countries whose holidays can be imported."""
+    return holiday_countries.list_countries(uow, cursor, limit)
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

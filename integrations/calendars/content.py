@@ -47,6 +47,8 @@ class ImportedWindow:
     """True if its last window has ended."""
     cut: bool = False
     """True if there are more days than a schedule can list."""
+    estimated: Sequence[str] = ()
+    """The coming days, as dates, that are only known to be about right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class ParsedCalendar:
 
     found: Sequence[ImportedWindow]
     skipped: Sequence[SkippedEvent]
+    name: str = ""
+    """The name that a file gives to its calendar; empty if it gives none."""
+    place: str = ""
+    """The beginning that the UIDs of all holidays of a place have in common."""
 
 
 def shape_of_days(options: Options, length: int) -> Window:
@@ -130,5 +136,7 @@ def _is_control(character: str) -> bool:
 def calendar_from_json(plain: Mapping[str, Any]) -> ParsedCalendar:
     """Return a parsed calendar from its JSON."""
     return ParsedCalendar(
-        [ImportedWindow(**row) for row in plain["found"]], [SkippedEvent(**row) for row in plain["skipped"]]
+        [ImportedWindow(**row) for row in plain["found"]],
+        [SkippedEvent(**row) for row in plain["skipped"]],
+        plain["name"],
     )

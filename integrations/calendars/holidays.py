@@ -1,17 +1,22 @@
 """Public holidays of a country, or of a part of it, computed by the `holidays` package.
 
 A holiday is identified by country, subdivision and name, so that its days in other years belong to the same schedule. A
-day in lieu of a weekend ("observed") is a day of that holiday. Days that are not a general day off (categories such as
-`bank`, `optional`, `unofficial`) are observances, and are included only on request; an observance on a public holiday
-adds nothing. If holidays are combined, consecutive days are one window regardless of their names.
+day in lieu of a weekend ("observed") is a day of that holiday, and so is a day that is only estimated, because it
+follows the moon. Days that are not a general day off (categories such as `bank`, `optional`, `unofficial`) are
+observances, and are included only on request; an observance on a public holiday adds nothing. If holidays are combined,
+consecutive days are one window regardless of their names.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Literal
+from functools import cache
+from inspect import signature
+from typing import Any, Literal
 
 import holidays
+from holidays.registry import COUNTRIES
 
 from integrations.calendars.content import (
     ImportedWindow,
@@ -31,11 +36,45 @@ from rules.time.recurrence import EARLIEST
 
 Kind = Literal["public", "observance"]
 
+Days = Mapping[date, Mapping[str, bool]]
+"""The names of holidays by day, and True for those that are only estimated to be on that day."""
 OBSERVANCES = frozenset({"bank", "de_facto", "government", "half_day", "optional", "optional_women", "unofficial"})
 LANGUAGE = "en_US"
 """If the package has it for a country; otherwise the country's own language."""
 _ALL: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
-_INSTEAD = re.compile(r"\s*\((observed|estimated|substitut)[^()]*\)$", re.IGNORECASE)
+_ESTIMATED = re.compile(r"\s*\(estimated\)$|, estimated(?=\)$)", re.IGNORECASE)
+_INSTEAD = re.compile(r"\s*\((observed|substitut)[^()]*\)$", re.IGNORECASE)
+
+
+_NAMES = {
+    "AX": "Åland Islands",
+    "CD": "Democratic Republic of the Congo",
+    "CI": "Côte d'Ivoire",
+    "CW": "Curaçao",
+    "GW": "Guinea-Bissau",
+    "HK": "Hong Kong",
+    "RE": "Réunion",
+    "SY": "Syria",
+    "TL": "Timor-Leste",
+}
+"""Names that do not follow from the package's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subdivision of a country: the part of its ISO 3166-2 code after the hyphen, and its name."""
+
+    code: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country whose holidays are known, by its ISO 3166-1 code."""
+
+    code: str
+    name: str
+    subdivisions: Sequence[Place]
 
 
 class UnknownPlaceError(Exception):
@@ -69,19 +108,46 @@ def read(
     except NotImplementedError:
         message = f"is not a subdivision of {country}; known ones: {', '.join(known[country]) or 'none'}"
         raise UnknownPlaceError("subdivision", message) from None
-    by_kind: dict[Kind, dict[date, list[str]]] = {"public": public}
+    by_kind: dict[Kind, Days] = {"public": public}
     if observances:
         others = _days(country, subdivision, years, _other_categories(country))
         by_kind["observance"] = {day: names for day, names in others.items() if day not in public}
-    place = f"{country}-{subdivision}" if subdivision else country
+    shown = f"{country}-{subdivision}" if subdivision else country
+    place = f"{country}/{subdivision or ''}/"
     items: list[ImportedWindow | SkippedEvent] = []
     for kind, days in by_kind.items():
-        named = {day: [f"{_ALL[kind]} ({place})"] for day in days} if together else days
-        items += _windows(f"{country}/{subdivision or ''}/{kind}/", named, options)
+        combined = f"{_ALL[kind]} ({shown})"
+        named: Days = {day: {combined: any(names.values())} for day, names in days.items()}
+        items += _windows(f"{place}{kind}/", named if together else days, options)
     return ParsedCalendar(
         [item for item in items if isinstance(item, ImportedWindow)],
         [item for item in items if isinstance(item, SkippedEvent)],
+        place=place,
     )
+
+
+@cache
+def countries() -> Sequence[Country]:
+    """Return the countries whose holidays are known, by code, with their subdivisions."""
+    keys = {codes[1]: key for key, codes in COUNTRIES.items()}
+    supported = holidays.list_supported_countries(include_aliases=False)
+    return [Country(code, _name(code, keys[code]), _subdivisions(code)) for code in sorted(supported)]
+
+
+def _name(code: str, key: str) -> str:
+    """Return the name of a country, whose key is for example `isle_of_man`."""
+    words = (word if word in {"and", "of", "the"} else word.capitalize() for word in key.split("_"))
+    return _NAMES.get(code) or " ".join(words)
+
+
+def _subdivisions(country: str) -> list[Place]:
+    """Return the subdivisions of a country; of several names the first that is no abbreviation."""
+    calendar = holidays.country_holidays(country)
+    names: dict[str, str] = {}
+    for name, code in calendar.subdivisions_aliases.items():
+        if not name.isupper():
+            names.setdefault(code, name)
+    return [Place(code, names.get(code, code)) for code in calendar.subdivisions]
 
 
 def subdivisions_of(country: str) -> list[str]:
@@ -94,35 +160,44 @@ def _other_categories(country: str) -> tuple[str, ...]:
     return tuple(sorted(OBSERVANCES.intersection(supported)))
 
 
-def _days(
-    country: str, subdivision: str | None, years: Iterable[int], categories: tuple[str, ...]
-) -> dict[date, list[str]]:
-    """Return the names of holidays by day."""
+def _days(country: str, subdivision: str | None, years: Iterable[int], categories: tuple[str, ...]) -> Days:
+    """Return the names of holidays by day. All days of a holiday are estimated in a year in which one is.
+
+    Raise NotImplementedError if the country has no such subdivision.
+    """
     if not categories:
         return {}
-    found = holidays.country_holidays(
-        country, subdiv=subdivision, years=years, language=LANGUAGE, categories=categories
-    )
-    return {day: found.get_list(day) for day in sorted(found)}
+    kind = type(holidays.country_holidays(country))
+    shows = [name for name in signature(kind).parameters if name.endswith("_show_estimated")]
+    options: dict[str, Any] = dict.fromkeys(shows, True)
+    found = kind(subdiv=subdivision, years=years, language=LANGUAGE, categories=categories, **options)
+    named = {day: [(name, _ESTIMATED.sub("", name)) for name in found.get_list(day)] for day in sorted(found)}
+    estimated = {
+        (_INSTEAD.sub("", name), day.year) for day, names in named.items() for given, name in names if given != name
+    }
+    return {
+        day: {name: (_INSTEAD.sub("", name), day.year) in estimated for _, name in names}
+        for day, names in named.items()
+    }
 
 
-def _windows(
-    prefix: str, days: Mapping[date, Sequence[str]], options: Options
-) -> Iterator[ImportedWindow | SkippedEvent]:
+def _windows(prefix: str, days: Days, options: Options) -> Iterator[ImportedWindow | SkippedEvent]:
     """Yield the windows of each holiday: consecutive days with the same name are one window.
 
     A holiday that is too long is skipped, and so are days before the first date of schedules.
     """
     by_name: dict[str, dict[int, list[date]]] = {}
     for name, start, length in _runs(days):
-        first = first_day(options, start)
-        if first >= EARLIEST:
-            by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(first)
+        if first_day(options, start) >= EARLIEST:
+            by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(start)
+    estimated = {(_INSTEAD.sub("", name), day) for day, names in days.items() for name in names if names[name]}
     for name, by_length in by_name.items():
         for length, starts in by_length.items():
             shown = name_from(name, suffix=f" ({length} days)" if length > 1 else "")
+            coming = [day for day in starts if day >= options.now.date()]
             try:
-                yield _window(prefix + name, shown, length, starts, options)
+                window = _window(prefix + name, shown, length, starts, options)
+                yield replace(window, estimated=[f"{day}" for day in coming if (name, day) in estimated])
             except UnusableError as error:
                 yield SkippedEvent(prefix + name, shown, error.code, error.message)
 
@@ -131,7 +206,7 @@ def _window(uid: str, name: str, length: int, starts: Iterable[date], options: O
     """Return the window of a holiday of `length` days. Raise UnusableError if it is too long."""
     window = shape_of_days(options, length)
     require_length(window)
-    recurrence, cut = listed(starts)
+    recurrence, cut = listed(first_day(options, start) for start in starts)
     return ImportedWindow(
         uid,
         f"{length} days" if length > 1 else "",
@@ -144,10 +219,10 @@ def _window(uid: str, name: str, length: int, starts: Iterable[date], options: O
     )
 
 
-def _runs(days: Mapping[date, Sequence[str]]) -> Iterator[tuple[str, date, int]]:
+def _runs(days: Days) -> Iterator[tuple[str, date, int]]:
     """Yield name, first day and number of days of consecutive days with the same name."""
     for day, names in days.items():
-        for name in dict.fromkeys(names):
+        for name in names:
             if name in days.get(day - timedelta(days=1), ()):
                 continue
             length = 1

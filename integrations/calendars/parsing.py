@@ -45,7 +45,7 @@ def parse(text: str, options: Options) -> ParsedCalendar:
                 skipped.append(item)
         if remaining < 0:
             raise CalendarError(f"expands to more than {MAX_DAYS_LISTED} days that no rule describes")
-    return ParsedCalendar(found, skipped)
+    return ParsedCalendar(found, skipped, _name_of(calendars))
 
 
 def _calendars(text: str) -> list[Calendar] | None:
@@ -54,6 +54,12 @@ def _calendars(text: str) -> list[Calendar] | None:
         return Calendar.from_ical(text.encode(), multiple=True)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
+
+
+def _name_of(calendars: list[Calendar]) -> str:
+    """Return the name of a calendar (RFC 7986, 5.1, or what programs wrote before it); empty if there is not one."""
+    names = {str(calendar.get("NAME") or calendar.get("X-WR-CALNAME") or "").strip() for calendar in calendars}
+    return name_from(names.pop()) if len(names) == 1 and "" not in names else ""
 
 
 def _without_malformed(text: str) -> tuple[str, list[SkippedEvent]]:

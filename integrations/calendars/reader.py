@@ -42,7 +42,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(error)}
     except (MemoryError, RecursionError):
         return {"refused": "takes too much memory"}
-    return {"found": reading.found, "skipped": reading.skipped}
+    return {"found": reading.found, "skipped": reading.skipped, "name": reading.name}
 
 
 def main() -> None:

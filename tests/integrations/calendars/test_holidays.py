@@ -42,6 +42,32 @@ def test_country_with_several_codes_is_one_place() -> None:
     assert read("UK")["Christmas Day"].uid == "GB//public/Christmas Day"
 
 
+def test_estimated_days_are_named_also_where_the_package_hides_them() -> None:
+    found = read("SA", years=(2026, 2027))["Eid al-Fitr Holiday (4 days)"]
+    assert found.uid == "SA//public/Eid al-Fitr Holiday"
+    assert found.recurrence["dates"] == ["2026-03-19", "2027-03-09"]
+    assert found.estimated == ["2027-03-09"]
+    assert read("SA")["National Day Holiday"].estimated == []
+
+
+def test_combined_holidays_have_the_estimated_days_of_all() -> None:
+    options = replace(LONDON, timezone="UTC", day_before=True)
+    (found,) = holidays.read("GH", None, (2027,), options, together=True).found[1:]
+    assert found.name == "Public holidays (GH) (2 days)"
+    assert found.recurrence["dates"][0] == "2027-03-08"
+    assert found.estimated == ["2027-03-09"]
+
+
+def test_every_country_has_a_name_and_named_subdivisions() -> None:
+    found = {country.code: country for country in holidays.countries()}
+    assert set(found) == {code for code in package.list_supported_countries() if len(code) == 2} - {"UK"}
+    names = {part.code: part.name for part in found["FR"].subdivisions}
+    assert (names["971"], found["CI"].name) == ("Guadeloupe", "Côte d'Ivoire")
+    assert len({country.name for country in found.values()}) == len(found)
+    for country in found.values():
+        assert [part.code for part in country.subdivisions] == holidays.subdivisions_of(country.code)
+
+
 def test_subdivision_has_its_own_holidays() -> None:
     assert "St. Andrew's Day" not in read("GB", "ENG")
     assert read("GB", "SCT")["Saint Andrew's Day"].uid == "GB/SCT/public/Saint Andrew's Day"

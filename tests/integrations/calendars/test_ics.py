@@ -336,6 +336,21 @@ class TestFiles:
         other = CHRISTMAS.replace("christmas@", "easter@")
         assert len(read(CHRISTMAS + other).found) == 2
 
+    @pytest.mark.parametrize(
+        ("heads", "name"),
+        [
+            (["X-WR-CALNAME: Stock  of all\n"], "Stock of all"),
+            (["NAME:Stock\nX-WR-CALNAME:Former\n"], "Stock"),
+            (["X-WR-CALNAME:Stock\n", "X-WR-CALNAME:Stock\n"], "Stock"),
+            (["X-WR-CALNAME:Stock\n", "X-WR-CALNAME:Other\n"], ""),
+            (["X-WR-CALNAME: \n"], ""),
+            ([""], ""),
+        ],
+    )
+    def test_calendar_has_the_name_that_its_file_gives(self, heads: list[str], name: str) -> None:
+        text = "".join(calendar("UID:1\nDTSTART:20270101", head=head) for head in heads)
+        assert (read(text).name, read_apart(text).name if len(heads) > 1 else name) == (name, name)
+
     def test_components_other_than_events_are_ignored(self) -> None:
         todo = "BEGIN:VTODO\nUID:2\nDTSTART;VALUE=DATE:20261225\nEND:VTODO\n"
         assert len(read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", head=todo)).found) == 1

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, get_args
 
 from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator, text
-from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
+from sqlalchemy.dialects.postgresql import JSONB, TSTZMULTIRANGE, Range
 from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
@@ -55,9 +55,11 @@ class Schedule(Base):
     source: Mapped[str]
     """`manual` or `import`."""
     import_key: Mapped[str | None]
-    """Identifies it to an import: the kind of calendar, and the event's UID or the holiday's name."""
-    import_digest: Mapped[str | None]
-    """Of what was imported, to find what has changed since."""
+    """Identifies it to an import: the calendar's format, a digest of the imported scope, and the event's UID or the
+    holiday's place and name. A schedule that a person deleted keeps it, one that an import deleted does not."""
+    imported: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True), deferred=True)
+    """The terms as the last import read them, to know later which of them people have edited and which the calendar
+    has changed, and the name of the calendar if it has one. None also if that is not known."""
     created_by: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -79,7 +81,7 @@ class Schedule(Base):
             "organization_id",
             "import_key",
             unique=True,
-            postgresql_where=text("import_key IS NOT NULL AND deleted_at IS NULL"),
+            postgresql_where=text("import_key IS NOT NULL"),
         ),
         Index("ix_schedules_planned_until", "planned_until", postgresql_where=text("enabled AND deleted_at IS NULL")),
         Index("ix_schedules_planned_with", "planned_with", postgresql_where=text("enabled AND deleted_at IS NULL")),

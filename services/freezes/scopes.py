@@ -67,6 +67,23 @@ def resolve_targets(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = Fa
     return resolved
 
 
+def normalize(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
+    """Return a scope that reaches a branch in the form that all its spellings have in common.
+
+    It has the ids of repositories, which they keep when they are renamed, and repository patterns in lower case. The
+    order of patterns stays: the last one that matches wins.
+    """
+    if scope["type"] == "repositories":
+        found = find_repositories(uow, scope["repositories"])
+        return {**scope, "repositories": sorted({repository.id for repository in found.values()})}
+    if scope["type"] == "branch":
+        fact = resolve_targets(uow, scope).branches[0]
+        return {"type": "branch", "repository": fact.repository_id, "branch": fact.branch}
+    if scope["type"] == "glob":
+        return {**scope, "patterns": [pattern.lower() for pattern in scope["patterns"]]}
+    return scope
+
+
 def _compile(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> Scope:
     if scope["type"] == "repositories":
         references = scope["repositories"]

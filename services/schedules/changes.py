@@ -59,7 +59,7 @@ class NewSchedule:
     allow_overlap: bool = False
     source: str = "manual"
     import_key: str | None = None
-    import_digest: str | None = None
+    imported: dict[str, Any] | None = None
 
 
 def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
@@ -106,7 +106,7 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
         allow_overlap=wanted.allow_overlap,
         source=wanted.source,
         import_key=wanted.import_key,
-        import_digest=wanted.import_digest,
+        imported=wanted.imported,
         created_by=uow.actor.as_json(),
         created_at=uow.now,
         updated_at=uow.now,
@@ -131,7 +131,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     before = audit_snapshot(schedule)
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
-        if name not in _READ or _READ[name](value) != _READ[name](getattr(schedule, column)):
+        if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
             setattr(schedule, column, checked_reason(value, "validation_failed") if name == "reason" else value)
     after = audit_snapshot(schedule)
     changed = {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
@@ -154,6 +154,13 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         after={name: after[name] for name in names},
     )
     return schedule
+
+
+def is_equal(name: str, value: Any, other: Any) -> bool:
+    """True if two values of a property are the same, also in different forms."""
+    if name in _READ and value is not None and other is not None:
+        return _READ[name](value) == _READ[name](other)
+    return bool(value == other)
 
 
 def _require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:

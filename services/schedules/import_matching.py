@@ -1,7 +1,8 @@
 """Matching of calendar events with imported schedules: which event is which schedule, and what has changed.
 
-An imported schedule keeps the identity of its event (`import_key`): the calendar's format, the event's UID or the
-holiday's place and name, and the times of day if it has several. It also keeps a digest of what was imported.
+An imported schedule keeps the identity of its event (`import_key`): the calendar's format, a digest of the scope, the
+event's UID or the holiday's place and name, and the times of day if it has several. So a calendar that is imported with
+another scope has other schedules. A schedule that a person deleted keeps its key: imports do not create it again.
 """
 
 import hashlib
@@ -9,23 +10,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import orjson
 from sqlalchemy import func, select
+from sqlalchemy.orm import undefer
 
-from integrations.calendars.content import ImportedWindow, ParsedCalendar, listed, stored_recurrence
+from integrations.calendars.content import ImportedWindow, ParsedCalendar
 from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.access.entitlements import require_schedules
+from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
-from services.schedules.changes import NewSchedule, camel_case, change, insert_checked
+from services.schedules import import_merging as merging
+from services.schedules.changes import NewSchedule, camel_case, change, insert_checked, is_equal
 from services.schedules.deletion import delete_schedule
+from services.schedules.terms import is_over, recurrence_of, window_of
 
 Format = Literal["ics", "holidays"]
-Action = Literal["created", "updated", "unchanged", "removed", "skipped"]
+Action = Literal["created", "updated", "unchanged", "removed", "missing", "skipped"]
 
-_TERMS = ("name", "timezone", "recurrence", "window", "reason")
-_IMPORTED = (*_TERMS, "scope", "exceptions_allowed", "allow_overlap")
+_MISSING = "is no longer in the calendar"
+_SHOWN = ("name", "timezone", "recurrence", "window", "reason")
 _REASONS = {"ics": "Calendar", "holidays": "Holiday"}
 
 
@@ -48,6 +54,8 @@ class Import:
     reason: str | None = None
     exceptions_allowed: bool = True
     allow_overlap: bool = True
+    remove_missing: bool = False
+    restore_deleted: bool = False
     dry_run: bool = False
 
 
@@ -61,37 +69,53 @@ class Entry:
     schedule_id: str | None = None
     terms: dict[str, Any] | None = None
     changed: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
     before: dict[str, Any] | None = None
     code: str | None = None
     message: str | None = None
 
 
 class Matching:
-    """The schedules that calendars of one format were imported as. The caller has locked the organisation."""
+    """The schedules that calendars of one format were imported as with one scope, and the events of a calendar.
 
-    def __init__(self, uow: UnitOfWork, wanted: Import, reading: ParsedCalendar) -> None:
+    The caller has locked the organisation. `scope` is the normalized scope of the import.
+    """
+
+    def __init__(self, uow: UnitOfWork, wanted: Import, scope: Mapping[str, Any], reading: ParsedCalendar) -> None:
         self._unit = uow
         self._wanted = wanted
         self._reading = reading
-        query = select(Schedule).where(existing(uow.organization), Schedule.import_key.startswith(f"{wanted.format}:"))
-        rows = uow.session.scalars(query.order_by(Schedule.id).with_for_update(key_share=True)).all()
+        self._prefix = f"{wanted.format}:{_digest(scope)}:"
+        query = select(Schedule).where(Schedule.organization_id == uow.organization)
+        query = query.where(Schedule.import_key.startswith(self._prefix)).order_by(Schedule.id)
+        rows = uow.session.scalars(query.options(undefer(Schedule.imported)).with_for_update(key_share=True)).all()
         uow.refresh_now()
         self._rows = {str(row.import_key): row for row in rows}
-        keys = {self._key(found) for found in reading.found}
-        self._adoptable = {row.import_digest: row for key, row in self._rows.items() if key not in keys}
+        self._keys = {self._key(found) for found in reading.found}
+        self._taking_place = {found.uid for found in reading.found} | self._skipped_with("past")
+        self._uids = self._taking_place | {item.uid for item in reading.skipped}
+        self._years = merging.Years(wanted.years, self._year_of)
+        self._adoptable = self._rows_without_event()
 
     def entries(self) -> Iterator[Entry]:
-        """Apply each event and yield its result; deletions come first, since they free quota.
+        """Apply each event and yield its result; what is removed or missing comes first, since deletions free quota.
 
         Raise `feature_not_available`, `schedule_overlap`.
         """
-        yield from self._removals()
         pairs = [(found, self._row_of(found)) for found in self._reading.found]
+        ended = list(self._endings({row.id for _, row in pairs if row is not None}))
+        yield from ended
         self._require_quota(sum(row is None and not found.past for found, row in pairs))
         for found, row in pairs:
-            yield self._create(found) if row is None else self._update(found, row)
+            if row is None:
+                yield self._create(found)
+            elif row.deleted_at is not None:
+                yield self._leave_out(found, row)
+            else:
+                yield self._update(found, row)
+        cancelled = {entry.uid for entry in ended if entry.code == "cancelled"}
         for skipped in self._reading.skipped:
-            if skipped.code != "cancelled" or not self._of_uid(skipped.uid):
+            if skipped.code != "cancelled" or skipped.uid not in cancelled:
                 yield Entry("skipped", skipped.uid, skipped.name, code=skipped.code, message=skipped.message)
 
     def _require_quota(self, added: int) -> None:
@@ -99,40 +123,87 @@ class Matching:
         count = select(func.count()).select_from(Schedule).where(existing(self._unit.organization))
         require_schedules(self._unit.caller.plan, self._unit.session.scalar(count) or 0, added)
 
-    def _removals(self) -> Iterator[Entry]:
-        """Delete the schedules of cancelled events, and of times of day at which an event no longer takes place."""
-        cancelled = {item.uid for item in self._reading.skipped if item.code == "cancelled"}
-        keys = {self._key(found) for found in self._reading.found}
-        for uid in sorted(cancelled):
-            yield from (self._remove(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
-        known = {found.uid for found in self._reading.found}
-        over = {item.uid for item in self._reading.skipped if item.code == "past"}
-        for uid in sorted(known | over):
-            for row in self._of_uid(uid):
-                if row.import_key not in keys and self._has_future_windows(row) and not self._days_of_other_years(row):
-                    yield self._remove(uid, row, "moved", "no longer takes place at these times")
-
-    def _has_future_windows(self, row: Schedule) -> bool:
-        """True if a schedule is disabled or has windows that are not over."""
-        return not row.enabled or any(window.upper > self._unit.now for window in row.windows or () if window.upper)
-
-    def _remove(self, uid: str, row: Schedule, code: str, message: str) -> Entry:
-        delete_schedule(self._unit, row.id, end_active=False)
-        return Entry("removed", uid, row.name, row.id, before=_terms(row), code=code, message=message)
-
-    def _of_uid(self, uid: str) -> list[Schedule]:
-        key = f"{self._wanted.format}:{uid}"
-        return [row for known, row in self._rows.items() if known == key or known.startswith(f"{key}\t")]
+    def _skipped_with(self, code: str) -> set[str]:
+        return {item.uid for item in self._reading.skipped if item.code == code}
 
     def _key(self, found: ImportedWindow) -> str:
-        return f"{self._wanted.format}:{found.uid}" + (f"\t{found.part}" if found.part else "")
+        return f"{self._prefix}{found.uid}" + (f"\t{found.part}" if found.part else "")
+
+    def _uid(self, row: Schedule) -> str:
+        return str(row.import_key).removeprefix(self._prefix).partition("\t")[0]
+
+    def _rows_without_event(self) -> dict[str, Schedule]:
+        """Return the schedules whose UID is not in a file, by what was imported: the file may have new UIDs.
+
+        Of equal ones, one that is not deleted counts. A holiday has no other identity than its place and name.
+        """
+        if self._wanted.format == "holidays":
+            return {}
+        rows = [row for row in self._rows.values() if self._uid(row) not in self._uids]
+        rows.sort(key=lambda row: row.deleted_at is None)
+        return {_identity(row.imported): row for row in rows if row.imported is not None}
 
     def _row_of(self, found: ImportedWindow) -> Schedule | None:
-        """Return the schedule of an event, or None; an event with a new UID is recognised by its digest."""
+        """Return the schedule of an event, or None; a deleted one only if it is not to be restored."""
         row = self._rows.get(self._key(found))
         if row is None:
-            row = self._adoptable.pop(_digest(self._new(found)), None)
-        return row if row is not None and row.deleted_at is None else None
+            row = self._adoptable.pop(_identity(merging.terms_of(self._new(found))), None)
+        if row is not None and row.deleted_at is not None and self._wanted.restore_deleted and not found.past:
+            row.import_key = None
+            return None
+        return row
+
+    def _endings(self, matched: set[str]) -> Iterator[Entry]:
+        """Yield the results for schedules without an event in the calendar.
+
+        They are deleted if their event is cancelled or no longer takes place at their times, and on request if it has
+        left the calendar. What is over is no longer compared.
+        """
+        cancelled = self._skipped_with("cancelled")
+        rows = [row for row in self._rows.values() if row.deleted_at is None and row.id not in matched]
+        for row in sorted(rows, key=self._uid):
+            uid = self._uid(row)
+            if uid in cancelled:
+                yield self._remove(row, "cancelled", "is cancelled")
+            elif uid in self._taking_place:
+                if self._is_coming(row):
+                    yield self._remove(row, "moved", "no longer takes place at these times")
+            elif uid not in self._uids and self._is_requested(row) and self._is_coming(row):
+                if self._wanted.remove_missing:
+                    yield self._remove(row, "missing", _MISSING)
+                else:
+                    yield Entry("missing", uid, row.name, row.id, _shown(row), code="missing", message=_MISSING)
+
+    def _is_requested(self, row: Schedule) -> bool:
+        """True if the calendar would have the event of a schedule: not that of another calendar, place or kind."""
+        if self._wanted.format == "ics":
+            known = row.imported and row.imported.get("calendar")
+            return not known or not self._reading.name or known == self._reading.name
+        kinds = ("public", "observance") if self._wanted.observances else ("public",)
+        return self._uid(row).startswith(tuple(f"{self._reading.place}{kind}/" for kind in kinds))
+
+    def _is_coming(self, row: Schedule) -> bool:
+        """True if a schedule has windows that are not over; of holidays, if days of requested years are not over."""
+        requested, others = self._years.split(_imported_recurrence(row))
+        if self._wanted.format == "ics" or not (others or requested):
+            return not is_over(row, self._unit.now)
+        if not requested or (others and not merging.lists_days(row.recurrence)):
+            return False
+        days = recurrence_of(merging.with_days(row.recurrence, requested))
+        return not are_over(days, window_of(row.wall_clock_window), ZoneInfo(row.timezone), self._unit.now)
+
+    def _remove(self, row: Schedule, code: str, message: str) -> Entry:
+        """Delete a schedule, or of a holiday only the days of requested years if it has others."""
+        uid, before = self._uid(row), _shown(row)
+        remaining = self._years.split(row.recurrence)[1] if self._days_of_other_years(row) else []
+        if remaining:
+            imported = merging.with_days(row.recurrence, self._days_of_other_years(row))
+            row.imported = row.imported and {**row.imported, "recurrence": imported}
+            change(self._unit, row, {"recurrence": merging.with_days(row.recurrence, remaining)})
+            return Entry("updated", uid, row.name, row.id, _shown(row), ["recurrence"], [], before, code, message)
+        delete_schedule(self._unit, row.id, end_active=False)
+        row.import_key = None
+        return Entry("removed", uid, row.name, row.id, before=before, code=code, message=message)
 
     def _new(self, found: ImportedWindow) -> NewSchedule:
         wanted = self._wanted
@@ -153,74 +224,80 @@ class Matching:
         if found.past:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
-        made = insert_checked(self._unit, replace(new, import_digest=_digest(new)), found.timezone)
-        code, message = _cut(found)
-        return Entry("created", found.uid, made.name, made.id, _terms(made), code=code, message=message)
+        made = insert_checked(self._unit, replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
+        code, message = _remark(found)
+        return Entry("created", found.uid, made.name, made.id, _shown(made), code=code, message=message)
+
+    def _leave_out(self, found: ImportedWindow, deleted: Schedule) -> Entry:
+        deleted.import_key = self._key(found)
+        if found.past:
+            return Entry("skipped", found.uid, found.name, code="past", message="is over")
+        message = "was deleted by hand; restoreDeleted imports it again"
+        return Entry("skipped", found.uid, found.name, code="deleted", message=message)
 
     def _update(self, found: ImportedWindow, row: Schedule) -> Entry:
+        now, imported, before = merging.terms_of(row), row.imported, _shown(row)
         others = self._days_of_other_years(row)
-        kept = others if self._starts_alike(found, row) else []
-        new = self._new(replace(found, recurrence=_with_days(found.recurrence, kept)))
-        code, message = _cut(found) if kept or not others else self._lost_days(found, others)
-        changes = {name: getattr(new, name) for name in _IMPORTED}
-        changed = [camel_case(name) for name, value in changes.items() if value != _value_of(row, name)]
-        digest = _digest(new)
-        if row.import_digest == digest or not changed:
-            row.import_key, row.import_digest = new.import_key, digest
-            return Entry("unchanged", found.uid, row.name, row.id, _terms(row), code=code, message=message)
-        before = _terms(row)
-        change(self._unit, row, {**changes, "import_digest": digest, "import_key": new.import_key})
-        return Entry("updated", found.uid, row.name, row.id, _terms(row), changed, before, code, message)
+        alike = found.window in (now["window"], imported and imported["window"])
+        days = [*others, *merging.listed_days(found.recurrence)] if others and alike else []
+        new = merging.terms_of(self._new(replace(found, recurrence=merging.with_days(found.recurrence, days))))
+        changes = merging.changes(now, imported, new, default_reason=self._wanted.reason is None)
+        if self._wanted.format == "holidays" and alike and merging.lists_days(row.recurrence):
+            base = imported and imported["recurrence"]
+            changes["recurrence"] = merging.merged_days(row.recurrence, base, found.recurrence, self._years)
+        changed = [camel_case(name) for name, value in changes.items() if not is_equal(name, value, now[name])]
+        change(self._unit, row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
+        edited = [camel_case(name) for name in merging.edited(merging.terms_of(row), new)]
+        code, message = _remark(found) if alike or "recurrence" not in changed else self._lost_days(found, others)
+        if not changed:
+            return Entry("unchanged", found.uid, row.name, row.id, _shown(row), [], edited, None, code, message)
+        return Entry("updated", found.uid, row.name, row.id, _shown(row), changed, edited, before, code, message)
 
-    def _starts_alike(self, found: ImportedWindow, row: Schedule) -> bool:
-        """True if the windows of a schedule start like those of the event, not for example one of them the day before.
-
-        They do if it has the same window, or had it when it was imported and it was changed by hand since.
-        """
-        before = self._new(replace(found, recurrence=row.recurrence))
-        return row.wall_clock_window == found.window or row.import_digest == _digest(before)
+    def _stored(self, terms: dict[str, Any]) -> dict[str, Any]:
+        """Return what is stored of an import: the terms, and the name of the calendar."""
+        return {**terms, "calendar": self._reading.name} if self._reading.name else terms
 
     def _lost_days(self, found: ImportedWindow, others: list[date]) -> tuple[str | None, str | None]:
         """Return code and message for days of other years that are dropped."""
         years = sorted({str(day.year) for day in others if day >= self._unit.now.date()})
         if not years:
-            return _cut(found)
+            return _remark(found)
         return "cut", f"no longer has days of {', '.join(years)}, which had another window; request those years too"
 
+    def _year_of(self, day: date) -> int:
+        return (day + timedelta(days=int(self._wanted.day_before))).year
+
     def _days_of_other_years(self, row: Schedule) -> list[date]:
-        if self._wanted.format != "holidays":
-            return []
-        shift = timedelta(days=int(self._wanted.day_before))
-        return [day for day in _days(row.recurrence) if (day + shift).year not in self._wanted.years]
+        """Return the days of a holiday that were imported for years that are not requested now."""
+        return self._years.split(_imported_recurrence(row))[1] if self._wanted.format == "holidays" else []
 
 
-def _with_days(recurrence: dict[str, Any], others: list[date]) -> dict[str, Any]:
-    """Return a stored recurrence that lists its days, with other days added."""
-    return stored_recurrence(listed([*others, *_days(recurrence)])[0]) if others else recurrence
+def _imported_recurrence(row: Schedule) -> dict[str, Any]:
+    """Return the recurrence as it was imported; as it is if that is not known."""
+    recurrence: dict[str, Any] = row.imported["recurrence"] if row.imported is not None else row.recurrence
+    return recurrence
 
 
-def _days(recurrence: Mapping[str, Any]) -> list[date]:
-    """Return the days of a stored recurrence that lists its days."""
-    texts = recurrence.get("dates") or ([recurrence["start_date"]] if recurrence["frequency"] == "once" else [])
-    return [date.fromisoformat(text) for text in texts]
-
-
-def _value_of(row: Schedule, name: str) -> Any:
-    return row.wall_clock_window if name == "window" else getattr(row, name)
-
-
-def _terms(row: Schedule) -> dict[str, Any]:
+def _shown(row: Schedule) -> dict[str, Any]:
     """Return the terms of a schedule, without its scope, which is the same in all of an import and may be long."""
-    return {name: _value_of(row, name) for name in _TERMS}
+    terms = merging.terms_of(row)
+    return {name: terms[name] for name in _SHOWN}
 
 
-def _digest(new: NewSchedule) -> str:
-    values = {name: getattr(new, name) for name in _IMPORTED}
-    return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def _identity(imported: merging.Terms) -> str:
+    """Return what events with equal terms have in common."""
+    return _digest({name: imported[name] for name in merging.IMPORTED})
 
 
-def _cut(found: ImportedWindow) -> tuple[str | None, str | None]:
-    """Return code and message for an event with more days than a schedule can list."""
-    if not found.cut:
-        return None, None
-    return "cut", f"has more days than a schedule can list; import it again before {found.recurrence['dates'][-1]}"
+def _digest(value: Any) -> str:
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def _remark(found: ImportedWindow) -> tuple[str | None, str | None]:
+    """Return code and message for an event with more days than a schedule can list, or with estimated days."""
+    if found.cut:
+        return "cut", f"has more days than a schedule can list; import it again before {found.recurrence['dates'][-1]}"
+    if found.estimated:
+        days = ", ".join(found.estimated)
+        return "estimated", f"has estimated days ({days}), which may change; import it again when they are known"
+    return None, None

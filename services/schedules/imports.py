@@ -1,12 +1,13 @@
 """Import of calendars as schedules: each event or holiday becomes a schedule that the next import recognises.
 
-A repeated import
+A repeated import with the same scope
 
-- changes nothing where the calendar is unchanged, and keeps manual changes;
-- changes a schedule where the calendar, or the request's scope, window or reason, has changed;
+- changes the terms that the calendar, or the request, has changed, and keeps manual changes of all others;
 - creates no duplicates, also if the calendar was exported with new UIDs;
-- deletes the schedule of a cancelled event. A schedule whose event is missing from the file is kept, because a file may
-  hold a part of a calendar. Likewise the days of a holiday in years that were not requested are kept.
+- deletes the schedule of a cancelled event;
+- reports schedules whose event is missing from the calendar, and deletes them only on request (`removeMissing`), as a
+  file may hold a part of a calendar. Days of a holiday in years that were not requested are not missing;
+- does not create again what people have deleted, except on request (`restoreDeleted`).
 
 The calendar is read before the transaction. A dry run does everything in a savepoint that is rolled back, so it
 reports and rejects exactly what the import would.
@@ -14,7 +15,7 @@ reports and rejects exactly what the import would.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import select
 
@@ -24,8 +25,9 @@ from models.organizations import Organization
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scopes import normalize
 from services.organizations.organizations import lock_current
-from services.schedules.import_matching import Entry, Import, Matching
+from services.schedules.import_matching import Action, Entry, Import, Matching
 from services.schedules.terms import window_of
 from services.schedules.validation import check_terms
 
@@ -42,11 +44,11 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     Raise the errors of `check_terms`, `invalid_parameter` and `invalid_recurrence` if no event is usable,
     `feature_not_available`, `schedule_overlap`.
     """
-    reading = _read(uow, wanted)
+    scope, reading = _read(uow, wanted)
     _require_usable(wanted, reading)
     organization, wakeups = lock_current(uow), set(uow.wakeups)
     savepoint = uow.session.begin_nested()
-    entries = list(Matching(uow, wanted, reading).entries())
+    entries = list(Matching(uow, wanted, scope, reading).entries())
     counts = _count(entries)
     if wanted.dry_run:
         savepoint.rollback()
@@ -60,20 +62,21 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     return {"dry_run": wanted.dry_run, "counts": counts, "data": entries, "subdivisions": subdivisions}
 
 
-def _read(uow: UnitOfWork, wanted: Import) -> ParsedCalendar:
-    """Validate the request, and read the calendar without an open transaction."""
+def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalendar]:
+    """Validate the request, and read the calendar without an open transaction; return the normalized scope too."""
     settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
     timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
     check_terms(uow, {name: value for name, value in given.items() if value is not None})
+    scope = normalize(uow, wanted.scope)
     window = window_of(wanted.window) if wanted.window else WHOLE_DAY
     options = Options(timezone, uow.now, window, wanted.day_before)
     with uow.outside_transaction():
         try:
             if wanted.format == "ics":
-                return ics.read(wanted.content, options)
+                return scope, ics.read(wanted.content, options)
             place = (wanted.country, wanted.subdivision, wanted.years)
-            return holidays.read(*place, options, observances=wanted.observances, together=wanted.together)
+            return scope, holidays.read(*place, options, observances=wanted.observances, together=wanted.together)
         except CalendarError as error:
             raise _invalid("/content", f"The calendar {error}.") from None
         except holidays.UnknownPlaceError as error:
@@ -104,7 +107,7 @@ def _require_usable(wanted: Import, reading: ParsedCalendar) -> None:
 
 
 def _count(entries: Iterable[Entry]) -> dict[str, int]:
-    counts = dict.fromkeys(("created", "updated", "unchanged", "removed", "skipped"), 0)
+    counts = dict.fromkeys(get_args(Action), 0)
     for entry in entries:
         counts[entry.action] += 1
     return counts

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import uvloop
 
-from tools.fake_github.application import Application
 from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.simulation.server import listen, make_server, url_of
+from tools.fake_github.server import listen, make_server
 
 SAVE_SECONDS = 3.0
 
@@ -69,9 +68,9 @@ async def run(given: argparse.Namespace) -> None:
     github.oauth.app_client_secret = given.app_client_secret
     github.settings.setup_url = given.setup_url or github.settings.setup_url
     listener = listen(given.host, given.port)
-    github.use_base_url(url_of(listener))
+    github.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
     print(f"GitHub at {github.base_url}", flush=True)
-    server = make_server(Application(github))
+    server = make_server(github)
 
     def stop() -> None:
         server.should_exit = True

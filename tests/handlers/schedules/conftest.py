@@ -1,8 +1,12 @@
 """A branch that schedules cover, and a person who may create them."""
 
+from typing import Any
+
+import orjson
 import pytest
 from sqlalchemy.orm import Session
 
+from integrations.calendars import ics, reader
 from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
@@ -17,3 +21,13 @@ def web(acme: Tenant, session: Session) -> WatchedBranch:
 @pytest.fixture
 def member(acme: Tenant) -> Caller:
     return acme.person("member")
+
+
+@pytest.fixture
+def calendars_read_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the start of a process for each calendar, in tests of what is imported."""
+
+    def run(request: dict[str, Any]) -> Any:
+        return orjson.loads(orjson.dumps(reader.handle(orjson.loads(orjson.dumps(request)))))
+
+    monkeypatch.setattr(ics, "_run_reader", run)

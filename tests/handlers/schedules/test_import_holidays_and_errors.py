@@ -13,12 +13,12 @@ from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
     SOON,
+    actions,
     event,
     imported,
     kept,
     of_country,
     of_file,
-    only,
 )
 from tests.handlers.schedules.requests import EVERYTHING
 from tests.integrations.calendars.vectors import calendar
@@ -42,6 +42,19 @@ class TestHolidays:
         assert whole["subdivisions"] == ["ENG", "NIR", "SCT", "WLS"]
         assert imported(member, of_country(subdivision="SCT", dryRun=True))["subdivisions"] == []
         assert imported(member, of_country("MC", dryRun=True))["subdivisions"] == []
+
+    def test_estimated_holidays_say_so(self, member: Caller) -> None:
+        for action in ("created", "unchanged"):
+            rows = {row["name"]: row for row in imported(member, of_country("GH", years=[2027]))["data"]}
+            eid = rows["Eid-ul-Fitr"]
+            assert (eid["action"], eid["code"]) == (action, "estimated")
+            assert eid["message"].startswith("has estimated days (2027-03-09), which may change")
+            assert rows["Good Friday"]["code"] is None
+
+    def test_equal_holidays_of_two_places_are_schedules_of_their_own(self, member: Caller, session: Session) -> None:
+        made = [row for country in ("US", "CA") for row in imported(member, of_country(country))["data"]]
+        assert {row["action"] for row in made} == {"created"}
+        assert len(kept(session)) == len(made)
 
     def test_observances_and_the_day_before_are_optional(self, member: Caller) -> None:
         public = imported(member, of_country("US", dryRun=True))
@@ -147,7 +160,7 @@ class TestImportErrors:
         assert kept(session) == []
         imported(caller, of_file(*events[:3]))
         shown = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
-        assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "skipped": 0}
+        assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "missing": 0, "skipped": 0}
 
     def test_import_refuses_overlaps_only_on_request(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1")))
@@ -155,7 +168,7 @@ class TestImportErrors:
         error = refusal(member.post(IMPORT, body), 409, "schedule_overlap")
         assert error["details"][0]["scheduleId"] == kept(session)[0].id
         refusal(member.post(IMPORT, {**body, "dryRun": True}), 409, "schedule_overlap")
-        assert only(imported(member, of_file(event("2", name="Other"))))["action"] == "created"
+        assert actions(imported(member, of_file(event("2", name="Other"))))["2"] == "created"
 
 
 @pytest.mark.check

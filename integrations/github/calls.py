@@ -82,9 +82,9 @@ class Calls:
         """Use a token with these permissions from now on."""
         self._token.renew_for(permissions)
 
-    def deadline(self) -> AbstractContextManager[Deadline]:
+    def shared_deadline(self) -> AbstractContextManager[Deadline]:
         """Set one deadline for all calls in the context."""
-        return self._transport.deadline()
+        return self._transport.deadline(shared=True)
 
     def get_object(self, route: str, **query: str | int) -> dict[str, Any]:
         """GET one object."""

@@ -43,8 +43,8 @@ class InstallationClient:
         return InstallationClient(self.installation_id, self._calls.with_hook(before_request))
 
     def shared_deadline(self) -> AbstractContextManager[object]:
-        """Set one deadline for all calls in the context, as long as that of a single call."""
-        return self._calls.deadline()
+        """Set one deadline for all calls in the context, twice as long as that of a single call."""
+        return self._calls.shared_deadline()
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
         """Use a token with these permissions of the installation; a token does not gain permissions granted later."""
@@ -100,8 +100,8 @@ class InstallationClient:
 
         One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
         more for each further hundred pull requests of a branch. With `read_back_app_id`, one more query per 50 heads
-        reads the newest checks of that app, only those in `check_names` if given; `between` is called before each of
-        them. The failure of one branch is in its `error`; an exception concerns all of them.
+        reads the newest checks of that app, only those in `check_names` if given. `between` is called before each
+        query but the first. The failure of one branch is in its `error`; an exception concerns all of them.
         """
         return heads.open_heads(self._calls, wanted, read_back_app_id, check_names, between)
 
@@ -122,14 +122,13 @@ class InstallationClient:
         with parsing():
             return checks.check_runs(self._calls, owner, name, sha, check_name)
 
-    def rules(self, wanted: Sequence[BranchRef], *, between: Callable[[], object] = lambda: None) -> list[BranchRules]:
+    def rules(self, wanted: Sequence[BranchRef]) -> list[BranchRules]:
         """Return the active rules of each branch, in the given order, with rulesets and classic protection.
 
         One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
-        REST call for each branch whose rules the query does not return, such as one that does not exist yet; `between`
-        is called before each REST call.
+        REST call for each branch whose rules the query does not return, such as one that does not exist yet.
         """
-        return read_branches(self._calls, wanted, between)
+        return read_branches(self._calls, wanted)
 
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
         """Return bypass actors and required checks of each ruleset by node id; one query per hundred."""

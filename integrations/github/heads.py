@@ -42,12 +42,13 @@ def open_heads(
 ) -> list[BranchHeads]:
     """Return the heads of each branch, in the given order; see `InstallationClient.open_heads`."""
     found: dict[BranchRef, BranchHeads] = {}
-    for heads in _fetch(calls, _group_by_name(wanted)):
+    further = calls.with_hook(lambda **_: between())
+    for heads in _fetch(calls, further, _group_by_name(wanted)):
         found[BranchRef(heads.repository_node_id, heads.name)] = heads
     results = [found[ref] for ref in wanted]
     if read_back_app_id is None:
         return results
-    return read_back(calls, results, read_back_app_id, check_names, between)
+    return read_back(further, results, read_back_app_id, check_names)
 
 
 def _group_by_name(wanted: Sequence[BranchRef]) -> list[_Group]:
@@ -57,8 +58,11 @@ def _group_by_name(wanted: Sequence[BranchRef]) -> list[_Group]:
     return [_Group(name, tuple(ids)) for name, ids in groups.items()]
 
 
-def _fetch(calls: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
-    """Read all groups with one query. The branches of a group that is null as a whole are read again one by one."""
+def _fetch(calls: Calls, further: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
+    """Read all groups with one query, and what is missing with `further` ones.
+
+    The branches of a group that is null as a whole are read again one by one.
+    """
     if not groups:
         return
     variables: dict[str, Any] = {}
@@ -70,17 +74,17 @@ def _fetch(calls: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
         if isinstance(nodes, list) and len(nodes) == len(group.ids):
             for index, node in enumerate(nodes):
                 ref = BranchRef(group.ids[index], group.name)
-                yield _branch(calls, ref, node, data, (f"g{number}", index))
+                yield _branch(further, ref, node, data, (f"g{number}", index))
         elif len(group.ids) > 1:
             for node_id in group.ids:
-                yield from _fetch_one(calls, _Group(group.name, (node_id,)))
+                yield from _fetch_one(further, _Group(group.name, (node_id,)))
         else:
             yield _missing(BranchRef(group.ids[0], group.name), data.error_at(f"g{number}"))
 
 
 def _fetch_one(calls: Calls, group: _Group) -> Iterable[BranchHeads]:
     try:
-        yield from _fetch(calls, [group])
+        yield from _fetch(calls, calls, [group])
     except GitHubError as error:
         if error.kind in INSTALLATION_WIDE:
             raise

@@ -1,6 +1,6 @@
 """Read-back of the checks that this App has written on known commits."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,20 +20,15 @@ _Found = dict[_Commit, tuple[CheckState, ...] | GitHubError]
 
 
 def read_back(
-    calls: Calls,
-    branches: Sequence[BranchHeads],
-    app_id: int,
-    names: Collection[str] | None,
-    between: Callable[[], object],
+    calls: Calls, branches: Sequence[BranchHeads], app_id: int, names: Collection[str] | None
 ) -> list[BranchHeads]:
-    """Return the branches with the newest check of each name on every head; call `between` before each query.
+    """Return the branches with the newest check of each name on every head.
 
     If the checks of a head cannot be read, its branch gets the error: unknown is not the same as absent.
     """
     commits = list(dict.fromkeys(commit for branch in branches for commit in _commits(branch)))
     found: _Found = {}
     for batch in batches(commits, _COMMITS_PER_QUERY):
-        between()
         found |= _fetch(calls, batch, app_id, names)
     return [_with_checks(branch, found) for branch in branches]
 

@@ -5,7 +5,7 @@ does not exist yet or the response is incomplete, they are read by REST, whose l
 existing branch. Neither includes rulesets that are disabled or in evaluate mode.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,16 +70,14 @@ class BranchRules:
     """The reason why `rules` is None."""
 
 
-def read_branches(
-    calls: Calls, wanted: Sequence[BranchRef], between: Callable[[], object] = lambda: None
-) -> list[BranchRules]:
+def read_branches(calls: Calls, wanted: Sequence[BranchRef]) -> list[BranchRules]:
     """Return the rules of each branch, in the given order; see `InstallationClient.rules`."""
     found: dict[BranchRef, BranchRules] = {}
     groups: dict[str, dict[str, None]] = {}
     for ref in wanted:
         groups.setdefault(ref.name, {})[ref.repository_node_id] = None
     for rules in _fetch(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
-        found[BranchRef(rules.repository_node_id, rules.name)] = _complete_by_rest(calls, rules, between)
+        found[BranchRef(rules.repository_node_id, rules.name)] = _complete_by_rest(calls, rules)
     return [found[ref] for ref in wanted]
 
 
@@ -205,11 +203,10 @@ def _classic(node: Mapping[str, Any]) -> ClassicProtection:
     return ClassicProtection(checks, bool(node["isAdminEnforced"]), bool(node["lockBranch"]))
 
 
-def _complete_by_rest(calls: Calls, found: BranchRules, between: Callable[[], object]) -> BranchRules:
+def _complete_by_rest(calls: Calls, found: BranchRules) -> BranchRules:
     """Read by REST the rules that GraphQL did not return."""
     if found.rules is not None or found.repository is None:
         return found
-    between()
     try:
         with parsing():
             return replace(found, rules=tuple(_rest_rules(calls, found, found.repository)))

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-CALL_DEADLINE_SECONDS = 20.0
-"""Deadline of one call to GitHub."""
+CALL_DEADLINE_SECONDS = 10.0
+"""Deadline of one call to GitHub, which itself gives up requests after ten seconds."""
 
 
 def graphql_url_of(api_url: str) -> str:
@@ -50,3 +50,8 @@ class GitHubSettings:
     """Commits whose check runs are written by one GraphQL request."""
     repositories_per_query: int = 25
     """Branches read by one GraphQL request."""
+
+    @property
+    def shared_deadline_seconds(self) -> float:
+        """The deadline of several calls that are made together."""
+        return 2 * self.deadline_seconds

@@ -23,13 +23,14 @@ _CONNECT_SECONDS = 5.0
 
 
 class Deadline:
-    """The deadline of one call, and whether a byte of it has been sent."""
+    """The deadline of one call, and whether a byte of it has been sent; or that which several calls share."""
 
-    __slots__ = ("ends", "sent")
+    __slots__ = ("ends", "sent", "shared")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, shared: bool = False) -> None:
         self.ends = time.monotonic() + seconds
         self.sent = False
+        self.shared = shared
 
     @property
     def expired(self) -> bool:

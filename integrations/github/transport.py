@@ -85,15 +85,22 @@ class Transport:
         self._session = _session(settings)
 
     @contextmanager
-    def deadline(self) -> Iterator[Deadline]:
-        """Set one deadline for the context; inside another deadline, the outer one applies."""
+    def deadline(self, *, shared: bool = False) -> Iterator[Deadline]:
+        """Set the deadline of one call for the context, or one that several calls share.
+
+        Inside the deadline of a call that one applies; inside a shared one, a call ends no later than it.
+        """
         running = CALL_DEADLINE.get(None)
-        if running is not None:
+        if running is not None and (shared or not running.shared):
             yield running
             return
-        token = CALL_DEADLINE.set(Deadline(self._settings.deadline_seconds))
+        seconds = self._settings.shared_deadline_seconds if shared else self._settings.deadline_seconds
+        deadline = Deadline(seconds, shared=shared)
+        if running is not None:
+            deadline.ends = min(deadline.ends, running.ends)
+        token = CALL_DEADLINE.set(deadline)
         try:
-            yield CALL_DEADLINE.get()
+            yield deadline
         finally:
             CALL_DEADLINE.reset(token)
 

@@ -91,8 +91,8 @@ class UserClient:
         self._calls = calls
 
     def shared_deadline(self) -> AbstractContextManager[object]:
-        """Set one deadline for all calls in the context, as long as that of a single call."""
-        return self._calls.deadline()
+        """Set one deadline for all calls in the context, twice as long as that of a single call."""
+        return self._calls.shared_deadline()
 
     def login(self) -> str:
         """Return the user's login at GitHub."""

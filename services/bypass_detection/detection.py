@@ -10,6 +10,7 @@ watched branch before it was first read. Deleting a branch is no push; creating 
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from sqlalchemy import select, text, update
@@ -20,7 +21,7 @@ from models.repositories import BranchTip, Repository, WatchedBranch
 from services.bypass_detection.evidence import ClassifiedPush, IncompleteError, PushedBranch, classify_pushes
 from services.bypass_detection.reports import report
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import REQUEST, Lease, WorkQueue
+from services.core.work_queue import REQUEST, Lease, LeaseLostError, WorkQueue
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.pauses import is_callable
@@ -99,7 +100,6 @@ TIPS = WorkQueue(
         is_callable(),
     )
     .order_by(BranchTip.due_at, BranchTip.branch_id),
-    lease=timedelta(minutes=5),  # longer than the calls for one branch
 )
 
 
@@ -118,12 +118,11 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
 
 
 def _classify_all(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int, lease: Lease) -> None:
-    client = background_client(uow_factory, github, installation_id)
     pending = [PushedBranch(*tuple(row)[:9]) for row in lease.rows]
     while pending:
         branch = pending[0]
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.renew(uow, [each.id for each in pending])
+        unfinished = replace(lease, rows=lease.rows[-len(pending) :])
+        client = background_client(uow_factory, github, installation_id, unfinished)
         try:
             accept_incomplete = branch.attempts >= MAX_INCOMPLETE_ATTEMPTS
             app_id = github.settings.app_id
@@ -132,6 +131,9 @@ def _classify_all(uow_factory: UnitOfWorkFactory, github: GitHub, installation_i
             failed = pending if is_installation_wide(error) else [branch]
             _fail(uow_factory, installation_id, lease, failed, error)
             pending = pending[len(failed) :]
+        except LeaseLostError:
+            logger.warning("the leases of %d branches with pushes were lost", len(pending))
+            return
         else:
             _finish(uow_factory, lease, branch, found)
             del pending[0]

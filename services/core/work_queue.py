@@ -8,7 +8,7 @@ jitter. What is requested while a lease is held is not lost: the row stays due w
 
 A lease ends
 
-* with its time, for a process that runs and makes no progress;
+* with its time, 15 seconds where nothing else is said, for a process that runs and makes no progress;
 * at once, when PostgreSQL sees that the process is dead, and after eight seconds without a heartbeat of it
   (`services/core/lease_holder.py`);
 * at once, when the database interrupts the work of a process that runs on (`Lease.ended_if_interrupted`).
@@ -53,6 +53,8 @@ from models.base import Base
 from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
+LEASE_DURATION = timedelta(seconds=15)
+"""How long a lease lasts that is not renewed: longer than a call to another server, and no hindrance for others."""
 _MAX_DOUBLINGS = 10
 _MAX_MESSAGE_LENGTH = 500
 _INSTANT = DateTime(timezone=True)
@@ -112,7 +114,7 @@ class WorkQueue:
         model: type[Base],
         candidates: Select[*tuple[Any, ...]],
         *,
-        lease: timedelta,
+        lease: timedelta = LEASE_DURATION,
         retry: RetryPolicy | None = None,
         call_timeout: timedelta | None = None,
         on_acquire: Mapping[str, Any] | None = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import and_, select
@@ -44,7 +44,6 @@ PROBES = WorkQueue(
         is_callable(),
     )
     .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id),
-    lease=timedelta(seconds=60),  # longer than one call to GitHub may take (20 s)
 )
 
 

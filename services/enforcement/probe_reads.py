@@ -1,6 +1,6 @@
 """What probes read: from what GitHub shows to the facts that `rules.rulesets.enforcement` evaluates."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
@@ -11,12 +11,10 @@ from services.enforcement.probe_queue import LeasedProbe
 Read = Sequence[tuple[LeasedProbe, BranchRules]]
 
 
-def read_rules(
-    client: InstallationClient, probes: Sequence[LeasedProbe], between: Callable[[], object]
-) -> list[tuple[LeasedProbe, BranchRules]]:
-    """Read the rules of up to one query's worth of branches; call `between` before each further call."""
+def read_rules(client: InstallationClient, probes: Sequence[LeasedProbe]) -> list[tuple[LeasedProbe, BranchRules]]:
+    """Read the rules of up to one query's worth of branches."""
     refs = [BranchRef(probe.repository_node_id, probe.branch) for probe in probes]
-    return list(zip(probes, client.rules(refs, between=between), strict=True))
+    return list(zip(probes, client.rules(refs), strict=True))
 
 
 def read_details(client: InstallationClient, read: Read) -> Mapping[str, RulesetDetails]:

@@ -12,7 +12,6 @@ read is retried with back-off; a rate limit pauses the installation for every wo
 
 import logging
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import groupby
 
 from integrations.github import GitHub, GitHubError
@@ -23,6 +22,7 @@ from rules.freezes.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.work_queue import LeaseLostError
 from services.enforcement.own_rules import request_own_rules
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
@@ -56,6 +56,9 @@ def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProb
     except GitHubError as error:
         _fail(uow_factory, batch, [(probe, error) for probe in batch.probes])
         return
+    except LeaseLostError:
+        logger.warning("the leases of the probes of installation %s were lost", batch.installation_id)
+        return
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
             results = list(found)
@@ -80,17 +83,15 @@ def _probe(
     uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[ProbeResult]:
     """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
-    client = background_client(uow_factory, github, batch.installation_id)
+    client = background_client(uow_factory, github, batch.installation_id, batch.lease)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
     for chunk in batches(batch.probes, github.settings.repositories_per_query):
-        _renew(uow_factory, batch)
         try:
-            seen += read_rules(client, chunk, partial(_renew, uow_factory, batch))
+            seen += read_rules(client, chunk)
         except GitHubError as error:
             if is_installation_wide(error):
                 raise
             failed += [(probe, error) for probe in chunk]
-    _renew(uow_factory, batch)
     details = read_details(client, seen)
     for probe, found in seen:
         facts = facts_of(probe, found, details, permissions, github.settings.app_id)
@@ -98,11 +99,6 @@ def _probe(
             failed.append((probe, facts))
         else:
             yield ProbeResult(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
-
-
-def _renew(uow_factory: UnitOfWorkFactory, batch: LeasedProbes) -> None:
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        batch.lease.renew(uow)
 
 
 def _fail(uow_factory: UnitOfWorkFactory, batch: LeasedProbes, failed: Failed) -> None:

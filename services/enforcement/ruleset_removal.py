@@ -4,7 +4,6 @@ A rule that requires a check which is not written any more would block merging f
 reported, so that people can remove it by hand.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select
@@ -16,6 +15,7 @@ from models.installations import Installation
 from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, matches_intent, plan_removal
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease
 from services.enforcement.setups import carry_out, clear_intent, load_intent, save_ruleset
 from services.github_access.failures import RATE_LIMITS
 from services.github_access.rate_limiter import background_client
@@ -52,12 +52,12 @@ class _Owned:
 
 
 def withdraw(
-    uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, keep: Callable[[], None] = lambda: None
+    uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, lease: Lease | None = None
 ) -> list[Remaining]:
     """Remove the rulesets that we wrote for the caller's organisation, and return those that remain.
 
-    One that was removed by others counts as removed. May be called again: what remains is tried once more. `keep` is
-    called before each one, and stops everything by raising. After a rate limit was met, nothing more is called.
+    One that was removed by others counts as removed. May be called again: what remains is tried once more. Before
+    each call `lease` is renewed; raise `LeaseLostError` if it has ended. After a rate limit nothing more is called.
     """
     with uow_factory.open(caller) as uow:
         owned = [*_owned(uow), *_unconfirmed_creations(uow)]
@@ -67,9 +67,8 @@ def withdraw(
         if limited is not None:
             left.append(each.left(limited, transient=True))
             continue
-        keep()
         try:
-            _remove(uow_factory, github, caller, each)
+            _remove(uow_factory, github, caller, lease, each)
         except GitHubError as error:
             transient = error.transient or error.kind is ErrorKind.APP_REFUSED
             left.append(each.left(error.message, transient=transient))
@@ -117,9 +116,9 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
     return Place("repository", owner, row.repository_id, f"{owner}/{name}")
 
 
-def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, owned: _Owned) -> None:
+def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, lease: Lease | None, owned: _Owned) -> None:
     """Remove one on GitHub, and record it; raise `GitHubError` if that fails."""
-    access = _access(background_client(uow_factory, github, owned.installation_id), owned.place)
+    access = _access(background_client(uow_factory, github, owned.installation_id, lease), owned.place)
     if owned.intent is None:
         change: Change | None = _carry_out(access, owned)
     else:

@@ -60,7 +60,6 @@ SETUPS = WorkQueue(
         ),
     )
     .order_by(EnforcementSetup.due_at, EnforcementSetup.id),
-    lease=timedelta(seconds=60),
     call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS),
 )
 """Setups that are to be written, one at a time of each organisation."""
@@ -116,7 +115,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
         ):
             run.lease.postpone(uow, uow.now + HEADS_POLL_INTERVAL)
             return None
-    client = background_client(run.uow_factory, github, facts.installation_id)
+    client = background_client(run.uow_factory, github, facts.installation_id, run.lease)
     with client.shared_deadline():
         survey = Survey(github, client, facts)
         above = survey.above

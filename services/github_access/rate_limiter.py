@@ -33,6 +33,7 @@ from rules.rate_budget import (
     wait_for_query,
 )
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import ThrottledError, require_no_pause
 from services.github_access.pauses import pause_left
 
@@ -76,18 +77,23 @@ def reserve_query(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> 
     return wait
 
 
-def background_client(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> InstallationClient:
+def background_client(
+    uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int, lease: Lease | None = None
+) -> InstallationClient:
     """Return the client for background calls, which no merge waits for.
 
     It records each call before it is made, in a transaction of its own, or raises `ThrottledError` while the
-    installation is paused or the share is used up. Only for jobs, and outside any transaction.
+    installation is paused or the share is used up. The same transaction renews `lease`, under which the calls are made;
+    raise `LeaseLostError` if it has ended. Only for jobs, and outside any transaction.
     """
-    return github.client(installation_id).with_hook(partial(_reserve_share, uow_factory, installation_id))
+    return github.client(installation_id).with_hook(partial(_reserve_share, uow_factory, installation_id, lease))
 
 
-def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, *, writes: bool) -> None:
+def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
     limits = uow_factory.dependencies.rate_limits
     with uow_factory.open(SYSTEM_CALLER) as uow:
+        if lease is not None and not lease.renew(uow):
+            raise LeaseLostError
         require_no_pause(uow, installation_id)
         counting = _counting(uow, installation_id, limits) if writes else "off"
         usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)

@@ -1,6 +1,6 @@
 """Withdrawal of the rulesets that we wrote at GitHub for an organisation that was deleted.
 
-The lease of one organisation is renewed before each ruleset. What fails for a while is retried, for a day; after that,
+The lease of one organisation is renewed before each call. What fails for a while is retried, for a day; after that,
 and where only a person can help, the owners get a mail that lists what is left. A process that dies has recorded what
 it had removed; the next one removes the rest.
 """
@@ -30,7 +30,6 @@ WITHDRAWALS = WorkQueue(
     .join(Organization, Organization.id == Withdrawal.organization_id)
     .where(Organization.purged_at.is_(None))
     .order_by(Withdrawal.due_at, Withdrawal.organization_id),
-    lease=timedelta(minutes=3),  # longer than the calls for one ruleset
     retry=RetryPolicy(timedelta(seconds=30), timedelta(hours=1)),
     call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS),
 )
@@ -43,14 +42,9 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     if lease is None:
         return False
     caller = Caller(lease.row.organization_id, SYSTEM, "system")
-
-    def renew() -> None:
-        with uow_factory.open(caller) as uow:
-            lease.require(uow)
-
     try:
         with lease.ended_if_interrupted(uow_factory):
-            _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, renew))
+            _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, lease))
     except LeaseLostError:
         logger.warning("the lease of the withdrawal for %s was lost", caller.organization_id)
     return True

@@ -71,7 +71,7 @@ def fetch_heads(
 ) -> FetchedHeads:
     """Read the open heads of up to one query's worth of branches that are all read back, or all not.
 
-    `before_query` is called before each query that reads back.
+    `before_query` is called before each query but the first.
     """
     read_back = branches[0].read_back
     results = client.open_heads(

@@ -3,18 +3,15 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from sqlalchemy import bindparam, case, false, func, or_, select, text, update
 
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import LEASE_DURATION, NOW, Lease, LeaseLostError, WorkQueue
 from services.github_access.pauses import is_callable
 
-LEASE_DURATION = timedelta(seconds=40)
-"""Longer than one call to GitHub may take (20 s); renewed before each one."""
 MAX_BRANCHES_PER_PASS = 200
 """A pass serves one installation; with this limit the others are served in between (I12)."""
 
@@ -85,7 +82,6 @@ BRANCHES = WorkQueue(
         func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank),
         WatchedBranch.due_at,
     ),
-    lease=LEASE_DURATION,
     on_acquire={
         "due_at": WatchedBranch.due_at,  # generations show what is requested during the lease
         "read_back": false(),

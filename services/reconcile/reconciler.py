@@ -25,7 +25,6 @@ from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.heads import FetchedHeads, Head, HeadKey, fetch_heads, gather_heads
 from services.reconcile.leases import (
-    LEASE_DURATION,
     LeasedBatch,
     LeasedBranch,
     LeasedTransaction,
@@ -51,7 +50,12 @@ logger = logging.getLogger(__name__)
 MIN_SPARE_QUOTA = 0.2
 """The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
 MAX_EVALUATION_AGE = 5.0
-"""Seconds after which an evaluation is repeated before anything is sent: this process was stopped."""
+"""Seconds after which an evaluation is repeated before anything is sent: this process was stopped.
+
+A call that begins before then has ended, by its deadline, when the lease ends under which it was made.
+"""
+RENEWAL_INTERVAL = 2.5
+"""Seconds after which a transaction renews the leases of all pending branches: a call may follow it."""
 CHECKS_PER_COMMIT = 2
 """A branch that matches a pattern has two checks on each head. A commit that is open into many branches has more."""
 TIME_SLICE = 1.0
@@ -146,7 +150,7 @@ class Pass:
     ) -> AbstractContextManager[LeasedTransaction]:
         """Open a transaction under the leases of these branches, and of all that are pending if theirs are ageing."""
         now = monotonic()
-        if now - self.all_renewed > LEASE_DURATION.total_seconds() / 2:
+        if now - self.all_renewed > RENEWAL_INTERVAL:
             branch_ids, self.all_renewed = {*branch_ids, *self.pending}, now
         return leased_transaction(self.reconciler.uow_factory, self.lease, branch_ids, before_locking=before_locking)
 
@@ -174,8 +178,8 @@ class Pass:
     def _reserve_query(self) -> datetime | None:
         """Renew the leases and reserve one query; return the present, or None if the rate limit is used up.
 
-        Also before each query of a chunk that is read back: many heads take many queries, and with a slow GitHub all of
-        them together would take longer than the leases last.
+        Also before each further query of a chunk: many heads take many queries, and with a slow GitHub all of them
+        together would take longer than the leases last.
         """
         with self._leased(self.pending, self._reserve_one) as leased:
             return leased.uow.now if self.wait <= NO_WAIT else None

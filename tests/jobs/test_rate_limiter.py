@@ -12,10 +12,11 @@ from typing import cast
 import pytest
 
 import services
-from integrations.github import GitHub
+from integrations.github import CALL_DEADLINE_SECONDS, GitHub
 from rules.errors import ServiceError
 from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, RateLimits
 from services.bypass_detection.detection import detect_bypasses
+from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probes import probe_due
 from services.enforcement.ruleset_removal import withdraw
@@ -192,6 +193,38 @@ def test_no_job_calls_github_while_the_installation_is_paused(
     cast(MovableClock, harness.jobs.clock).offset += LONG * 2
     finish(work)
     assert work.done()
+
+
+class LostLeases(IgnoreQueue):
+    """Counts the rows whose lease had ended when it was to be renewed or released."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def lost(self, kind: str, count: int) -> None:
+        self.count += count
+
+
+@BUSY
+def test_every_call_of_a_job_is_made_under_a_renewed_lease(
+    harness: Harness, build: Builder, busy: Callable[[Harness, Builder], Work], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call takes as long as it may, so that all of them together take longer than a lease."""
+    work = busy(harness, build)
+    begin(harness)
+    observer = LostLeases()
+    harness.jobs.dependencies = replace(harness.jobs.dependencies, queue_observer=observer)
+    identified = harness.fake_github.calls.identified
+
+    def delay(caller: str, operation: str) -> None:
+        identified(caller, operation)
+        if caller.startswith("installation "):  # creating its token belongs to the call that needs it
+            cast(MovableClock, harness.jobs.clock).offset += timedelta(seconds=CALL_DEADLINE_SECONDS)
+
+    monkeypatch.setattr(harness.fake_github.calls, "identified", delay)
+    finish(work)
+    assert work.done()
+    assert observer.count == 0
 
 
 def slow(harness: Harness, points_per_minute: int) -> None:

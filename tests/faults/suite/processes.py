@@ -13,6 +13,7 @@ from tools.embedded.processes import Program, session_members, start_child, stop
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIFTED_CLOCK = Path(__file__).with_name("shifted_clock")
+HUNG_THREAD = Path(__file__).with_name("hung_thread")
 Arguments = list[str]
 
 
@@ -25,6 +26,7 @@ class Process:
         self._arguments = [sys.executable, "-m", *arguments]
         self._child: subprocess.Popen[bytes] | None = None
         self._clock_shift = 0.0
+        self._hangs = False
 
     @property
     def pid(self) -> int:
@@ -44,6 +46,7 @@ class Process:
             program = Program(self._arguments, environment, directory=ROOT, stop_signal=signal.SIGKILL)
             with self.log.open("ab") as log:
                 self._child = start_child(program, log)
+            self._hangs = False
 
     def set_clock(self, shift: float) -> None:
         """End it in order if its clock is to be wrong by other seconds, which the next start does."""
@@ -74,9 +77,17 @@ class Process:
         """SIGSTOP it."""
         self._signal(signal.SIGSTOP)
 
+    def hang(self) -> None:
+        """Have its main thread hang, wherever it is; its other threads run."""
+        os.kill(self.pid, signal.SIGUSR1)
+        self._hangs = True
+
     def run_in_background(self) -> None:
-        """SIGCONT it."""
+        """Let it continue, if it is paused or hangs."""
         self._signal(signal.SIGCONT)
+        if self._hangs:
+            os.kill(self.pid, signal.SIGUSR2)
+            self._hangs = False
 
     def terminate(self) -> None:
         """SIGTERM it, and do not wait."""

@@ -23,7 +23,7 @@ import requests
 from app.commands.migrate import migrate
 from app.database import ROLES as DATABASE_ROLES
 from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
-from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.processes import HUNG_THREAD, Process, wait_until
 from tests.faults.suite.protocols import Statements
 from tests.faults.suite.seeding import Organization, fill
 from tests.faults.suite.tcp_proxies import Exchange, Wire
@@ -257,6 +257,8 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
             "SWEEP_EVERY": "1",
             "FULL_PASS_EVERY": "86400",
         }
+        if role != "api":
+            environment["PYTHONPATH"] = str(HUNG_THREAD)
         stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log")
 
 

@@ -83,6 +83,15 @@ def test_slow_response_is_abandoned_at_the_deadline(hasty: GitHub, script: Scrip
     assert error.maybe_applied == (action is write)
 
 
+def test_calls_with_a_shared_deadline_each_have_their_own(hasty: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = Reply(by_hand=SLOW["never"])
+    began = time.monotonic()
+    with hasty.client(7).shared_deadline():
+        for _ in range(3):
+            failing(hasty, read)
+    assert 0.75 < time.monotonic() - began < 1.3
+
+
 def test_server_that_reads_nothing_is_abandoned_at_the_deadline(settings: GitHubSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         base = f"http://127.0.0.1:{deaf.getsockname()[1]}"

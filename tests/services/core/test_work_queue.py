@@ -1,7 +1,7 @@
 """The work queue: who acquires what, how leases end, and what a holder whose lease has ended may do: nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from threading import Barrier, Thread
 from time import sleep
@@ -11,8 +11,11 @@ from sqlalchemy import Engine, StaticPool, create_engine, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from app.config import Config
 from app.database import WORKER_ROLE, make_engine, make_lock_engine
+from integrations.github import CALL_DEADLINE_SECONDS
 from models.identity import Mail
+from services.bypass_detection.detection import TIPS
 from services.core.lease_holder import (
     KEPT,
     MAX_SILENCE,
@@ -24,7 +27,12 @@ from services.core.lease_holder import (
 )
 from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
-from services.core.work_queue import REQUEST, Lease, LeaseLostError, RetryPolicy, WorkQueue
+from services.core.work_queue import LEASE_DURATION, REQUEST, Lease, LeaseLostError, RetryPolicy, WorkQueue
+from services.enforcement.probe_queue import PROBES
+from services.enforcement.setup_runs import SETUPS
+from services.offboarding.withdrawal import WITHDRAWALS
+from services.reconcile.leases import BRANCHES
+from services.reconcile.reconciler import MAX_EVALUATION_AGE, RENEWAL_INTERVAL
 from tests.harness.clock import MovableClock
 from tests.harness.wakeups import RecordedWakeups
 
@@ -418,6 +426,36 @@ class TestSilentHolders:
             {"number": first.number},
         ).all()
         assert (kind, stopped) == ("worker", True)
+
+
+@pytest.mark.usefixtures("work")
+class TestHoldersWithoutProgress:
+    def test_living_holder_without_progress_is_overtaken(
+        self, processes: tuple[Process, Process], clock: MovableClock
+    ) -> None:
+        first, second = processes
+        queue = WorkQueue("mail", Mail, CANDIDATES)
+        lease = first.acquire(queue)
+        assert lease is not None
+        clock.offset += LEASE_DURATION - timedelta(seconds=1)
+        first.lock.beat()
+        assert second.acquire(queue) is None
+        clock.offset += timedelta(seconds=1)
+        taken = second.acquire(queue)
+        assert taken is not None
+        assert [row.taken_over for row in taken.rows] == [True] * 3
+        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
+            lease.require(uow)
+
+    def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
+        [sweep_every] = [each.default for each in fields(Config) if each.name == "sweep_every"]
+        leases = {queue.lease for queue in (BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
+        assert leases == {LEASE_DURATION}
+        assert LEASE_DURATION + 2 * sweep_every <= timedelta(seconds=20)
+
+    def test_call_has_ended_when_the_lease_ends_under_which_it_was_made(self) -> None:
+        assert timedelta(seconds=MAX_EVALUATION_AGE + CALL_DEADLINE_SECONDS) <= LEASE_DURATION
+        assert timedelta(seconds=RENEWAL_INTERVAL + CALL_DEADLINE_SECONDS) < LEASE_DURATION
 
 
 def test_pooled_connection_is_refused(database: str) -> None:

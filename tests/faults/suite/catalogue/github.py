@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+from integrations.github import CALL_DEADLINE_SECONDS
 from tests.faults.suite.catalogue.steps import first_caught, is_settled, trap_writes
 from tests.faults.suite.judge import is_busy
 from tests.faults.suite.processes import wait_until
@@ -14,7 +15,7 @@ from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
 
 WRITES = "createCheckRun"
-DEADLINE = 20.0
+DEADLINE = CALL_DEADLINE_SECONDS
 """Seconds that one call to the code host may take (`integrations/github/settings.py`)."""
 PATIENCE = 300.0
 """Seconds of stored time that make every retry due."""
@@ -138,7 +139,7 @@ def answers_null(trial: Trial) -> None:
 
 
 @fault(
-    "Writes take effect and their answers never come: given up at the deadline of 20 s",
+    "Writes take effect and their answers never come: given up at the deadline of a call",
     within=90,
     load=False,
     quick=False,
@@ -151,7 +152,9 @@ def never_answers(trial: Trial) -> None:
     _require_given_up(trial)
 
 
-@fault("The code host sends a byte now and then: given up at the deadline of 20 s", within=90, load=False, quick=False)
+@fault(
+    "The code host sends a byte now and then: given up at the deadline of a call", within=90, load=False, quick=False
+)
 def dribbles(trial: Trial) -> None:
     stack = trial.stack
     slow = stack.host.faults.add("slow_body", "graphql", count=1, seconds=100)

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Mapping
 
+from services.core.work_queue import LEASE_DURATION
 from tests.faults.suite.judge import is_busy, wrong_heads
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.tcp_proxies import Place, Trap
 
-LEASE = 40.0
-"""Seconds that a branch stays leased to a lost worker (`services/reconcile/leases.py`)."""
+LEASE = LEASE_DURATION.total_seconds()
+"""Seconds that a branch stays leased to a worker that makes no progress."""
 
 _RUNS = """
     SELECT 1 FROM lease_holders h JOIN pg_locks l ON l.locktype = 'advisory' AND l.objid = CAST(h.id AS oid)

@@ -1,4 +1,6 @@
-"""Workers that are stopped (SIGSTOP), in a transaction or idle, and wake late; and a service in which none runs.
+"""Workers that are stopped (SIGSTOP) or hang, in a transaction, in a call or idle, and wake late; or none that runs.
+
+A worker that is stopped writes no heartbeats. One whose working thread hangs does, so that only its leases end.
 
 Nothing here skips stored time: heartbeats and the server's timeouts are waited for.
 """
@@ -9,7 +11,8 @@ from typing import Any
 import requests
 
 from tests.faults.suite.catalogue.kills import random_moment
-from tests.faults.suite.catalogue.steps import first_caught, is_right, is_settled, trap_hands
+from tests.faults.suite.catalogue.steps import first_caught, is_right, is_settled, trap_hands, trap_writes
+from tests.faults.suite.catalogue.workers import decided_on_success, successes
 from tests.faults.suite.client import new_key
 from tests.faults.suite.load import Load
 from tests.faults.suite.processes import Process, wait_until
@@ -93,6 +96,40 @@ def every_worker(trial: Trial) -> None:
     trial.client.freeze()
     wait_until(lambda: is_right(stack), "the sweeper", OVERTAKEN)
     wake(trial, *stack.hands)
+
+
+@fault("Hung workers: one between two calls; another overtakes it, and it sends nothing on waking", quick=False)
+def hangs_between_calls(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+    first = client.freeze()
+    wait_until(lambda: is_settled(stack), "the first freeze", 60)
+    traps = trap_hands(stack, "postgres", decided_on_success, "answer")
+    client.lift(first)
+    hand = first_caught(traps)
+    hand.hang()
+    traps[hand].release()
+    client.freeze()
+    wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN)
+    sent = successes(trial)
+    wake(trial, hand)
+    trial.require(successes(trial) == sent, "what is out of date is not sent")
+
+
+@fault("Hung workers: one in a call; another overtakes it, and a write that arrives late is corrected", quick=False)
+def hangs_in_a_call(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+    first = client.freeze()
+    wait_until(lambda: is_settled(stack), "the first freeze", 60)
+    traps = trap_writes(stack)
+    client.lift(first)
+    hand = first_caught(traps)
+    hand.hang()
+    client.freeze()
+    wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN)
+    sent = successes(trial)
+    traps[hand].release()
+    wait_until(lambda: successes(trial) > sent, "the late success", 5, 0.01)
+    wake(trial, hand)
 
 
 @fault("Stopped workers: one at any moment of pushes, freezes and lifts, which wakes late", within=60, quick=False)

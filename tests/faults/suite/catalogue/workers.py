@@ -58,10 +58,10 @@ def stopped_before_its_write(trial: Trial) -> None:
     client = trial.client
     hand = _stopped_before_a_success(trial)
     client.freeze()
-    sent = _successes(trial)
+    sent = successes(trial)
     hand.run_in_background()
     trial.injected()
-    wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
+    wait_until(lambda: successes(trial) > sent, "the late success", 30, 0.01)
 
 
 @fault("A worker is stopped for longer than its lease right before its write: it sends nothing", load=False)
@@ -71,11 +71,11 @@ def stopped_for_longer_than_its_lease(trial: Trial) -> None:
     client.freeze()
     time.sleep(MAX_EVALUATION_AGE)
     wait_until(lambda: is_settled(stack), "the other worker", 90)
-    sent = _successes(trial)
+    sent = successes(trial)
     hand.run_in_background()
     trial.injected()
     time.sleep(1)
-    trial.require(_successes(trial) == sent, "what is out of date is not sent")
+    trial.require(successes(trial) == sent, "what is out of date is not sent")
 
 
 def _stopped_before_a_success(trial: Trial) -> Process:
@@ -83,7 +83,7 @@ def _stopped_before_a_success(trial: Trial) -> Process:
     stack, client = trial.stack, trial.client
     first = client.freeze()
     wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    traps = {hand: stack.wire(hand, "postgres").trap(_decided_on_success, "answer") for hand in stack.hands}
+    traps = {hand: stack.wire(hand, "postgres").trap(decided_on_success, "answer") for hand in stack.hands}
     client.lift(first)
     hand = first_caught(traps)
     hand.pause()
@@ -102,20 +102,21 @@ def write_arrives_late(trial: Trial) -> None:
     hand.pause()
     client.freeze()
     wait_until(lambda: is_settled(stack), "the other worker", 90)
-    sent = _successes(trial)
+    sent = successes(trial)
     hand.run_in_background()
     traps[hand].release()
     trial.injected()
-    wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
+    wait_until(lambda: successes(trial) > sent, "the late success", 30, 0.01)
 
 
-def _decided_on_success(transaction: str) -> bool:
+def decided_on_success(transaction: str) -> bool:
     """True if a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
     decided = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
     return decided and transaction.upper().endswith("COMMIT")
 
 
-def _successes(trial: Trial) -> int:
+def successes(trial: Trial) -> int:
+    """Return how many `success` GitHub has received for heads of `acme`."""
     ours = {repository.id for repository in trial.stack.acme.repositories}
     with trial.stack.host.world.lock:
         writes = trial.stack.host.calls.writes

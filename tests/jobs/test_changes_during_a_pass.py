@@ -14,13 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from integrations.github import ErrorKind, GitHubError
 from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER
+from services.core.work_queue import LEASE_DURATION
 from services.installations.status import schedule_reread
 from services.maintenance.tasks import full_resync
 from services.reconcile import reconciler
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.heads import Head
-from services.reconcile.leases import LEASE_DURATION, LeasedTransaction
+from services.reconcile.leases import LeasedTransaction
 from services.reconcile.outcomes import Deferred, defer_branches
 from services.reconcile.write_intents import mark_write_intents
 from tests.harness.clock import MovableClock

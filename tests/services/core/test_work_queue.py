@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from threading import Barrier, Thread
 from time import sleep
+from typing import cast
 
 import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, select, text
@@ -448,7 +449,7 @@ class TestHoldersWithoutProgress:
             lease.require(uow)
 
     def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
-        [sweep_every] = [each.default for each in fields(Config) if each.name == "sweep_every"]
+        sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])
         leases = {queue.lease for queue in (BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
         assert leases == {LEASE_DURATION}
         assert LEASE_DURATION + 2 * sweep_every <= timedelta(seconds=20)

@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rules.access.login_sessions import delete_cookie, find_cookie, set_cookie
+from rules.access.login_sessions import (
+    cookie_name,
+    delete_cookie,
+    device_cookie_name,
+    find_cookie,
+    set_cookie,
+    set_device_cookie,
+)
 from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.identity import password_sign_in, registration, session_views, sessions, signing_keys
+from services.identity import known_devices, password_sign_in, registration, session_views, sessions, signing_keys
 
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
@@ -23,12 +30,17 @@ def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 
 def sign_in(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> HeadedReply:
-    """Start a session and set the browser's cookie."""
-    previous = find_cookie(headers.get("cookie", ""), web_url=uow.dependencies.web_url)
+    """Start a session and set the browser's cookies."""
+    web_url, sent = uow.dependencies.web_url, headers.get("cookie", "")
+    previous = find_cookie(sent, cookie_name(web_url))
     previous = previous or headers.get("authorization", "").removeprefix("Bearer ")  # which pages send for the browser
-    signed_in = password_sign_in.sign_in(uow, body["email"], body["password"], previous)
-    cookie = set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
-    return HeadedReply(session_views.signed_in_response(signed_in), {"Set-Cookie": cookie})
+    device = find_cookie(sent, device_cookie_name(web_url))
+    signed_in = password_sign_in.sign_in(uow, body["email"], body["password"], previous, device)
+    cookies = (
+        set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=web_url),
+        set_device_cookie(known_devices.remember(uow, signed_in.user, device), web_url=web_url),
+    )
+    return HeadedReply(session_views.signed_in_response(signed_in), {"Set-Cookie": cookies})
 
 
 def sign_out(uow: UnitOfWork) -> RawReply:

@@ -48,4 +48,5 @@ class HeadedReply:
     """An object with additional headers, such as `Retry-After` of a 202."""
 
     value: Any
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """A tuple for a header that is sent several times."""

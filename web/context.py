@@ -16,7 +16,7 @@ import orjson
 from flask import Response, g, redirect, request
 
 from rules import web_addresses
-from rules.access.login_sessions import cookie_name, delete_cookie
+from rules.access.login_sessions import cookie_name, delete_cookie, device_cookie_name
 from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.contract import Contract
@@ -94,6 +94,9 @@ class PageContext:
         knows_browser = operation_id == "sign_in"  # where people have signed in before, strangers do not lock them out
         token = self.session_token() if operation.security or knows_browser else ""
         call = Call(operation_id, path_params or {}, query or {}, body, token)
+        if knows_browser:
+            device = device_cookie_name(self.guard.web_url)
+            call = replace(call, cookie=f"{device}={request.cookies.get(device, '')}")
         if call.session_token and operation.effect == "write":
             call = replace(call, idempotency_key=_idempotency_key(call))
         return self.operations.call(call)
@@ -209,9 +212,10 @@ class PageContext:
         return OperationError(row.status, error.code, error.message, details=error.details, retry_after=retry_after)
 
     def sign_in_response(self, signed_in: Answer, back: str) -> Response:
-        """Return the redirect that gives the browser the cookie of its new session."""
+        """Return the redirect that gives the browser the cookies of its new session and of a known device."""
         page = redirect_to(back)
-        page.headers.add("Set-Cookie", signed_in.header(b"set-cookie") or "")
+        for cookie in signed_in.headers_named(b"set-cookie"):
+            page.headers.add("Set-Cookie", cookie)
         return page
 
     def sign_out_response(self, back: str) -> Response:

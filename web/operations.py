@@ -35,6 +35,8 @@ class Call:
     body: Mapping[str, Any] | None = None
     session_token: str = ""
     idempotency_key: str = ""
+    cookie: str = ""
+    """A `Cookie` header for operations that read one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,11 @@ class Answer:
 
     def header(self, name: bytes) -> str | None:
         """Return the header of a lower-case name, or None."""
-        return next((value.decode("latin-1") for key, value in self.headers if key.lower() == name), None)
+        return next(iter(self.headers_named(name)), None)
+
+    def headers_named(self, name: bytes) -> list[str]:
+        """Return all headers of a lower-case name."""
+        return [value.decode("latin-1") for key, value in self.headers if key.lower() == name]
 
 
 class OperationError(Exception):
@@ -111,6 +117,8 @@ class Operations:
         headers = [(b"user-agent", request.headers.get("User-Agent", "").encode("latin-1", "replace"))]
         if call.session_token:
             headers.append((b"authorization", f"Bearer {call.session_token}".encode("latin-1", "replace")))
+        if call.cookie:
+            headers.append((b"cookie", call.cookie.encode("latin-1", "replace")))
         if call.idempotency_key:
             headers.append((b"idempotency-key", call.idempotency_key.encode()))
         body = b"" if call.body is None else orjson.dumps(call.body)

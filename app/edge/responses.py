@@ -86,8 +86,12 @@ def _controls_caching(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name == b"cache-control" for name, _ in headers)
 
 
-def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+def _headers(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, values in headers.items()
+        for value in ((values,) if isinstance(values, str) else values)
+    ]
 
 
 def make_conditional(reply: Reply, request: RequestContext) -> Reply:

@@ -15,16 +15,17 @@ from services.mail.outbox import enqueue_mail
 LINK_LIFETIME = timedelta(hours=1)
 
 
-def sign_in(uow: UnitOfWork, email: str, password: str, session_token: str = "") -> SignedIn:
+def sign_in(uow: UnitOfWork, email: str, password: str, session_token: str = "", device_cookie: str = "") -> SignedIn:
     """Start a session of the person with this address and password.
 
     Raise `wrong_credentials`, the same for an unknown address and a wrong password and after the same work, and
     `rate_limited` after 10 failures for an account, or 30 from a network address, within 15 minutes. Networks and
-    browsers where the person has signed in before have a limit of their own; `session_token` is what the browser sends.
+    browsers where the person has signed in before have a limit of their own; `session_token` and `device_cookie` are
+    what the browser sends.
     """
     hasher = uow.dependencies.password_hasher
     email = normalize_email(email)
-    origin = throttle.known_origin(uow, email, session_token)
+    origin = throttle.known_origin(uow, email, session_token, device_cookie)
     with hasher.slot(throttle.network_of(uow.caller.address), known=origin is not None):
         counted = throttle.count_attempt(uow, "sign_in", account=email, address=uow.caller.address, origin=origin)
         found = find_account(uow, email)

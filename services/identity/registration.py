@@ -32,7 +32,8 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email
 def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
     """Mail a link that creates an account, or a notice if the account exists; the response is the same.
 
-    Raise `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from a network address, within an hour.
+    Raise `weak_password`, and `rate_limited` after 5 mails to an address from one network address, 20 to an address, or
+    30 from a network address, within an hour.
     """
     hasher = uow.dependencies.password_hasher
     with hasher.slot(throttle.network_of(uow.caller.address)):

@@ -22,6 +22,7 @@ from models.organizations import LoginSession, User
 from rules.errors import ServiceError
 from services.core.tokens import token_hash
 from services.core.unit_of_work import UnitOfWork
+from services.identity.known_devices import find_device
 
 Kind = Literal["sign_in", "sign_up", "reset_mail", "device_code", "user_code"]
 
@@ -33,11 +34,13 @@ class Limit:
     account: int
     address: int
     within: timedelta = timedelta(minutes=15)
+    account_from_address: int | None = None
+    """The number for one account from one address, where that of the account alone is for strangers to use up."""
 
 
 LIMITS: dict[Kind, Limit] = {
     "sign_in": Limit(account=10, address=30),
-    "sign_up": Limit(account=5, address=30, within=timedelta(hours=1)),
+    "sign_up": Limit(account=20, address=30, within=timedelta(hours=1), account_from_address=5),
     "reset_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
@@ -69,11 +72,15 @@ class CountedAttempt:
             session.execute(delete(ThrottledAttempt).where(*subject))
 
 
-def known_origin(uow: UnitOfWork, email: str, session_token: str = "") -> str | None:
+def known_origin(uow: UnitOfWork, email: str, session_token: str = "", device_cookie: str = "") -> str | None:
     """Return what identifies the caller's origin if the person with this address has signed in there, or None.
 
-    It is a browser that sends the token of a session of theirs, also of one that has ended, or their network.
+    It is a browser that sends the cookie of a known device or the token of a session of theirs, also of one that has
+    ended, or their network.
     """
+    device = find_device(uow, uow.session.scalar(select(User).where(User.email == email)), device_cookie)
+    if device is not None:
+        return f"device {device}"
     hashed = token_hash(session_token) if session_token else b""
     query = (
         select(LoginSession.id, LoginSession.address, LoginSession.token_hash == hashed)
@@ -107,6 +114,10 @@ def count_attempt(
         counted = CountedAttempt(uow, _add(uow, f"{kind}_origin", subject), None)
         uow.session.flush()
         return counted
+    if account is not None and limit.account_from_address is not None:
+        subject = _hash(f"{account} {network}")
+        _require_below_limit(uow, f"{kind}_origin", subject, limit.account_from_address, limit.within)
+        _add(uow, f"{kind}_origin", subject)
     if account is not None:
         _require_below_limit(uow, f"{kind}_account", _hash(account), limit.account, limit.within)
     _require_below_limit(uow, f"{kind}_address", network, limit.address, limit.within)

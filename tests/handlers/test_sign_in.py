@@ -18,7 +18,7 @@ from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership
 from services.core.tokens import new_session_token
 from tests import factories
-from tests.handlers.accounts import HERE, PASSWORD, Client, account, client
+from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, link
 from tests.handlers.callers import Tenant, at_once, closed, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
@@ -54,9 +54,13 @@ class TestSignIn:
 
     def test_sign_in_sets_a_cookie_hidden_from_scripts(self, visitor: Client, session: Session) -> None:
         answer = visitor.sign_in(account(session).email)
-        value, *attributes = answer.headers["Set-Cookie"].split("; ")
+        [first, second] = answer.headers.get_list("Set-Cookie")
+        value, *attributes = first.split("; ")
         assert value == f"session={answer.json()['sessionToken']}"
         assert attributes == ["Max-Age=2592000", "Path=/", "HttpOnly", "SameSite=Lax"]
+        value, *attributes = second.split("; ")
+        assert value.startswith("device=")
+        assert attributes == ["Max-Age=15552000", "Path=/", "HttpOnly", "SameSite=Lax"]
         assert visitor.get("/api/auth/token").status_code == 200
 
     def test_session_cookie_is_secure_when_the_web_origin_uses_https(
@@ -66,7 +70,9 @@ class TestSignIn:
         user = account(session)
         with serving(create_app(config, product_parts())) as url, client(url) as browser:
             answer = browser.sign_in(user.email)
-        assert "; Secure" in answer.headers["Set-Cookie"]
+        cookies = answer.headers.get_list("Set-Cookie")
+        assert [cookie.partition("=")[0] for cookie in cookies] == ["__Host-session", "__Host-device"]
+        assert all(cookie.endswith("; Secure") for cookie in cookies)
 
     def test_wrong_password_and_unknown_address_are_indistinguishable(self, visitor: Client, session: Session) -> None:
         known, unconfirmed = account(session), account(session)
@@ -127,6 +133,69 @@ class TestSignIn:
         foreign = visitor.sign_in(user.email, headers={**away, "Cookie": "session=svc_session_" + "x" * 43})
         refusal(foreign, 429, "rate_limited")
         assert visitor.sign_in(user.email, headers={**away, "Cookie": f"session={token}"}).status_code == 200
+
+    def away(self, visitor: Client, email: str, device: str, password: str = PASSWORD) -> httpx.Response:
+        """Sign in from another network, with the cookie of a device."""
+        visitor.http.cookies.clear()
+        headers = {"X-Forwarded-For": "192.0.2.77", "Cookie": f"device={device}"}
+        return visitor.sign_in(email, password, headers=headers)
+
+    def device_of(self, visitor: Client, email: str, cookie: str = "") -> str:
+        """Sign in and out in a browser, and return the cookie of the device that it keeps."""
+        visitor.http.cookies.clear()
+        headers = {"X-Forwarded-For": "198.51.100.4", "Cookie": f"device={cookie}"}
+        visitor.sign_in(email, headers=headers)
+        assert visitor.post("/api/auth/sign-out", headers=FROM_HERE).status_code == 204
+        assert visitor.http.cookies.get("session") is None
+        device = str(visitor.http.cookies.get("device"))
+        visitor.http.cookies.clear()
+        return device
+
+    def test_device_stays_known_after_sign_out(self, visitor: Client, session: Session) -> None:
+        user, other = account(session), account(session, "Ada")
+        device = self.device_of(visitor, user.email)
+        for email in (user.email, other.email):
+            self.lock(visitor, email)
+        refusal(self.away(visitor, user.email, "x" * 50), 429, "rate_limited")
+        refusal(self.away(visitor, user.email, device[:-1] + "AB"[device[-1] == "A"]), 429, "rate_limited")
+        refusal(self.away(visitor, other.email, device), 429, "rate_limited")
+        assert self.away(visitor, user.email, device).status_code == 200
+
+    def test_known_device_has_ten_attempts_of_its_own(self, visitor: Client, session: Session) -> None:
+        user = account(session)
+        device = self.device_of(visitor, user.email)
+        self.lock(visitor, user.email)
+        for _ in range(10):
+            refusal(self.away(visitor, user.email, device, "not the password"), 401, "wrong_credentials")
+        refusal(self.away(visitor, user.email, device), 429, "rate_limited")
+
+    def test_device_is_unknown_after_180_days(self, visitor: Client, session: Session, later: Later) -> None:
+        user = account(session)
+        device = self.device_of(visitor, user.email)
+        later(days=180)
+        self.lock(visitor, user.email)
+        refusal(self.away(visitor, user.email, device), 429, "rate_limited")
+
+    def test_new_password_makes_devices_unknown(self, visitor: Client, session: Session) -> None:
+        user = account(session)
+        device = self.device_of(visitor, user.email)
+        visitor.auth("forgot-password", email=user.email)
+        reset = {"token": link(session, user.email), "password": OTHER}
+        assert visitor.auth("reset-password", **reset).status_code == 204
+        self.lock(visitor, user.email)
+        refusal(self.away(visitor, user.email, device, OTHER), 429, "rate_limited")
+
+    def test_device_is_known_to_the_last_four_people(self, visitor: Client, session: Session) -> None:
+        people = [account(session, f"Eve{number}") for number in range(5)]
+        device = ""
+        for person in (people[0], *people):
+            previous, device = device, self.device_of(visitor, person.email, device)
+            assert device != previous
+        assert device.count(".") == 3
+        for person in (people[0], people[1]):
+            self.lock(visitor, person.email)
+        refusal(self.away(visitor, people[0].email, device), 429, "rate_limited")
+        assert self.away(visitor, people[1].email, device).status_code == 200
 
     def test_known_network_has_ten_attempts_of_its_own(self, visitor: Client, session: Session) -> None:
         user, home = account(session), {"X-Forwarded-For": "198.51.100.4"}

@@ -86,6 +86,21 @@ class TestSignUp:
         later(hours=1)
         assert visitor.auth("sign-up", **{**EVE, "email": email}).status_code == 202
 
+    def test_strangers_do_not_keep_the_owner_of_an_address_from_signing_up(self, visitor: Client) -> None:
+        answers = [
+            visitor.post("/api/auth/sign-up", EVE, headers={"X-Forwarded-For": f"203.0.113.{network}"}).status_code
+            for network in range(3)
+            for _ in range(6)
+        ]
+        assert answers == ([202] * 5 + [429]) * 3
+        assert visitor.auth("sign-up", **EVE).status_code == 202
+
+    def test_sign_ups_with_an_address_are_limited_to_twenty_an_hour_from_everywhere(self, visitor: Client) -> None:
+        for network in range(20):
+            headers = {"X-Forwarded-For": f"203.0.113.{network}"}
+            assert visitor.post("/api/auth/sign-up", EVE, headers=headers).status_code == 202
+        refusal(visitor.auth("sign-up", **EVE), 429, "rate_limited")
+
     def test_sign_up_stores_the_password_only_as_a_hash_until_confirmation(
         self, visitor: Client, session: Session
     ) -> None:

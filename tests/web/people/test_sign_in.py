@@ -55,6 +55,17 @@ class TestSigningIn:
         owner.sign_in("grace@example.test", PASSWORD)
         assert [opened.id for opened in open_sessions(session)] not in ([], [row.id])
 
+    def test_browser_of_the_owner_is_not_locked_out_after_signing_out(self, visit: Visit, grace: User) -> None:
+        owner, stranger = visit(), visit()
+        owner.sign_in("grace@example.test", PASSWORD)
+        owner.press(owner.open("/sign-out"), "Sign out")
+        assert owner.session is None
+        for _ in range(10):
+            stranger.sign_in("grace@example.test", "wrong")
+        assert stranger.sign_in("grace@example.test", PASSWORD).status == 429
+        owner.sign_in("grace@example.test", PASSWORD)
+        assert owner.session is not None
+
     def test_session_of_the_pages_is_valid_for_the_api(self, ada: Person) -> None:
         answer = ada.client.get("/api/auth/token")
         assert answer.status_code == 200, answer.text

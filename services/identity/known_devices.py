@@ -1,0 +1,66 @@
+"""Known devices: the browsers in which people have signed in before, also after they have signed out.
+
+A device is known by a cookie with a token for each person, at most four, that its sign-ins replace. The token is no
+credential: sign-ins with it only have a limit of their own, so that strangers who guess passwords do not lock people
+out. It is encrypted for the person and their password, so that nothing is stored, and a new password, which signs
+people out everywhere, makes all of their devices unknown.
+"""
+
+import base64
+import binascii
+from datetime import UTC, datetime
+
+from models.organizations import User
+from rules.access.login_sessions import DEVICE_LIFETIME
+from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.unit_of_work import UnitOfWork
+
+MAX_PEOPLE = 4
+"""Tokens in one cookie: that of the last sign-in, and those of the people before."""
+_USE = "known devices"
+_SEPARATOR = "."
+_MAX_TOKEN_LENGTH = 100
+_TIME_BYTES = 8
+
+
+def remember(uow: UnitOfWork, user: User, cookie: str) -> str:
+    """Return the value of the cookie that makes the device known to this person, and keeps it known to others."""
+    until = int((uow.now + DEVICE_LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
+    token = encrypt(uow.dependencies.secret_key, _USE, _row(user), until)
+    others = [text for text in _tokens(cookie) if _expiry(uow, user, text) is None]
+    return _SEPARATOR.join([_encode(token), *others[: MAX_PEOPLE - 1]])
+
+
+def find_device(uow: UnitOfWork, user: User | None, cookie: str) -> str | None:
+    """Return what identifies the device, or None if the person has not signed in there with their present password.
+
+    It takes the same work if there is no such person.
+    """
+    for token in _tokens(cookie):
+        expiry = _expiry(uow, user, token)
+        if expiry is not None and uow.now < expiry:
+            return token
+    return None
+
+
+def _tokens(cookie: str) -> list[str]:
+    return [text for text in cookie.split(_SEPARATOR, MAX_PEOPLE)[:MAX_PEOPLE] if 0 < len(text) <= _MAX_TOKEN_LENGTH]
+
+
+def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
+    """Return when a token of this person expires, or None if it is not theirs."""
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        plain = decrypt(uow.dependencies.secret_key, _USE, _row(user), raw)
+    except (binascii.Error, DecryptionError, ValueError):
+        return None
+    return datetime.fromtimestamp(int.from_bytes(plain), UTC)
+
+
+def _encode(token: bytes) -> str:
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _row(user: User | None) -> str:
+    """Return what a token is encrypted for."""
+    return f"{user.id} {user.password_hash}" if user is not None else ""

@@ -6,10 +6,11 @@ PostgreSQL on every request: a revoked key or a lost role takes effect at once, 
 
 A write takes both steps again in its transaction, since its body may arrive long after its headers, and holds shared
 locks on what authorises it: organisation, membership, session, key. What revokes one of them waits for these locks
-(triggers of the tables), so that a write is committed before the revocation, or refused.
+(triggers of the tables), so that a write is committed before the revocation, or refused. A streamed response takes them
+again every few seconds, and ends early once one of them fails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -48,6 +49,8 @@ class Identity:
     """Lock in a transaction what the credential depends on, and return its identity then. Raise a 401 code."""
     organization_deleted: bool = False
     organization_count: int = 1
+    confirm: Callable[[], Awaitable["Identity"]] | None = None
+    """Identify the same credential again, without locks. Raise a 401 code."""
 
 
 class Credentials:
@@ -115,7 +118,9 @@ class Credentials:
             raise ServiceError(
                 "invalid_token", "This endpoint requires a session token. Sign in or authorize a device to get one."
             )
-        return self._sign_in_identity(await self._reads.fetch(_FIND_SIGN_IN, (token_hash(token),)))
+        identity = self._sign_in_identity(await self._reads.fetch(_FIND_SIGN_IN, (token_hash(token),)))
+        identity.confirm = partial(self._identify_session_token, token)
+        return identity
 
     def _sign_in_identity(self, rows: Sequence[Mapping[Any, Any]]) -> Identity:
         row = _open_session(rows)
@@ -137,6 +142,7 @@ class Credentials:
     async def _identify_key(self, hashed: bytes) -> Identity:
         identity = self._key_identity(hashed, await self._reads.fetch(_FIND_KEY, (hashed,)))
         self._key_uses.record(identity.principal.id, identity.now)
+        identity.confirm = partial(self._identify_key, hashed)
         return identity
 
     def _key_identity(self, hashed: bytes, rows: Sequence[Mapping[Any, Any]]) -> Identity:
@@ -171,7 +177,9 @@ class Credentials:
 
     async def _identify_session(self, claims: AccessTokenClaims) -> Identity:
         rows = await self._reads.fetch(_FIND_SESSION, (claims.session_id, claims.organization_id))
-        return self._token_identity(claims, rows)
+        identity = self._token_identity(claims, rows)
+        identity.confirm = partial(self._identify_session, claims)
+        return identity
 
     def _token_identity(self, claims: AccessTokenClaims, rows: Sequence[Mapping[Any, Any]]) -> Identity:
         row = _open_session(rows)

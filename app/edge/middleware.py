@@ -92,7 +92,7 @@ async def _send(request: RequestContext, reply: Reply, common: Headers) -> None:
         headers.append((b"content-length", b"%d" % len(reply.body)))
     start = {"type": "http.response.start", "status": reply.status, "headers": headers}
     if reply.stream is not None:
-        reply.code = await send_stream(request, start, reply.stream)
+        reply.code = await send_stream(request, start, reply.stream, reply.authorize)
         return
     await request.send(start)
     body = b"" if request.scope["method"] == "HEAD" else reply.body

@@ -103,6 +103,8 @@ class CompiledOperation:
         finally:
             if request.unsigned_bytes:
                 UNSIGNED_BODIES.release(request.unsigned_bytes)
+        if reply.stream is not None and identity is not None:
+            reply.authorize = partial(self._confirm, identity)
         request.reply = make_conditional(reply, request) if self.operation.conditional else reply
 
     async def _identify(self, request: RequestContext) -> Identity:
@@ -180,10 +182,23 @@ class CompiledOperation:
     def _authorize(self, identity: Identity, session: Session) -> datetime:
         """Authorize the principal again, in a transaction, and hold the locks that keep it authorized to its end."""
         confirmed = identity.lock(session)
+        self._require_same(identity, confirmed)
+        return confirmed.now
+
+    async def _confirm(self, identity: Identity) -> None:
+        """Authorize the principal again, while its response is sent. That a token expires is no revocation."""
+        if identity.confirm is None:
+            return
+        try:
+            self._require_same(identity, await identity.confirm())
+        except ServiceError as error:
+            if error.code != "token_expired":
+                raise
+
+    def _require_same(self, identity: Identity, confirmed: Identity) -> None:
         self._authorizer.check(confirmed)
         if confirmed.principal.organization_id != identity.principal.organization_id:
             raise ServiceError("invalid_token", "You are no longer a member of the organisation.")
-        return confirmed.now
 
     def _respond_or_commit_error(self, uow: UnitOfWork, request: RequestContext, arguments: dict[str, Any]) -> Reply:
         """Respond. An error with `commit_on_error` becomes a response here; raised, it would roll back its effects."""

@@ -1,7 +1,7 @@
 """A request and its response inside the edge."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NamedTuple
@@ -47,6 +47,8 @@ class Reply:
     """The error code, or why a stream ended early, for logs and metrics."""
     stream: Stream | None = None
     """The body of a streamed response; `body` is empty then."""
+    authorize: Callable[[], Awaitable[object]] | None = None
+    """Authorize a streamed response again; raise a 401, 403 or 410 code."""
 
 
 class RequestContext:

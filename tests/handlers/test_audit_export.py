@@ -38,6 +38,15 @@ MANY = text("""
 """)
 
 
+REVOCATIONS = {
+    "key revoked": "UPDATE api_keys SET revoked_at = now() WHERE organization_id = :organization",
+    "session ended": "UPDATE sessions SET revoked_at = now() WHERE organization_id = :organization",
+    "member removed": "DELETE FROM memberships WHERE organization_id = :organization",
+    "organisation deleted": "UPDATE organizations SET deleted_at = now() WHERE id = :organization",
+}
+Later = Callable[..., None]
+
+
 def entry(session: Session, of: Organization, **columns: Any) -> AuditEntry:
     given = {
         "at": factories.now(),
@@ -239,7 +248,8 @@ class Reader:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.settimeout(20)
         self.socket.connect((str(place.hostname), int(place.port or 80)))
-        self.socket.sendall(f"GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        headers = f"Host: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
+        self.socket.sendall(f"GET {PATH} HTTP/1.1\r\n{headers}\r\n".encode())
 
     def read(self, size: int = 4096) -> bytes:
         return self.socket.recv(size)
@@ -279,7 +289,7 @@ class TestExportStreaming:
     @pytest.fixture
     def impatient(self) -> Iterator[streaming.StreamTimeouts]:
         yield streaming.TIMEOUTS
-        streaming.TIMEOUTS.stall, streaming.TIMEOUTS.total = 30.0, 900.0
+        streaming.TIMEOUTS.stall, streaming.TIMEOUTS.total, streaming.TIMEOUTS.authorization = 30.0, 900.0, 2.0
 
     def test_long_export_is_streamed_completely(self, long: str, acme: Tenant) -> None:
         assert len({row["id"] for row in rows_of(acme.person("viewer").get(PATH))}) == ROWS
@@ -303,6 +313,37 @@ class TestExportStreaming:
         until(lambda: downloads(session) == 1)
         until(lambda: bool(reader.read(64)) and downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
+
+    @pytest.mark.parametrize("how", REVOCATIONS)
+    def test_export_ends_soon_after_its_credential_is_revoked(
+        self,
+        how: str,
+        long: str,
+        readers: Callable[[str], Reader],
+        impatient: streaming.StreamTimeouts,
+        acme: Tenant,
+        session: Session,
+    ) -> None:
+        impatient.authorization = 0.2
+        reader = readers(str(acme.key("audit:read").token) if how == "key revoked" else long)
+        assert reader.read().startswith(b"HTTP/1.1 200")
+        until(lambda: downloads(session) == 1)
+        session.execute(text(REVOCATIONS[how]), {"organization": acme.id})
+        until(lambda: downloads(session) == 0)
+        assert not reader.rest().endswith(b"0\r\n\r\n")
+
+    def test_export_is_authorized_again_every_two_seconds(self) -> None:
+        assert streaming.TIMEOUTS.authorization == 2
+
+    def test_export_continues_after_its_token_has_expired(
+        self, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, later: Later
+    ) -> None:
+        impatient.authorization = 0.05
+        reader = readers(long)
+        assert reader.read().startswith(b"HTTP/1.1 200")
+        later(hours=1)
+        time.sleep(0.2)
+        assert reader.rest().endswith(b"0\r\n\r\n")
 
     def test_export_stops_when_the_reader_disconnects(
         self, long: str, readers: Callable[[str], Reader], session: Session

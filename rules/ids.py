@@ -1,21 +1,50 @@
 """Opaque ids: a prefix and 26 lower-case characters that sort by creation time.
 
 The 128 bits are a UUIDv7 without version bits: 48 bits of Unix milliseconds and 80 random bits, in base32hex, whose
-alphabet preserves the order of the bytes.
+alphabet preserves the order of the bytes. A derived id is of what an owner has once at an instant: it has the
+milliseconds of that instant, and 80 bits of a hash of the owner's id, so that it is known before the object is stored.
 """
 
+import hashlib
 import os
 import re
 import time
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 _PAIRS = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MAX_MILLISECONDS = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _SHAPE = re.compile(r"([a-z]{3})_[0-9a-v]{26}")
 
 
 def new_id(prefix: str) -> str:
     """Return a new id such as `frz_06aq1…`: `prefix`, an underscore and 26 characters."""
-    bits = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return _text(prefix, (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10)))
+
+
+def derive_id(prefix: str, owner: str, at: datetime) -> str:
+    """Return the id of what the object `owner` has at an instant, in whole milliseconds since 1970."""
+    return _text(prefix, (at - _EPOCH) // _MILLISECOND << 80 | _hash_of(owner))
+
+
+def instant_of(value: str, prefix: str, owner: str) -> datetime | None:
+    """Return the instant from which `derive_id` derived an id with this prefix for this owner; None if it did not."""
+    bits = int(value[4:], 32) if has_prefix(value, prefix) else 0
+    milliseconds, owner_hash = bits >> 80, bits & (1 << 80) - 1
+    if owner_hash != _hash_of(owner) or milliseconds >= _MAX_MILLISECONDS:
+        return None
+    return _EPOCH + milliseconds * _MILLISECOND
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(owner: str) -> int:
+    return int.from_bytes(hashlib.blake2b(owner.encode(), digest_size=10).digest())
+
+
+def _text(prefix: str, bits: int) -> str:
     pairs = _PAIRS
     return f"{prefix}_" + "".join([pairs[bits >> shift & 1023] for shift in range(120, -1, -10)])
 

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local time
 _UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,26 @@ def last_instant(shown: datetime, zone: ZoneInfo) -> datetime:
     later = second.astimezone(UTC)
     comes = local_time(later, zone) == shown and local_time(later - _SECOND, zone) < shown
     return later if comes else first.astimezone(UTC)
+
+
+def clock_gaps(zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:
+    """Return the instants (UTC) after one time and before another at which clocks of a zone are put forward."""
+    years = range(after.year, until.year + 1)
+    return [gap for year in years for gap in _gaps_of(zone, year) if after < gap < until]
+
+
+@lru_cache(maxsize=2048)
+def _gaps_of(zone: ZoneInfo, year: int) -> tuple[datetime, ...]:
+    found, day = [], datetime(year, 1, 1, tzinfo=UTC)
+    while day.year == year:
+        shown, begin, end = local_time(day, zone), day, day + _DAY
+        if local_time(end, zone) - shown > _DAY:
+            while end - begin > _SECOND:
+                middle = begin + (end - begin) // 2 // _SECOND * _SECOND
+                begin, end = (begin, middle) if local_time(middle, zone) - shown > middle - day else (middle, end)
+            found.append(end)
+        day += _DAY
+    return tuple(found)
 
 
 def _showings(shown: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:

@@ -1,5 +1,7 @@
-"""The calendar of a month: occurrences by day, in a time zone."""
+"""The calendar of a month: occurrences by day, in a time zone; later ones are computed."""
 
+from bisect import bisect
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -16,6 +18,7 @@ from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
+from services.schedules.later_occurrences import LaterWindow, LaterWindows
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
 from services.schedules.previews import local
@@ -40,11 +43,34 @@ def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: 
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(uow)
     edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}
+    later = _later(uow, edges, timezone, schedule_id)
     placed, shown = _placed_and_shown(uow, edges, timezone, schedule_id)
     found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
     for number, count, ids in placed:
         found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
+    for number, windows in later.items():
+        day = found[days[number - 1]]
+        both = [*day["occurrences"], *(_view(one, timezone, uow.now) for one in windows[:MAX_PER_DAY])]
+        both.sort(key=lambda one: (one["starts_at"], one["id"]))
+        day |= {"count": day["count"] + len(windows), "occurrences": both[:MAX_PER_DAY]}
     return {"month": month, "timezone": timezone, "days": list(found.values())}
+
+
+def _later(
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+) -> dict[int, list[LaterWindow]]:
+    """Return the windows that are not stored, by the numbers of the days that they touch, in order."""
+    touched: dict[int, list[LaterWindow]] = defaultdict(list)
+    if not edges:
+        return touched
+    since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
+    conditions = () if schedule_id is None else (Schedule.id == schedule_id,)
+    for one in LaterWindows(uow, until, *conditions).ending_after(since):
+        of = edges.get(timezone or one.schedule.timezone, ())  # a zone may be new since they were read
+        last_moment = max(one.window.end - _MOMENT, one.window.start)
+        for number in range(max(bisect(of, one.window.start), 1), min(bisect(of, last_moment), len(of) - 1) + 1):
+            touched[number].append(one)
+    return touched
 
 
 def _days(month: str) -> list[date]:
@@ -144,11 +170,20 @@ def _shown(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, di
         .options(ONLY_INSTANTS)
     )
     return {
-        row.id: {
-            **occurrence_view(row, freeze, uow.now),
-            **local(row.starts_at, row.ends_at, ZoneInfo(timezone or own)),
-            "schedule_name": name,
-            "timezone": timezone or own,
-        }
+        row.id: _view_of(row, freeze, name, timezone or own, uow.now)
         for row, freeze, name, own in uow.session.execute(query)
+    }
+
+
+def _view(one: LaterWindow, timezone: str | None, now: datetime) -> dict[str, Any]:
+    """Return a window that is not stored as shown in a calendar."""
+    return _view_of(one.occurrence(), None, one.schedule.name, timezone or one.schedule.timezone, now)
+
+
+def _view_of(row: Occurrence, freeze: Freeze | None, name: str, timezone: str, now: datetime) -> dict[str, Any]:
+    return {
+        **occurrence_view(row, freeze, now),
+        **local(row.starts_at, row.ends_at, ZoneInfo(timezone)),
+        "schedule_name": name,
+        "timezone": timezone,
     }

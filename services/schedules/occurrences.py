@@ -1,19 +1,21 @@
-"""Lists of occurrences in a range of time, by start."""
+"""Lists of occurrences in a range of time, by start: stored ones, and later ones that are computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, func, select, text
+from sqlalchemy import ColumnElement, Row, Select, func, select, text, tuple_
 
 from models.freezes import Freeze
 from models.schedule_queries import with_freezes
-from models.schedules import LONG, Occurrence, OccurrenceState
+from models.schedules import LONG, Occurrence, OccurrenceState, Schedule
 from services.core.lookups import require_schedule
-from services.core.pagination import Page, page_of
+from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
+from services.schedules.later_occurrences import LaterWindow, LaterWindows, Position
 from services.schedules.occurrence_views import occurrence_view
+from services.schedules.plans import HORIZON
 
 NOT_LONG = timedelta(days=8)
 """Longest duration of occurrences outside of the index of long ones."""
@@ -36,17 +38,71 @@ class OccurrenceFilters:
 def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of occurrences, earliest start first, including those of deleted schedules.
 
+    Those that are not stored yet are listed until the end of the range, or without one for 90 days.
     Raise `invalid_parameter` if the range ends before it starts, `schedule_not_found`, `invalid_cursor`.
     """
     require_range(filters.since, filters.until, ("from", "to"))
+    secret, bound = uow.dependencies.cursor_secret, ("list_occurrences", uow.organization, filters)
+    position: Position | None = read_cursor(secret, bound, cursor) if cursor is not None else None
+    if filters.schedule_id is not None:
+        require_schedule(uow, filters.schedule_id)
+    later = _later_windows(uow, filters)
+    stored = _stored(uow, filters, position, limit + 1)
+    end = stored[limit][0].starts_at if len(stored) > limit else None
+    found: dict[str, tuple[Occurrence, Freeze | None]]
+    found = {one.id: (one.occurrence(), None) for one in _next_later(uow, later, filters, position, limit + 1, end)}
+    found |= {row.id: (row, freeze) for row, freeze in stored}
+    listed = sorted(found.values(), key=lambda each: _position_of(each[0]))
+    shown = [occurrence_view(row, freeze, uow.now) for row, freeze in listed[:limit]]
+    more = len(listed) > limit
+    return Page(shown, sign_cursor(secret, bound, _position_of(listed[limit - 1][0])) if more else None)
+
+
+def _position_of(row: Occurrence) -> Position:
+    return row.starts_at, row.id
+
+
+def _stored(
+    uow: UnitOfWork, filters: OccurrenceFilters, position: Position | None, count: int
+) -> Sequence[Row[Occurrence, Freeze | None]]:
+    """Return the next rows of the list with their freezes."""
     query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
     if filters.schedule_id is not None:
-        query = query.where(Occurrence.schedule_id == require_schedule(uow, filters.schedule_id))
+        query = query.where(Occurrence.schedule_id == filters.schedule_id)
     if filters.state is not None:
         query = query.where(Occurrence.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
-    keys = (Occurrence.starts_at, Occurrence.id)
-    page = page_of(uow, "list_occurrences", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
-    return Page([occurrence_view(row, freeze, uow.now) for row, freeze in page.data], page.next_cursor)
+    if position is not None:
+        query = query.where(tuple_(Occurrence.starts_at, Occurrence.id) > position)
+    return uow.session.execute(query.order_by(Occurrence.starts_at, Occurrence.id).limit(count)).all()
+
+
+def _later_windows(uow: UnitOfWork, filters: OccurrenceFilters) -> LaterWindows | None:
+    """Return the windows of the list that are not stored; None if all of them are.
+
+    Without an end of the range that is those that start in the 90 days after its start.
+    """
+    since = filters.since or uow.now
+    until = filters.until or since + HORIZON
+    if filters.state in {"active", "past"} or (filters.until is None and since <= uow.now):
+        return None
+    return LaterWindows(uow, until, *(() if filters.schedule_id is None else (Schedule.id == filters.schedule_id,)))
+
+
+def _next_later(
+    uow: UnitOfWork,
+    later: LaterWindows | None,
+    filters: OccurrenceFilters,
+    after: Position | None,
+    count: int,
+    end: datetime | None,
+) -> Sequence[LaterWindow]:
+    """Return the next windows of the list that are not stored, and start at a time at the latest."""
+    if later is None:
+        return ()
+    since = max(filters.since or uow.now, uow.now)
+    if filters.state != "skipped":
+        return later.first(count, since, after, end, only_real=filters.state == "planned")
+    return [one for one in later.unreal(since) if after is None or one.position > after][:count]
 
 
 def _since(uow: UnitOfWork, filters: OccurrenceFilters) -> datetime | None:

@@ -7,6 +7,7 @@
 - A window that is open now starts at once, unless it started or was skipped at another time of the same day; of several
   new open windows only the one that ends last starts.
 - A window that no clock shows is a row too: skipped, `no_such_time`.
+- After the 90 days only windows that people have skipped are rows (`later_occurrences.py`).
 
 The task `extend_plans` extends the 90 days once a day, and replans when the time zone data have changed.
 """
@@ -21,13 +22,13 @@ from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
-from rules.ids import new_id
 from rules.time.wall_clock import local_time
 from rules.time.windows import Interval
 from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
+from services.schedules.later_occurrences import occurrence_id, window_at
 from services.schedules.terms import windows_of
 
 HORIZON = timedelta(days=90)
@@ -55,6 +56,8 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     changed = 0
     for row in rows:
         agreed = wanted.pop(row.starts_at, None)
+        if row.starts_at > schedule.planned_until:
+            agreed = window_at(schedule, row.starts_at)
         if not _is_settled(row, uow.now):
             changed += _settle(uow, row, agreed, runs=schedule.enabled)
     if not schedule.enabled:
@@ -161,17 +164,18 @@ _INSERT = text("""
         CASE WHEN new.starts_at = new.ends_at THEN 'no_such_time' END
     FROM unnest(CAST(:ids AS text[]), CAST(:starts AS timestamptz[]), CAST(:ends AS timestamptz[]))
         AS new (id, starts_at, ends_at)
+    ON CONFLICT (schedule_id, starts_at) DO NOTHING
 """)
 
 
 def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Interval]) -> None:
-    """Insert up to a hundred rows in one statement, which is faster than row by row."""
+    """Insert up to a hundred rows in one statement, which is faster than row by row; skipped windows have theirs."""
     uow.session.flush()
     if windows:
         values = {
             "organization": schedule.organization_id,
             "schedule": schedule.id,
-            "ids": [new_id("occ") for _ in windows],
+            "ids": [occurrence_id(schedule.id, one.start) for one in windows],
             "starts": [one.start for one in windows],
             "ends": [one.end for one in windows],
         }
@@ -232,7 +236,7 @@ def _extend(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
     _insert(uow, schedule, [one for one in windows_of(schedule, until, horizon) if one.start > until])
     far = [one for one in windows_of(schedule, seen, uow.now + LOOKAHEAD) if one.start > seen]
     ahead = func.tstzmultirange(func.tstzrange(uow.now, None), type_=TSTZMULTIRANGE())
-    more = cast(ranges(far), TSTZMULTIRANGE())
+    more = cast(ranges(not_skipped(far, skipped_rows(uow, schedule.id))), TSTZMULTIRANGE())
     moved = {"windows": Schedule.windows.op("*")(ahead).op("+")(more), "planned_until": horizon}
     uow.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
 

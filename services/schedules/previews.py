@@ -16,6 +16,7 @@ from rules.time.windows import Interval
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
+from services.schedules.later_occurrences import MAX_AHEAD, later_occurrence
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlaps import NONE, Overlaps, overlaps_of
 from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows, windows_to_start
@@ -101,7 +102,10 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
         ahead = windows_to_start(ahead, uow.now)
     else:
         planned = [Interval(row.starts_at, row.ends_at) for row, _ in rows.values()]
-        ahead = [*planned, *(one for one in ahead if one.start > until)]
+        later = [one for one in ahead if one.start > until and one.start not in rows]
+        ahead = sorted([*planned, *later], key=lambda one: one.start)
+        shown = [one for one in later[:limit] if one.start < uow.now + MAX_AHEAD]
+        rows = {**rows, **{one.start: (later_occurrence(schedule, one), None) for one in shown}}
     ahead = [one for one in ahead if one.start not in over]
     zone = ZoneInfo(schedule.timezone)
     return {

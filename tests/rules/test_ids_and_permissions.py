@@ -2,6 +2,7 @@
 
 import itertools
 import string
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from rules.access.entitlements import PLANS, plan_named, require_watched_branche
 from rules.access.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
 from rules.errors import ServiceError
 from rules.freezes.pull_references import MAX_NUMBER, PullReference, read_reference
-from rules.ids import has_prefix, new_id
+from rules.ids import derive_id, has_prefix, instant_of, new_id
 
 
 class TestIds:
@@ -24,6 +25,32 @@ class TestIds:
 
     def test_ids_are_unique(self) -> None:
         assert len({new_id("frz") for _ in range(10_000)}) == 10_000
+
+    def test_derived_id_follows_from_owner_and_instant(self) -> None:
+        at = datetime(2027, 3, 28, 1, tzinfo=UTC)
+        made = derive_id("occ", "sch_1", at)
+        assert has_prefix(made, "occ")
+        assert made == derive_id("occ", "sch_1", at) != derive_id("occ", "sch_2", at)
+        assert made < derive_id("occ", "sch_1", at + timedelta(milliseconds=1))
+        assert instant_of(made, "occ", "sch_1") == at
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            pytest.param(derive_id("occ", "sch_2", datetime(2027, 3, 28, 1, tzinfo=UTC)), id="of another owner"),
+            pytest.param(derive_id("frz", "sch_1", datetime(2027, 3, 28, 1, tzinfo=UTC)), id="with another prefix"),
+            pytest.param(
+                "occ_vvvvvvvvv" + derive_id("occ", "sch_1", datetime(2027, 3, 28, tzinfo=UTC))[13:], id="of no date"
+            ),
+            pytest.param("occ_", id="too short"),
+            pytest.param("occ_" + 26 * "0", id="without a hash"),
+        ],
+    )
+    def test_id_that_was_not_derived_has_no_instant(self, other: str) -> None:
+        assert instant_of(other, "occ", "sch_1") is None
+
+    def test_new_id_has_no_instant_of_an_owner(self) -> None:
+        assert instant_of(new_id("occ"), "occ", "sch_1") is None
 
     def test_ids_sort_by_creation_time(self) -> None:
         started = [new_id("frz")[4:13] for _ in range(20_000)]  # 45 bits of milliseconds each

@@ -12,7 +12,7 @@ from rules.ids import new_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.schedules.preview_requests import DAY, DRAFT, preview
+from tests.handlers.schedules.preview_requests import DAY, DRAFT, listed, preview
 from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, NOON, SOON, UNKNOWN, created, rows, starts
 from tests.harness.clock import MovableClock
 
@@ -175,14 +175,18 @@ class TestPreviewScheduleDraft:
 
 
 class TestPreviewSchedule:
-    def test_schedule_preview_shows_ids_of_planned_windows_only(self, acme: Tenant) -> None:
-        saved = created(acme.key())
-        shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview", limit=100).json()["occurrences"]
+    def test_schedule_preview_shows_ids_of_windows_of_two_years(self, acme: Tenant) -> None:
+        saved = created(acme.key(), recurrence={**DAILY, "frequency": "yearly"})
+        shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview", limit=5).json()["occurrences"]
         assert shown[0]["id"] == saved["nextOccurrence"]["id"]
-        planned = [row for row in shown if row["id"] is not None]
-        assert len(planned) in {88, 89}
-        assert shown[: len(planned)] == planned
-        assert shown[-1]["startsAt"] == starts(SOON + 99 * DAY, 22)
+        assert [row["id"] is None for row in shown] == [False, False, True, True, True]
+        days = {"to": shown[2]["startsAt"], "scheduleId": saved["id"]}
+        assert listed(acme.key(), **days) == [row["id"] for row in shown[:2]]
+
+    def test_schedule_preview_shows_no_ids_of_a_disabled_schedule(self, acme: Tenant) -> None:
+        saved = created(acme.key(), enabled=False)
+        shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview").json()["occurrences"]
+        assert [row["id"] for row in shown] == [None] * 10
 
     def test_schedule_preview_shows_skipped_windows(self, acme: Tenant) -> None:
         saved = created(acme.key())

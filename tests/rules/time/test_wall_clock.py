@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rules.time.wall_clock import Span, Window, place
+from rules.time.wall_clock import Span, Window, clock_gaps, place
 
 
 def span(text: str) -> Span:
@@ -116,3 +116,25 @@ def test_intervals_meet_when_they_share_an_instant() -> None:
     first, next_one = span("2026-01-01T00:00/2026-01-01T01:00"), span("2026-01-01T01:00/2026-01-01T02:00")
     assert not first.meets(next_one)
     assert first.meets(span("2026-01-01T00:59/2026-01-01T02:00"))
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ("Europe/London", ["2026-03-29T01:00", "2027-03-28T01:00"]),
+        ("Australia/Lord_Howe", ["2026-10-03T15:30", "2027-10-02T15:30"]),
+        ("Asia/Kolkata", []),
+    ],
+)
+def test_clock_gaps_are_the_instants_at_which_clocks_go_forward(zone: str, expected: list[str]) -> None:
+    after, until = datetime(2026, 3, 29, tzinfo=UTC), datetime(2027, 12, 1, tzinfo=UTC)
+    found = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in expected]
+    assert clock_gaps(ZoneInfo(zone), after, until) == found
+    for gap in found:
+        assert gap not in clock_gaps(ZoneInfo(zone), gap, until)
+        assert gap not in clock_gaps(ZoneInfo(zone), after, gap)
+
+
+def test_clock_gap_of_a_skipped_day_is_found() -> None:
+    gaps = clock_gaps(ZoneInfo("Pacific/Apia"), datetime(2011, 12, 1, tzinfo=UTC), datetime(2012, 1, 1, tzinfo=UTC))
+    assert gaps == [datetime(2011, 12, 30, 10, tzinfo=UTC)]

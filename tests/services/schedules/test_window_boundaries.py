@@ -88,7 +88,7 @@ class TestPreviewOfAnEditedSchedule:
             (following.id, utc("2026-11-22 11:00"), utc("2026-11-22 17:00"), "planned"),
         ]
         assert len(shown) == 100
-        assert [row["id"] is None for row in shown] == [False] * 91 + [True] * 9
+        assert len({row["id"] for row in shown}) == 100
 
     def test_preview_shows_a_window_begun_early_once(self, schedules: ScheduleFixture) -> None:
         made = schedules.at("2026-11-21 09:00").create(window=NOON_TO_SIX)

@@ -1,0 +1,189 @@
+"""Occurrences after those that are stored: computed, under the ids that their rows will have."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from models.schedules import OccurrenceState
+from rules.ids import new_id
+from services.core.pagination import Page
+from services.schedules.later_occurrences import MAX_AHEAD, occurrence_id
+from services.schedules.month_calendar import MAX_PER_DAY, calendar_of
+from services.schedules.occurrences import OccurrenceFilters, list_occurrences
+from services.schedules.plans import extend_plans
+from tests import factories
+from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
+
+NOW = "2026-11-21 12:00"
+NOON = {"start_time": "12:00", "end_time": "13:00"}
+FRIDAYS = {"frequency": "weekly", "by_day": ["FR"], "start_date": "2026-01-02"}
+GAP = {"start_time": "01:10", "end_time": "01:50"}
+"""A window that London's clocks skip on the last Sunday of March."""
+
+
+def page(schedules: ScheduleFixture, cursor: str | None = None, limit: int = 100, **filters: Any) -> Page:
+    with schedules.uow_factory.open(schedules.caller) as uow:
+        return list_occurrences(uow, OccurrenceFilters(**filters), cursor, limit)
+
+
+def everything(schedules: ScheduleFixture, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
+    """Return all pages of a list."""
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        part = page(schedules, cursor, limit, **filters)
+        found += part.data
+        if (cursor := part.next_cursor) is None:
+            return found
+
+
+def month(schedules: ScheduleFixture, name: str, timezone: str | None = None, of: str | None = None) -> dict[str, int]:
+    """Return how many occurrences each day of a month has; at most 20 are listed."""
+    with schedules.uow_factory.open(schedules.caller) as uow:
+        days = calendar_of(uow, name, timezone, of)["days"]
+    assert all(len(day["occurrences"]) == min(day["count"], MAX_PER_DAY) for day in days)
+    assert all(day["occurrences"] == sorted(day["occurrences"], key=by_start) for day in days)
+    return {str(day["date"]): day["count"] for day in days if day["count"]}
+
+
+def by_start(shown: dict[str, Any]) -> tuple[datetime, str]:
+    return shown["starts_at"], shown["id"]
+
+
+class TestList:
+    def test_list_goes_on_after_the_stored_occurrences_until_its_end(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(window=NOON)
+        found = everything(schedules, until=utc("2027-11-21 12:00"))
+        assert [one["starts_at"].date() for one in found] == [
+            (utc(NOW) + timedelta(days=number)).date() for number in range(365)
+        ]
+        assert {one["state"] for one in found} == {"planned"}
+        assert len(schedules.rows(made)) == 91
+
+    def test_later_occurrence_keeps_its_id_when_it_is_stored(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(window=NOON)
+        before = everything(schedules, until=utc("2027-06-01 00:00"))
+        schedules.at("2026-12-21 12:00")
+        extend_plans(schedules.jobs)
+        assert len(schedules.rows(made)) == 121
+        assert [row.id for row in schedules.rows(made)] == [one["id"] for one in before[:121]]
+        assert everything(schedules, until=utc("2027-06-01 00:00")) == [
+            one if one["starts_at"] > utc("2026-12-21 11:00") else one | {"state": "past", "missed": True}
+            for one in before
+        ]
+
+    @pytest.mark.parametrize("limit", [1, 7, 100])
+    def test_pages_list_stored_and_later_occurrences_once(self, schedules: ScheduleFixture, limit: int) -> None:
+        schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        schedules.at("2026-11-22 12:00").create(recurrence=FRIDAYS, window=NOON, allow_overlap=True)
+        schedules.create(recurrence={**FRIDAYS, "interval": 9}, allow_overlap=True)
+        found = everything(schedules, limit, until=utc("2027-04-20 00:00"))
+        assert found == sorted(found, key=by_start)
+        assert len({one["id"] for one in found}) == len(found) == 2 * 21 + 2
+
+    def test_list_without_an_end_reaches_90_days_from_its_start(self, schedules: ScheduleFixture) -> None:
+        schedules.at(NOW).create(window=NOON)
+        assert len(everything(schedules)) == 91
+        found = everything(schedules, since=utc("2027-06-01 00:00"))
+        assert (found[0]["starts_at"], len(found)) == (utc("2027-06-01 11:00"), 90)
+
+    def test_list_ends_two_years_ahead(self, schedules: ScheduleFixture) -> None:
+        schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        found = everything(schedules, until=utc("9999-12-31 00:00"))
+        assert timedelta() <= utc(NOW) + MAX_AHEAD - found[-1]["starts_at"] < timedelta(weeks=1)
+        assert everything(schedules, since=utc("2029-01-01 00:00"), until=utc("2030-01-01 00:00")) == []
+
+    @pytest.mark.parametrize(
+        ("state", "expected"), [("planned", 1), ("active", 0), ("past", 0), ("skipped", 1), (None, 2)]
+    )
+    def test_list_filters_later_occurrences_by_state(
+        self, schedules: ScheduleFixture, state: OccurrenceState | None, expected: int
+    ) -> None:
+        schedules.at(NOW).create(window=GAP)
+        found = everything(schedules, state=state, since=utc("2027-03-28 00:00"), until=utc("2027-03-29 02:00"))
+        assert len(found) == expected
+        assert all(one["skip_reason"] == "no_such_time" for one in found if one["state"] == "skipped")
+
+    def test_list_has_no_later_occurrences_of_disabled_or_deleted_schedules(self, schedules: ScheduleFixture) -> None:
+        schedules.at(NOW).create(enabled=False)
+        schedules.delete(schedules.create())
+        assert everything(schedules, until=utc("2027-11-21 12:00")) == []
+
+    def test_occurrence_stored_under_another_id_is_listed_once(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        row, *_ = schedules.rows(made)
+        start, row.id = row.starts_at, new_id("occ")
+        schedules.session.commit()
+        schedules.update(made, reason="No release team on Fridays", window={**NOON, "end_time": "14:00"})
+        first, *_ = everything(schedules, until=utc("2027-11-21 12:00"))
+        assert (first["id"], first["starts_at"], first["ends_at"]) == (row.id, start, start + timedelta(hours=2))
+
+    def test_later_occurrence_of_another_schedule_filter_is_left_out(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        schedules.create(allow_overlap=True)
+        found = everything(schedules, schedule_id=made, since=utc("2027-06-01 00:00"), until=utc("2027-07-01 00:00"))
+        assert [one["id"] for one in found] == [
+            occurrence_id(made, utc("2027-06-04 11:00") + timedelta(weeks=n)) for n in range(4)
+        ]
+
+
+class TestCalendar:
+    def test_calendar_shows_the_windows_of_a_later_month_on_each_of_their_days(
+        self, schedules: ScheduleFixture
+    ) -> None:
+        schedules.at(NOW).create(recurrence=FRIDAYS, window={"start_time": "17:00", "end_time": "08:00", "days": 3})
+        weekends = [(5, 8), (12, 15), (19, 22), (26, 29)]
+        expected = {f"2027-11-{day:02}": 1 for first, last in weekends for day in range(first, last + 1)}
+        assert month(schedules, "2027-11") == {"2027-11-01": 1, **expected}
+
+    def test_calendar_of_the_month_where_the_plan_ends_has_no_hole(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(window=NOON)
+        assert schedules.rows(made)[-1].starts_at == utc("2027-02-19 12:00")
+        assert month(schedules, "2027-02") == {f"2027-02-{day:02}": 1 for day in range(1, 29)}
+
+    def test_calendar_lists_the_first_of_many_stored_and_later_windows(self, schedules: ScheduleFixture) -> None:
+        for number in range(15):
+            times = {"start_time": f"12:{number:02}", "end_time": "13:00"}
+            schedules.at(NOW).create(window=times, allow_overlap=True)
+        for number in range(15, 30):
+            times = {"start_time": f"12:{number:02}", "end_time": "13:00"}
+            schedules.at("2026-11-23 12:00").create(window=times, allow_overlap=True)
+        assert month(schedules, "2027-02") == {f"2027-02-{day:02}": 30 for day in range(1, 29)}
+
+    def test_days_of_later_windows_follow_the_given_timezone(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence={"frequency": "once", "start_date": "2027-11-30"}, window=NOON)
+        assert month(schedules, "2027-11") == {"2027-11-30": 1}
+        assert month(schedules, "2027-12", "Pacific/Kiritimati") == {"2027-12-01": 1}
+        assert month(schedules, "2027-12", "Pacific/Kiritimati", made) == {"2027-12-01": 1}
+        other = schedules.create(recurrence={"frequency": "once", "start_date": "2028-02-01"})
+        assert month(schedules, "2027-11", None, other) == {}
+
+    def test_calendar_shows_no_windows_after_two_years(self, schedules: ScheduleFixture) -> None:
+        schedules.at(NOW).create(window=NOON)
+        assert list(month(schedules, "2028-11"))[-1] == "2028-11-20"
+        assert month(schedules, "2028-12") == {}
+
+    def test_schedule_of_another_organization_has_no_later_windows_here(self, schedules: ScheduleFixture) -> None:
+        globex = factories.organization(schedules.session, "Globex")
+        factories.schedule(schedules.session, globex, planned_until=utc(NOW))
+        schedules.session.commit()
+        assert month(schedules.at(NOW), "2027-06") == {}
+        assert everything(schedules, until=utc("2027-06-01 00:00")) == []
+
+
+def test_nights_are_computed_as_they_are_planned(schedules: ScheduleFixture) -> None:
+    """The windows of half a year, computed today, are those that are stored half a year later."""
+    assert NIGHTS["timezone"] == "Europe/London"
+    made = schedules.at(NOW).create()
+    before = everything(schedules, since=utc("2027-05-22 00:00"), until=utc("2027-08-01 00:00"))
+    schedules.at("2027-05-21 12:00")
+    extend_plans(schedules.jobs)
+    rows = [
+        row
+        for row in schedules.rows(made)
+        if utc("2027-05-22 00:00") < row.ends_at and row.starts_at < utc("2027-08-01 00:00")
+    ]
+    assert [(row.id, row.starts_at, row.ends_at) for row in rows] == [
+        (one["id"], one["starts_at"], one["ends_at"]) for one in before
+    ]

@@ -91,7 +91,6 @@ class Matching:
         rows = uow.session.scalars(query.options(undefer(Schedule.imported)).with_for_update(key_share=True)).all()
         uow.refresh_now()
         self._rows = {str(row.import_key): row for row in rows}
-        self._keys = {self._key(found) for found in reading.found}
         self._taking_place = {found.uid for found in reading.found} | self._skipped_with("past")
         self._uids = self._taking_place | {item.uid for item in reading.skipped}
         self._years = merging.Years(wanted.years, self._year_of)
@@ -132,22 +131,25 @@ class Matching:
     def _uid(self, row: Schedule) -> str:
         return str(row.import_key).removeprefix(self._prefix).partition("\t")[0]
 
-    def _rows_without_event(self) -> dict[str, Schedule]:
+    def _rows_without_event(self) -> dict[str, list[Schedule]]:
         """Return the schedules whose UID is not in a file, by what was imported: the file may have new UIDs.
 
-        Of equal ones, one that is not deleted counts. A holiday has no other identity than its place and name.
+        Of equal ones the deleted come first. A holiday has no other identity than its place and name.
         """
         if self._wanted.format == "holidays":
             return {}
-        rows = [row for row in self._rows.values() if self._uid(row) not in self._uids]
-        rows.sort(key=lambda row: row.deleted_at is None)
-        return {_identity(row.imported): row for row in rows if row.imported is not None}
+        found: dict[str, list[Schedule]] = {}
+        for row in sorted(self._rows.values(), key=lambda row: row.deleted_at is None):
+            if row.imported is not None and self._uid(row) not in self._uids:
+                found.setdefault(_identity(row.imported), []).append(row)
+        return found
 
     def _row_of(self, found: ImportedWindow) -> Schedule | None:
         """Return the schedule of an event, or None; a deleted one only if it is not to be restored."""
         row = self._rows.get(self._key(found))
         if row is None:
-            row = self._adoptable.pop(_identity(merging.terms_of(self._new(found))), None)
+            equal = self._adoptable.get(_identity(merging.terms_of(self._new(found))))
+            row = equal.pop() if equal else None
         if row is not None and row.deleted_at is not None and self._wanted.restore_deleted and not found.past:
             row.import_key = None
             return None

@@ -188,8 +188,9 @@ class TestMissingEvents:
         assert len(kept(session)) == before - 1
 
     def test_file_with_new_uids_has_nothing_missing(self, member: Caller) -> None:
-        imported(member, of_file(event("1")))
-        assert results(imported(member, of_file(event("2"), removeMissing=True))) == [("2", "unchanged", None)]
+        imported(member, of_file(event("1"), event("2")))
+        shown = imported(member, of_file(event("3"), event("4"), removeMissing=True))
+        assert results(shown) == [("3", "unchanged", None), ("4", "unchanged", None)]
 
     def test_holidays_that_were_not_requested_are_not_missing(self, member: Caller, session: Session) -> None:
         imported(member, of_country("US", observances=True, years=[NEXT_YEAR, NEXT_YEAR + 1]))
@@ -237,6 +238,8 @@ class TestDeletedSchedules:
         for _ in range(2):
             assert results(imported(member, of_file(event(uid)))) == [(uid, "skipped", "deleted")]
         assert results(imported(member, of_file(event(uid, day=LATER)))) == [(uid, "skipped", "deleted")]
+        over = event(uid, day=SOON - timedelta(days=60))
+        assert results(imported(member, of_file(over, restoreDeleted=True))) == [(uid, "skipped", "past")]
         assert kept(session) == []
 
     def test_deleted_schedule_is_restored_on_request(self, member: Caller, session: Session) -> None:

@@ -15,8 +15,8 @@ from schemas.contract import Node
 
 MAX_UNKNOWN_PROPERTIES = 100
 MAX_ITEMS = 1000
-"""For an array of which the contract does not say it."""
-_MAX_NAME_LENGTH = 200
+"""For an array or map of which the contract does not say it."""
+MAX_NAME_LENGTH = 200
 
 
 @dataclass(slots=True)
@@ -26,6 +26,10 @@ class Bounds:
     properties: "dict[str, Bounds]" = field(default_factory=dict)
     items: "Bounds | None" = None
     max_items: int = 0
+    values: "Bounds | None" = None
+    """Of the properties of a map, which have any name."""
+    max_properties: int = 0
+    """Of a map."""
     is_object: bool = False
     is_open: bool = False
     """True if it may have properties of any other name."""
@@ -33,6 +37,8 @@ class Bounds:
     def cut(self, value: Any) -> Any:
         """Return the value itself if it is within the bounds; otherwise a cut copy, which is not valid either."""
         if isinstance(value, dict):
+            if self.values is not None:
+                return self._cut_map(value, self.values)
             return self._cut_object(value) if self.is_object else _without_content(value)
         if isinstance(value, list):
             return self._cut_array(value) if self.items is not None else _without_content(value)
@@ -45,7 +51,12 @@ class Bounds:
         if len(known) == len(value) or self.is_open:
             return value if is_same else {**value, **kept}
         unknown = islice((name for name in value if name not in self.properties), MAX_UNKNOWN_PROPERTIES)
-        return kept | {name[:_MAX_NAME_LENGTH]: None for name in unknown}
+        return kept | {name[:MAX_NAME_LENGTH]: None for name in unknown}
+
+    def _cut_map(self, value: dict[str, Any], values: "Bounds") -> dict[str, Any]:
+        kept = {name: values.cut(item) for name, item in islice(value.items(), self.max_properties + 1)}
+        is_same = len(kept) == len(value) and all(kept[name] is item for name, item in value.items())
+        return value if is_same else kept
 
     def _cut_array(self, value: list[Any]) -> list[Any]:
         items = self.items or Bounds()
@@ -75,6 +86,10 @@ def _bounds(document: Mapping[str, Any], nodes: Iterable[Node], known: dict[tupl
     found.is_object = bool(objects)
     found.is_open = any(part.get("additionalProperties", True) is not False for part in objects)
     found.properties = {name: _bounds(document, each, known) for name, each in children.items()}
+    maps = [part for part in objects if isinstance(part.get("additionalProperties"), dict)]
+    if maps:
+        found.max_properties = max(part.get("maxProperties", MAX_ITEMS) for part in maps)
+        found.values = _bounds(document, [part["additionalProperties"] for part in maps], known)
     if arrays:
         found.max_items = max(part.get("maxItems", MAX_ITEMS) for part in arrays)
         found.items = _bounds(document, [part.get("items", {}) for part in arrays], known)

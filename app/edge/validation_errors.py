@@ -10,6 +10,7 @@ import jsonschema_rs
 
 from rules.errors import Detail, ServiceError
 from schemas import walk
+from schemas.bounds import MAX_NAME_LENGTH
 from schemas.contract import Node
 from schemas.formats import explain
 from schemas.patterns import explain as explain_pattern
@@ -83,7 +84,8 @@ class BodyViolations:
         unknown = keyword in _UNKNOWN_FIELD
         order = (unknown, walk.order(self._document, self._schema, body, path))
         default = MISSING if keyword == "required" else INVALID_BODY
-        return Violation(walk.pointer(path), f"{_name(path)} {text}", (not unknown and code) or default, order)
+        at = walk.pointer([key[:MAX_NAME_LENGTH] if isinstance(key, str) else key for key in path])
+        return Violation(at, f"{_name(path)} {text}", (not unknown and code) or default, order)
 
 
 _UNKNOWN_FIELD = frozenset({"additionalProperties", "unevaluatedProperties"})

@@ -1,7 +1,7 @@
 """The content of a calendar: windows in the terms of schedules, and skipped events."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -30,6 +30,8 @@ class Options:
     """Of one whole day; the window of a longer event ends later by its further days."""
     day_before: bool = False
     """True if windows of whole days start on the day before."""
+    timezones: Mapping[str, str] = field(default_factory=dict)
+    """The IANA zones of names of zones in the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ RFC 5545: the events of a UID are one recurring event. The one without RECURRENC
 single instances (3.8.4.4); EXDATE and RDATE remove and add instances (3.8.5); a cancelled core cancels all of them
 (3.8.1.11). The library recurring-ical-events combines them.
 
-Times are local times of the event's zone if it is an IANA zone. Times of a zone that the calendar itself defines, and
-those without a zone, are converted to the schedules' zone. Expanded days lie between the start of this year and the end
-of the fifth year after it, so that parsing the same calendar again in the same year has the same result.
+Times are local times of the event's zone, which is an IANA zone (`time_zones`); those without a zone are in the
+schedules' zone. Expanded days lie between the start of this year and the end of the fifth year after it, so that
+parsing the same calendar again in the same year has the same result.
 """
 
 from collections import Counter
@@ -33,7 +33,6 @@ from integrations.calendars.shapes import Clocks
 from integrations.calendars.spans import End, span_of
 from rules.time.recurrence import EARLIEST, LATEST, Recurrence
 from rules.time.wall_clock import Window
-from rules.time.zones import zone_names
 
 MAX_OCCURRENCES = 5_000
 """Of one event, within the expanded years."""
@@ -65,11 +64,10 @@ class Series:
         Raise UnusableError, and the errors of the libraries for malformed input.
         """
         start, end = span_of(self.core)
-        own_zone = self._zone_name(start)
-        clocks = Clocks(self._options, own_zone or self._options.timezone)
+        clocks = Clocks(self._options, self._zone_name(start))
         self._check()
         recurrence = self._recurrence(start, clocks)
-        if recurrence is not None and own_zone and not self._is_changed:
+        if recurrence is not None and not self._is_changed:
             yield self._window(recurrence, clocks.shape(start, end)[1], clocks)
         else:
             yield from self._day_by_day(start, end, clocks)
@@ -141,17 +139,12 @@ class Series:
     def _last(self) -> datetime:
         return datetime(self._options.now.year + YEARS_AHEAD, 12, 31, 23, 59)  # noqa: DTZ001 - gets the zone of the compared value
 
-    def _zone_name(self, start: End) -> str | None:
-        """Return the event's zone; None for a zone that the calendar defines itself.
-
-        A single event in UTC has an instant, not a local time.
-        """
-        if not isinstance(start, datetime) or start.tzinfo is None:
+    def _zone_name(self, start: End) -> str:
+        """Return the event's zone. A single event in UTC has an instant, not a local time."""
+        zone = getattr(start, "tzinfo", None)
+        if zone is None or (zone.key == "UTC" and "RRULE" not in self.core and "RDATE" not in self.core):
             return self._options.timezone
-        key = getattr(start.tzinfo, "key", None)
-        if key == "UTC" and "RRULE" not in self.core and "RDATE" not in self.core:
-            return self._options.timezone
-        return key if key in zone_names() else None
+        return str(zone.key)
 
     def _window(
         self, recurrence: Recurrence, window: Window, clocks: Clocks, part: str = "", *, cut: bool = False

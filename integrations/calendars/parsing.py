@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Iterator
 
-import x_wr_timezone
 from icalendar import Calendar, Event
+from icalendar.timezone import tzp
+from icalendar.timezone.zoneinfo import ZONEINFO
 
 from integrations.calendars.content import (
     CalendarError,
@@ -17,11 +18,21 @@ from integrations.calendars.content import (
 from integrations.calendars.events import Series
 from integrations.calendars.prevalidation import unfold
 from integrations.calendars.rules import UnusableError
-from rules.time.zones import zone_names
+from integrations.calendars.time_zones import TimeZones
 
 MAX_DAYS_LISTED = 50_000
 """Expanded days of all events of a calendar together."""
-_ZONE = "X-WR-TIMEZONE"
+
+
+class _NoZones(ZONEINFO):
+    """Leaves times without their zone, and definitions of zones unread, for `TimeZones`."""
+
+    def knows_timezone_id(self, tzid: str) -> bool:  # noqa: ARG002
+        """Return True, so that no definition is read."""
+        return True
+
+    def timezone(self, name: str) -> None:
+        """Return None for every name."""
 
 
 def parse(text: str, options: Options) -> ParsedCalendar:
@@ -35,7 +46,7 @@ def parse(text: str, options: Options) -> ParsedCalendar:
         raise CalendarError("cannot be parsed as iCalendar")
     found: list[ImportedWindow] = []
     remaining = MAX_DAYS_LISTED
-    for uid, (events, cancelled) in _by_uid(calendars).items():
+    for uid, (events, cancelled) in _by_uid(calendars, options).items():
         series = Series(uid, events, options)
         for item in _windows_of(series, cancelled=cancelled):
             if isinstance(item, ImportedWindow):
@@ -49,11 +60,14 @@ def parse(text: str, options: Options) -> ParsedCalendar:
 
 
 def _calendars(text: str) -> list[Calendar] | None:
-    """Return the calendars of a text; None if it is malformed."""
+    """Return the calendars of a text, its times without their zones; None if it is malformed."""
+    tzp.use(_NoZones())
     try:
         return Calendar.from_ical(text.encode(), multiple=True)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
+    finally:
+        tzp.use_default()
 
 
 def _name_of(calendars: list[Calendar]) -> str:
@@ -65,7 +79,7 @@ def _name_of(calendars: list[Calendar]) -> str:
 def _without_malformed(text: str) -> tuple[str, list[SkippedEvent]]:
     """Return a text without its malformed components, and the events among them.
 
-    Only events, without their alarms, and time zones are kept. An event in a malformed time zone has an unknown one.
+    Only events, without their alarms, and time zones are kept. A malformed time zone counts as not defined.
     """
     kept: list[str] = []
     component: list[str] = []
@@ -112,27 +126,20 @@ def _windows_of(series: Series, *, cancelled: bool) -> Iterator[ImportedWindow |
         yield SkippedEvent(series.uid, series.name, "unreadable", "has the UID of another event")
 
 
-def _by_uid(calendars: list[Calendar]) -> dict[str, tuple[list[Event], bool]]:
+def _by_uid(calendars: list[Calendar], options: Options) -> dict[str, tuple[list[Event], bool]]:
     """Return the events by UID, with True if their calendar cancels them (RFC 5546, 3.2.5)."""
     found: dict[str, tuple[list[Event], bool]] = {}
     for calendar in calendars:
         cancels = str(calendar.get("METHOD", "")).upper() == "CANCEL"
-        for event in _with_declared_zone(calendar).walk("VEVENT"):
+        zones = TimeZones(calendar, options)
+        for event in calendar.walk("VEVENT"):
             if isinstance(event, Event):
+                zones.apply(event)
                 uid = _uid(event)
                 events, cancelled = found.get(uid, ([], cancels))
                 events.append(event)
                 found[uid] = (events, cancelled and cancels)
     return found
-
-
-def _with_declared_zone(calendar: Calendar) -> Calendar:
-    """Return a calendar whose times in UTC or without a zone are in the zone that the calendar declares."""
-    zone = str(calendar.get(_ZONE, ""))
-    if zone not in zone_names():
-        return calendar
-    changed: Calendar = x_wr_timezone.to_standard(calendar)
-    return changed
 
 
 def _uid(event: Event) -> str:

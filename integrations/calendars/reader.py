@@ -35,6 +35,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
         datetime.fromisoformat(request["now"]),
         Window(time.fromisoformat(window["start"]), time.fromisoformat(window["end"]), window["days"]),
         request["day_before"],
+        request["timezones"],
     )
     try:
         reading = parse(request["text"], options)

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from icalendar import Event
 
 from integrations.calendars.rules import UnusableError
+from integrations.calendars.time_zones import unknown_zone
 
 End = date | datetime
 
@@ -21,6 +22,9 @@ def span_of(event: Event) -> tuple[End, End]:
     if start is None:
         raise UnusableError("unreadable", "has no DTSTART")
     _require_in_range(start)
+    if unknown := unknown_zone(event):
+        message = f"is in an unknown time zone, {unknown!r}; timezones in the request can name its IANA zone"
+        raise UnusableError("unknown_timezone", message)
     end = _end(event, start)
     if isinstance(start, datetime) != isinstance(end, datetime):
         raise UnusableError("unreadable", "has a date and a time as its start and end")
@@ -61,6 +65,4 @@ def _moment(event: Event, name: str) -> End | None:
     moment = found.dt
     if not isinstance(moment, date):
         raise UnusableError("unreadable", f"has a {name} that is neither a date nor a time")
-    if isinstance(moment, datetime) and moment.tzinfo is None and found.params.get("TZID"):
-        raise UnusableError("unknown_timezone", f"has an unknown time zone: {found.params['TZID'][:64]}")
     return moment

@@ -49,6 +49,8 @@ class Import:
     together: bool = False
     timezone: str | None = None
     """None means the time zone of the organisation's settings."""
+    timezones: dict[str, str] = field(default_factory=dict)
+    """The IANA zones of names of zones in the file."""
     window: dict[str, Any] | None = None
     day_before: bool = False
     reason: str | None = None

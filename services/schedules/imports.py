@@ -24,6 +24,7 @@ from integrations.calendars.content import WHOLE_DAY, CalendarError, Options, Pa
 from models.organizations import Organization
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
+from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import normalize
 from services.organizations.organizations import lock_current
@@ -69,8 +70,10 @@ def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalend
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
     check_terms(uow, {name: value for name, value in given.items() if value is not None})
     scope = normalize(uow, wanted.scope)
+    for name, zone in wanted.timezones.items():
+        check_zone(zone, "/timezones/" + name[:200].replace("~", "~0").replace("/", "~1"))
     window = window_of(wanted.window) if wanted.window else WHOLE_DAY
-    options = Options(timezone, uow.now, window, wanted.day_before)
+    options = Options(timezone, uow.now, window, wanted.day_before, wanted.timezones)
     with uow.outside_transaction():
         try:
             if wanted.format == "ics":

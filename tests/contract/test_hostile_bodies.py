@@ -119,6 +119,9 @@ def places(place: Place, depth: int = 0) -> Iterator[Place]:
         inner = Place(f"{place.path}/0", CONTRACT.resolve(node["items"]), place.before + b"[", b"]" + place.after)
         yield inner
         yield from places(inner, depth + 1)
+    if isinstance(node.get("additionalProperties"), dict):
+        of_any_name = CONTRACT.resolve(node["additionalProperties"])
+        yield Place(f"{place.path}/*", of_any_name, place.before + b'{"any":', b"}" + place.after)
 
 
 def _members(node: Node, place: Place, depth: int, tag: bytes) -> Iterator[Place]:

@@ -245,6 +245,16 @@ BROKEN = {
         "",
         "components.schemas.CreateKettleRequest: the body is sent by clients and needs additionalProperties: false",
     ),
+    "an unbounded map": (
+        "{type: array, maxItems: 3, items: {type: string, maxLength: 10}",
+        "{type: object, additionalProperties: {type: string, maxLength: 10}",
+        "components.schemas.CreateKettleRequest: names needs maxProperties",
+    ),
+    "an unbounded value of a map": (
+        "{type: array, maxItems: 3, items: {type: string, maxLength: 10}",
+        "{type: object, maxProperties: 3, additionalProperties: {type: string}",
+        "components.schemas.CreateKettleRequest: a value of names needs maxLength or enum or pattern",
+    ),
     "a closed answer": (
         "      additionalProperties: true\n",
         "      additionalProperties: false\n",

@@ -97,15 +97,26 @@ def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name
     for group in _BOUNDS.get(schema.get("type", ""), ()):
         if not any(key in schema for key in group):
             yield document.problem(place, f"{name} needs {' or '.join(group)}")
-    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield document.problem(place, name + _OPEN)
+    if problem := _openness(schema, name):
+        yield document.problem(place, problem)
     for key, child in schema.get("properties", {}).items():
         yield from _unbounded(document, child, (*place, "properties", key), key)
-    if "items" in schema:
-        yield from _unbounded(document, schema["items"], (*place, "items"), f"an item of {name}")
+    for keyword, each in (("items", "an item"), ("additionalProperties", "a value")):
+        if isinstance(schema.get(keyword), dict):
+            yield from _unbounded(document, schema[keyword], (*place, keyword), f"{each} of {name}")
     for keyword in ("allOf", "anyOf", "oneOf"):
         for index, child in enumerate(schema.get(keyword, ())):
             yield from _unbounded(document, child, (*place, keyword, index), name)
+
+
+def _openness(schema: Mapping[str, Any], name: str) -> str | None:
+    """Return the problem of an object that may have properties of any name; a map may, if their number is bounded."""
+    others = schema.get("additionalProperties")
+    if schema.get("type") != "object" or others is False:
+        return None
+    if isinstance(others, dict):
+        return None if "maxProperties" in schema else f"{name} needs maxProperties"
+    return name + _OPEN
 
 
 def _exists(document: Document, reference: str) -> bool:

@@ -54,6 +54,16 @@ def skip_next_occurrence(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]
     return skips.skip_next(uow, schedule_id, (body or {}).get("occurrence_id"))
 
 
+def skip_occurrence(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> object:
+    """Skip an occurrence."""
+    return skips.skip(uow, schedule_id, occurrence_id)
+
+
+def unskip_occurrence(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> object:
+    """Plan a skipped occurrence again."""
+    return skips.unskip(uow, schedule_id, occurrence_id)
+
+
 def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Apply or lift a schedule's window now."""
     return manual_runs.run_now(uow, schedule_id, body["action"], body.get("ends_at"))

@@ -52,6 +52,7 @@ ACTIONS: dict[str, str] = {
     "member.role_changed": "The role of a member was changed.",
     "occurrence.missed": "A window of a schedule passed without its freeze having started.",
     "occurrence.skipped": "A window of a schedule was skipped, by request or because it could not start.",
+    "occurrence.unskipped": "A skipped window of a schedule was planned again.",
     "organization.created": "The organisation was created.",
     "organization.deleted": "The organisation was deleted; its data is erased 30 days later.",
     "organization.plan_changed": "The plan of the organisation was changed.",

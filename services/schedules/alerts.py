@@ -35,6 +35,17 @@ def audit_skipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -
     )
 
 
+def audit_unskipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
+    """Audit that an occurrence that a person has skipped is planned again."""
+    uow.audit(
+        "occurrence.unskipped",
+        subject(schedule),
+        before={"state": "skipped", "skipReason": occurrence.skip_reason},
+        after={"state": "planned", "skipReason": None},
+        **window(occurrence),
+    )
+
+
 def keys_of_past_windows(schedule: Schedule) -> tuple[str, str]:
     """Return the keys of alerts about earlier windows of a schedule; the next window that starts resolves them."""
     return _key(MISSED, schedule), _key(WITHOUT_TARGETS, schedule)

@@ -1,13 +1,23 @@
-"""Skipping the next window of a schedule; later windows are not affected."""
+"""Skipping windows of a schedule, and planning skipped ones again; other windows are not affected.
+
+The schedule and the row of the window are locked, so that a window that is about to start is either skipped or started.
+"""
 
 from typing import Any
 
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import Range
+
+from models.freezes import Freeze
 from models.schedule_queries import next_planned
-from models.schedules import Occurrence
+from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
+from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import alerts
-from services.schedules.occurrence_views import occurrence_view
+from services.schedules.later_occurrences import find_later
+from services.schedules.occurrence_views import occurrence_view, state_of
+from services.schedules.overlaps import require_no_overlap
 from services.schedules.plans import exclude_skipped
 from services.schedules.views import get_schedule
 
@@ -21,9 +31,7 @@ def skip_next(uow: UnitOfWork, schedule_id: str, occurrence_id: str | None = Non
     schedule = get_schedule(uow, schedule_id, lock=True)
     uow.refresh_now()
     if occurrence_id is not None:
-        named = uow.session.get(Occurrence, occurrence_id)
-        if named is None or named.schedule_id != schedule.id:
-            raise ServiceError("occurrence_not_found", f"This schedule has no window {occurrence_id!r}.")
+        named = _get(uow, schedule, occurrence_id)
         if named.skip_reason == "asked":
             return occurrence_view(named, None, uow.now)
     occurrence = uow.session.scalar(next_planned(schedule.id, uow.now).with_for_update())
@@ -31,7 +39,84 @@ def skip_next(uow: UnitOfWork, schedule_id: str, occurrence_id: str | None = Non
         raise ServiceError("invalid_state", f"The window {occurrence_id!r} is not the next planned one.")
     if occurrence is None:
         raise ServiceError("occurrence_not_found", "This schedule has no planned window.")
+    return _skip(uow, schedule, occurrence)
+
+
+def skip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, Any]:
+    """Skip a planned occurrence, stored or not, and return it; return one that a person has skipped before as it is.
+
+    Raise `schedule_not_found`, `occurrence_not_found`, and `invalid_state` if it is not planned.
+    """
+    schedule = get_schedule(uow, schedule_id, lock=True)
+    uow.refresh_now()
+    occurrence = _get(uow, schedule, occurrence_id)
+    if occurrence.skip_reason == "asked":
+        return occurrence_view(occurrence, None, uow.now)
+    if not occurrence.is_planned(uow.now):
+        raise ServiceError("invalid_state", f"Only a planned window can be skipped. {_state(uow, occurrence)}")
+    return _skip(uow, schedule, occurrence)
+
+
+def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> dict[str, Any]:
     occurrence.skip_reason, occurrence.skipped_by = "asked", uow.actor.as_json()
+    uow.session.add(occurrence)
     alerts.audit_skipped(uow, schedule, occurrence)
     exclude_skipped(uow, schedule)
     return occurrence_view(occurrence, None, uow.now)
+
+
+def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, Any]:
+    """Plan an occurrence again that a person has skipped, and return it; return a planned one as it is.
+
+    Raise `schedule_not_found`, `occurrence_not_found`, `invalid_state` if it has begun, was not skipped by a person or
+    its schedule is disabled, and `schedule_overlap`.
+    """
+    schedule = get_schedule(uow, schedule_id, lock=True)
+    uow.refresh_now()
+    occurrence = _get(uow, schedule, occurrence_id)
+    if occurrence.is_planned(uow.now):
+        return occurrence_view(occurrence, None, uow.now)
+    if occurrence.skip_reason != "asked" or occurrence.starts_at <= uow.now:
+        allowed = "Only a window that a person has skipped, and that has not begun, can be planned again."
+        raise ServiceError("invalid_state", f"{allowed} {_state(uow, occurrence)}")
+    if not schedule.enabled:
+        raise ServiceError("invalid_state", "The schedule is disabled, so it has no planned windows. Enable it first.")
+    if not schedule.allow_overlap:
+        _require_no_overlap(uow, schedule, occurrence)
+    alerts.audit_unskipped(uow, schedule, occurrence)
+    occurrence.skip_reason, occurrence.skipped_by, occurrence.verified_at = None, None, None
+    if schedule.planned_until is not None and occurrence.starts_at > schedule.planned_until:
+        uow.session.delete(occurrence)
+    exclude_skipped(uow, schedule)
+    return occurrence_view(occurrence, None, uow.now)
+
+
+def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
+    """Raise `schedule_overlap` if this window would overlap another schedule; the others have been compared before."""
+    alone = Schedule(id=schedule.id, organization_id=schedule.organization_id, scope=schedule.scope)
+    alone.windows = [Range(occurrence.starts_at, occurrence.ends_at)]
+    require_no_overlap(uow, alone)
+
+
+def _get(uow: UnitOfWork, schedule: Schedule, occurrence_id: str) -> Occurrence:
+    """Return an occurrence of a locked schedule: its locked row, or one that is not stored yet.
+
+    Raise `occurrence_not_found`.
+    """
+    query = select(Occurrence).where(Occurrence.schedule_id == schedule.id, Occurrence.id == occurrence_id)
+    found = uow.session.scalar(query.with_for_update()) or find_later(uow, schedule, occurrence_id)
+    if found is None:
+        raise ServiceError("occurrence_not_found", f"This schedule has no window {occurrence_id!r}.")
+    return found
+
+
+def _state(uow: UnitOfWork, occurrence: Occurrence) -> str:
+    """Return a sentence on why the state of an occurrence does not allow the call."""
+    freeze = uow.session.get(Freeze, occurrence.freeze_id) if occurrence.freeze_id is not None else None
+    if state_of(occurrence, freeze, uow.now) == "active":
+        return f"This one is in force; to end it, lift its freeze {occurrence.freeze_id}."
+    if occurrence.skip_reason == "asked":
+        return f"This one began at {format_instant(occurrence.starts_at)}."
+    if occurrence.skip_reason is not None:
+        return f"This one is skipped because of {occurrence.skip_reason}."
+    return "This one passed without a freeze." if occurrence.is_missed(uow.now) else "This one is over."

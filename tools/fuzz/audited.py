@@ -20,6 +20,8 @@ MAY_CHANGE_NOTHING = {
     "update_current_organization": "it has that name and those settings already",
     "update_schedule": "it is so already",
     "skip_next_occurrence": "the named window is skipped already",
+    "skip_occurrence": "the window is skipped already",
+    "unskip_occurrence": "the window is planned",
     "claim_installation": "it is the organisation's already",
     "import_schedules": "a dry run, or a calendar that has not changed",
 }

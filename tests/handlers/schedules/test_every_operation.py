@@ -1,18 +1,27 @@
 """Who may make, read, change and delete schedules, and that those of others are not found."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, time
 
 import httpx
 import pytest
 from sqlalchemy.orm import Session
 
 from rules.ids import new_id
+from services.schedules.later_occurrences import occurrence_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.schedules.requests import FIRST, UNKNOWN, created
+from tests.handlers.schedules.requests import FIRST, SOON, UNKNOWN, created
 
 Call = Callable[[Caller, str], httpx.Response]
+
+
+def _call_on_the_first_window(caller: Caller, schedule_id: str, action: str) -> httpx.Response:
+    first = occurrence_id(schedule_id, datetime.combine(SOON, time(22), UTC))
+    return caller.post(f"/v1/schedules/{schedule_id}/occurrences/{first}/{action}")
+
+
 CALLS: dict[str, tuple[str, str, Call]] = {
     "list_schedules": ("schedule:read", "viewer", lambda caller, _: caller.get("/v1/schedules")),
     "create_schedule": ("schedule:write", "member", lambda caller, _: caller.post("/v1/schedules", FIRST)),
@@ -28,9 +37,15 @@ CALLS: dict[str, tuple[str, str, Call]] = {
         "member",
         lambda caller, one: caller.post(f"/v1/schedules/{one}/skip-next"),
     ),
+    "skip_occurrence": ("schedule:write", "member", lambda caller, one: _call_on_the_first_window(caller, one, "skip")),
+    "unskip_occurrence": (
+        "schedule:write",
+        "member",
+        lambda caller, one: _call_on_the_first_window(caller, one, "unskip"),
+    ),
 }
 WRITES = [name for name, (scope, _, _) in CALLS.items() if scope == "schedule:write"]
-OF_ONE = ["get_schedule", "update_schedule", "delete_schedule", "skip_next_occurrence"]
+OF_ONE = [name for name in CALLS if name not in {"list_schedules", "create_schedule"}]
 
 
 class TestEveryOperation:

@@ -73,6 +73,10 @@ class ScheduleFixture:
         with self.uow_factory.open(self.caller) as uow:
             return str(skips.skip_next(uow, schedule_id)["id"])
 
+    def skip(self, schedule_id: str, occurrence_id: str) -> None:
+        with self.uow_factory.open(self.caller) as uow:
+            skips.skip(uow, schedule_id, occurrence_id)
+
     def delete(self, schedule_id: str, *, end_active: bool = False) -> None:
         with self.uow_factory.open(self.caller) as uow:
             deletion.delete_schedule(uow, schedule_id, end_active=end_active)

@@ -1,17 +1,20 @@
 """Occurrences after those that are stored: computed, under the ids that their rows will have."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from models.schedules import OccurrenceState
+from rules.errors import ServiceError
 from rules.ids import new_id
 from services.core.pagination import Page
 from services.schedules.later_occurrences import MAX_AHEAD, occurrence_id
 from services.schedules.month_calendar import MAX_PER_DAY, calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
+from services.schedules.previews import preview_saved
 from tests import factories
 from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
 
@@ -126,6 +129,71 @@ class TestList:
         assert [one["id"] for one in found] == [
             occurrence_id(made, utc("2027-06-04 11:00") + timedelta(weeks=n)) for n in range(4)
         ]
+
+
+class TestSkippedInAdvance:
+    def test_skipped_later_window_stays_skipped_when_the_plan_reaches_it(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        day = utc("2027-03-05 12:00")
+        schedules.skip(made, occurrence_id(made, day))
+        assert [row.starts_at for row in schedules.rows(made)][-2:] == [utc("2027-02-19 12:00"), day]
+        schedules.at("2027-02-01 12:00")
+        extend_plans(schedules.jobs)
+        assert schedules.windows(made, "skipped") == ["03-05 12:00 to 03-05 13:00"]
+        assert schedules.windows(made)[3:5] == ["02-26 12:00 to 02-26 13:00", "03-12 12:00 to 03-12 13:00"]
+        schedules.at("2027-03-05 12:00")
+        schedules.begin()
+        assert schedules.windows(made, "active") == []
+
+    def test_skipped_window_that_comes_within_400_days_overlaps_nothing(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        day = utc("2028-02-04 12:00")
+        schedules.skip(made, occurrence_id(made, day))
+        schedules.at("2027-01-21 12:00")
+        extend_plans(schedules.jobs)
+        once = {"frequency": "once", "start_date": "2028-02-04"}
+        schedules.create(recurrence=once, window=NOON)
+        with pytest.raises(ServiceError, match="overlap"):
+            schedules.create(recurrence={**once, "start_date": "2028-01-28"}, window=NOON)
+
+    def test_skipped_later_window_stays_skipped_over_an_edit(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        days = [utc("2027-03-05 12:00"), utc("2028-02-04 12:00")]
+        for day in days:
+            schedules.skip(made, occurrence_id(made, day))
+        schedules.update(made, window={**NOON, "end_time": "15:00"})
+        skipped = [(row.starts_at, row.ends_at) for row in schedules.rows(made) if row.skip_reason == "asked"]
+        assert skipped == [(day, day + timedelta(hours=3)) for day in days]
+        schedules.update(made, recurrence={**FRIDAYS, "until": "2027-12-31"})
+        assert [row.starts_at for row in schedules.rows(made) if row.skip_reason == "asked"] == days[:1]
+
+    def test_preview_shows_a_skipped_later_window_in_its_place(self, schedules: ScheduleFixture) -> None:
+        made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
+        schedules.skip(made, occurrence_id(made, utc("2027-03-05 12:00")))
+        with schedules.uow_factory.open(schedules.caller) as uow:
+            shown = preview_saved(uow, made, 20)["occurrences"]
+        assert shown == sorted(shown, key=by_start)
+        assert [one["starts_at"].date().isoformat() for one in shown if one["state"] == "skipped"] == ["2027-03-05"]
+        assert len({one["id"] for one in shown}) == 20
+
+    def test_window_is_either_skipped_or_started(self, schedules: ScheduleFixture) -> None:
+        for number in range(5):
+            made = schedules.at("2026-11-21 11:00").create(window=NOON, name=f"Noon {number}", allow_overlap=True)
+            first = schedules.rows(made)[0].id
+            schedules.at(NOW)
+
+            def skip(made: str = made, first: str = first) -> str:
+                try:
+                    schedules.skip(made, first)
+                except ServiceError as error:
+                    return error.code
+                return "skipped"
+
+            with ThreadPoolExecutor(2) as pool:
+                begun, skipped = pool.submit(schedules.begin), pool.submit(skip)
+            row = schedules.rows(made)[0]
+            assert skipped.result() == ("invalid_state" if row.skip_reason is None else "skipped")
+            assert begun.result() == int(row.started_at is not None) == int(row.skip_reason is None)
 
 
 class TestCalendar:

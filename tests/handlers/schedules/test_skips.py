@@ -1,0 +1,224 @@
+"""Skipping any planned window, and planning skipped ones again."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.repositories import WatchedBranch
+from models.schedules import Occurrence, Schedule
+from rules.ids import new_id
+from services.schedules.later_occurrences import occurrence_id
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.schedules.preview_requests import DAY, month
+from tests.handlers.schedules.requests import FIRST, NIGHT, SOON, created, running, starts
+
+LATER = SOON + timedelta(days=200)
+"""A day after the planned 90 days."""
+
+
+def path(made: dict[str, Any], occurrence: str, action: str) -> str:
+    return f"/v1/schedules/{made['id']}/occurrences/{occurrence}/{action}"
+
+
+def on(caller: Caller, made: dict[str, Any], day: Any, state: str | None = None) -> list[dict[str, Any]]:
+    """Return the occurrences of a schedule that start on a day."""
+    span = {"from": starts(day, 0), "to": starts(day + DAY, 0), "scheduleId": made["id"]}
+    answer = caller.get("/v1/schedules/occurrences", **span, **({"state": state} if state else {}))
+    rows: list[dict[str, Any]] = answer.json()["data"]
+    return [row for row in rows if row["startsAt"].startswith(day.isoformat())]
+
+
+@pytest.fixture
+def key(acme: Tenant) -> Caller:
+    return acme.key()
+
+
+@pytest.fixture
+def nights(key: Caller) -> dict[str, Any]:
+    return created(key)
+
+
+class TestSkipOccurrence:
+    @pytest.mark.parametrize("day", [SOON + 3 * DAY, LATER], ids=["stored", "later"])
+    def test_skip_and_unskip_change_one_window_and_keep_its_id(
+        self, acme: Tenant, key: Caller, nights: dict[str, Any], day: Any
+    ) -> None:
+        [planned] = on(key, nights, day)
+        answer = key.post(path(nights, planned["id"], "skip"))
+        assert (answer.status_code, answer.json()) == (200, {**planned, "state": "skipped", "skipReason": "asked"})
+        assert on(key, nights, day) == on(key, nights, day, "skipped") == [answer.json()]
+        assert on(key, nights, day, "planned") == []
+        assert {row["state"] for row in (*on(key, nights, day - DAY), *on(key, nights, day + DAY))} == {"planned"}
+        [shown] = [ids for date, ids in month(key, f"{day:%Y-%m}").items() if date == day.isoformat()]
+        assert planned["id"] in shown
+        answer = key.post(path(nights, planned["id"], "unskip"))
+        assert (answer.status_code, answer.json()) == (200, planned)
+        assert on(key, nights, day) == [planned]
+        assert acme.audit() == ["schedule.created", "occurrence.skipped", "occurrence.unskipped"]
+
+    def test_skip_of_a_later_window_stores_its_row_only(
+        self, key: Caller, nights: dict[str, Any], session: Session
+    ) -> None:
+        before = set(session.scalars(select(Occurrence.id)))
+        [planned] = on(key, nights, LATER)
+        key.post(path(nights, planned["id"], "skip"))
+        assert set(session.scalars(select(Occurrence.id))) - before == {planned["id"]}
+        key.post(path(nights, planned["id"], "unskip"))
+        assert set(session.scalars(select(Occurrence.id))) == before
+
+    @pytest.mark.parametrize("action", ["skip", "unskip"])
+    @pytest.mark.parametrize("day", [SOON + DAY, LATER], ids=["stored", "later"])
+    def test_repeated_skip_or_unskip_changes_nothing(
+        self, acme: Tenant, key: Caller, nights: dict[str, Any], action: str, day: Any
+    ) -> None:
+        [planned] = on(key, nights, day)
+        if action == "unskip":
+            key.post(path(nights, planned["id"], "skip"))
+        answers = at_once(*[lambda: key.post(path(nights, planned["id"], action))] * 4)
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert len({answer.text for answer in answers}) == 1
+        assert acme.audit().count(f"occurrence.{action}ped") == 1
+
+    def test_skip_and_unskip_are_audited_with_the_window(
+        self, key: Caller, nights: dict[str, Any], session: Session
+    ) -> None:
+        [planned] = on(key, nights, LATER)
+        for action in ("skip", "unskip"):
+            key.post(path(nights, planned["id"], action))
+        query = select(AuditEntry).where(AuditEntry.action.like("occurrence.%")).order_by(AuditEntry.action)
+        skipped, unskipped = session.scalars(query)
+        window = {"occurrenceId": planned["id"], "startsAt": planned["startsAt"], "endsAt": planned["endsAt"]}
+        states = {"state": "planned", "skipReason": None}, {"state": "skipped", "skipReason": "asked"}
+        assert skipped.details == {"before": states[0], "after": states[1], **window}
+        assert unskipped.details == {"before": states[1], "after": states[0], **window}
+        assert {entry.target["id"] for entry in (skipped, unskipped)} == {nights["id"]}
+
+    def test_skip_of_the_next_window_moves_the_next_occurrence(self, key: Caller, nights: dict[str, Any]) -> None:
+        first = nights["nextOccurrence"]["id"]
+        key.post(path(nights, first, "skip"))
+        shown = key.get(f"/v1/schedules/{nights['id']}").json()["nextOccurrence"]
+        assert shown["startsAt"] == starts(SOON + DAY, 22)
+        key.post(path(nights, first, "unskip"))
+        assert key.get(f"/v1/schedules/{nights['id']}").json()["nextOccurrence"] == nights["nextOccurrence"]
+
+    def test_unknown_occurrences_are_not_found(self, key: Caller, nights: dict[str, Any]) -> None:
+        other = created(key, allowOverlap=True)
+        [foreign] = on(key, other, LATER)
+        unknown = [
+            foreign["id"],
+            other["nextOccurrence"]["id"],
+            new_id("occ"),
+            occurrence_id(nights["id"], factories.now() + timedelta(days=200)),
+            occurrence_id(nights["id"], factories.now().replace(hour=22, minute=0) + timedelta(days=900)),
+            "nonsense",
+        ]
+        for one in unknown:
+            for action in ("skip", "unskip"):
+                refusal(key.post(path(nights, one, action)), 404, "occurrence_not_found")
+
+    def test_later_window_of_a_disabled_schedule_is_not_found(self, key: Caller, nights: dict[str, Any]) -> None:
+        [planned] = on(key, nights, LATER)
+        key.patch(f"/v1/schedules/{nights['id']}", {"enabled": False})
+        refusal(key.post(path(nights, planned["id"], "skip")), 404, "occurrence_not_found")
+
+    @pytest.mark.parametrize("day", [SOON + DAY, LATER], ids=["stored", "later"])
+    def test_skipped_window_stays_so_over_edits_that_keep_its_start(
+        self, key: Caller, nights: dict[str, Any], day: Any
+    ) -> None:
+        [planned] = on(key, nights, day)
+        key.post(path(nights, planned["id"], "skip"))
+        one = f"/v1/schedules/{nights['id']}"
+        for changes in ({"enabled": False}, {"enabled": True}, {"window": {**NIGHT, "endTime": "05:00"}}):
+            assert key.patch(one, changes).status_code == 200
+        [shown] = on(key, nights, day)
+        assert (shown["id"], shown["state"]) == (planned["id"], "skipped")
+        assert shown["endsAt"] == starts(day + DAY, 5)
+        assert key.patch(one, {"window": {**NIGHT, "startTime": "21:00"}}).status_code == 200
+        assert [row["state"] for row in on(key, nights, day)] == ["planned"]
+        refusal(key.post(path(nights, planned["id"], "unskip")), 404, "occurrence_not_found")
+
+    @pytest.mark.parametrize("days", [1, 200, 500], ids=["stored", "later", "after 400 days"])
+    def test_skipped_window_may_be_overlapped_and_is_then_not_unskipped(
+        self, key: Caller, nights: dict[str, Any], days: int
+    ) -> None:
+        day = SOON + timedelta(days=days)
+        [planned] = on(key, nights, day)
+        other = {**FIRST, "recurrence": {"frequency": "once", "startDate": day.isoformat()}}
+        if days < 400:
+            refusal(key.post("/v1/schedules", other), 409, "schedule_overlap")
+        key.post(path(nights, planned["id"], "skip"))
+        made = created(key, **other)
+        answer = key.post(path(nights, planned["id"], "unskip"))
+        if days > 400:
+            assert answer.status_code == 200
+            return
+        error = refusal(answer, 409, "schedule_overlap")
+        assert error["details"][0]["scheduleId"] == made["id"]
+        key.patch(f"/v1/schedules/{nights['id']}", {"allowOverlap": True})
+        assert key.post(path(nights, planned["id"], "unskip")).status_code == 200
+
+    def test_other_overlaps_do_not_prevent_an_unskip(
+        self, key: Caller, nights: dict[str, Any], session: Session, acme: Tenant
+    ) -> None:
+        once = {"frequency": "once", "startDate": (SOON + 5 * DAY).isoformat()}
+        created(key, recurrence=once, allowOverlap=True)
+        [planned] = on(key, nights, SOON + DAY)
+        key.post(path(nights, planned["id"], "skip"))
+        assert key.post(path(nights, planned["id"], "unskip")).status_code == 200
+
+    def test_unskip_needs_an_enabled_schedule(self, key: Caller, nights: dict[str, Any]) -> None:
+        [planned] = on(key, nights, SOON + DAY)
+        key.post(path(nights, planned["id"], "skip"))
+        key.patch(f"/v1/schedules/{nights['id']}", {"enabled": False})
+        error = refusal(key.post(path(nights, planned["id"], "unskip")), 409, "invalid_state")
+        assert "disabled" in error["message"]
+
+    @pytest.mark.parametrize(
+        ("action", "columns", "message"),
+        [
+            ("skip", {"started_at": -2}, "is over"),
+            ("skip", {}, "passed without a freeze"),
+            ("skip", {"skip_reason": "no_such_time"}, "no_such_time"),
+            ("skip", {"skip_reason": "no_targets"}, "no_targets"),
+            ("unskip", {"started_at": -2}, "is over"),
+            ("unskip", {"skip_reason": "asked"}, "began at"),
+            ("unskip", {"skip_reason": "no_such_time"}, "no_such_time"),
+            ("unskip", {"skip_reason": "no_targets"}, "no_targets"),
+        ],
+    )
+    def test_settled_window_is_not_changed_and_the_error_says_what_it_is(
+        self, key: Caller, nights: dict[str, Any], session: Session, action: str, columns: dict[str, Any], message: str
+    ) -> None:
+        now, schedule = factories.now(), session.get_one(Schedule, nights["id"])
+        given = {name: now + value * DAY if isinstance(value, int) else value for name, value in columns.items()}
+        row = factories.occurrence(session, schedule, starts_at=now - 2 * DAY, **given)
+        error = refusal(key.post(path(nights, row.id, action)), 409, "invalid_state")
+        assert message in error["message"]
+
+    @pytest.mark.parametrize("action", ["skip", "unskip"])
+    def test_active_window_is_not_changed_and_the_error_names_its_freeze(
+        self,
+        acme: Tenant,
+        key: Caller,
+        nights: dict[str, Any],
+        session: Session,
+        web: WatchedBranch,
+        action: str,
+    ) -> None:
+        freeze = running(session, acme, web, nights["id"])
+        row = session.scalars(select(Occurrence).where(Occurrence.freeze_id == freeze)).one()
+        error = refusal(key.post(path(nights, row.id, action)), 409, "invalid_state")
+        assert freeze in error["message"]
+
+    def test_open_window_that_has_not_started_is_skipped(
+        self, key: Caller, nights: dict[str, Any], session: Session
+    ) -> None:
+        now, schedule = factories.now(), session.get_one(Schedule, nights["id"])
+        row = factories.occurrence(session, schedule, starts_at=now - timedelta(seconds=1), ends_at=now + DAY)
+        assert key.post(path(nights, row.id, "skip")).json()["state"] == "skipped"
+        refusal(key.post(path(nights, row.id, "unskip")), 409, "invalid_state")

@@ -1,17 +1,18 @@
-"""The events of one UID as windows: by their rule if a schedule supports it, otherwise as a list of days.
+"""The events of one UID as windows: by their rule if a recurrence expresses it, otherwise as a list of days.
 
 RFC 5545: the events of a UID are one recurring event. The one without RECURRENCE-ID is its core, the others change
 single instances (3.8.4.4); EXDATE and RDATE remove and add instances (3.8.5); a cancelled core cancels all of them
-(3.8.1.11). The library recurring-ical-events combines them.
+(3.8.1.11). Removed and changed instances are exceptions of the recurrence; days that do not follow from the rule are
+lists of their own. The library recurring-ical-events finds them, and expands what no recurrence expresses.
 
 Times are local times of the event's zone, which is an IANA zone (`time_zones`); those without a zone are in the
 schedules' zone. Expanded days lie between the start of this year and the end of the fifth year after it, so that
 parsing the same calendar again in the same year has the same result.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -22,22 +23,26 @@ from integrations.calendars.content import (
     ImportedWindow,
     Options,
     SkippedEvent,
+    first_day,
     listed,
     name_from,
     part_of,
     stored_recurrence,
     stored_window,
 )
-from integrations.calendars.rules import UnusableError, translate
+from integrations.calendars.day_before import one_day_earlier
+from integrations.calendars.rules import UnusableError, from_earliest, translate
 from integrations.calendars.shapes import Clocks
 from integrations.calendars.spans import End, span_of
-from rules.time.recurrence import EARLIEST, LATEST, Recurrence
+from rules.time.recurrence import EARLIEST, LATEST, MAX_DATES, MAX_EXCEPT_DATES, Recurrence, days
 from rules.time.wall_clock import Window
 
 MAX_OCCURRENCES = 5_000
 """Of one event, within the expanded years."""
 MAX_EXCEPTIONS = 5_000
 YEARS_AHEAD = 5
+_FAR = datetime(2099, 12, 31)  # noqa: DTZ001 - gets the zone of the compared value
+_DAY = timedelta(days=1)
 
 
 class Series:
@@ -50,7 +55,7 @@ class Series:
         self.name = name_from(_text(self.core, "SUMMARY"))
         self.unrelated_events = sum(_sequence(core) == _sequence(self.core) for core in cores if core is not self.core)
         """Number of other events with the same UID that are not part of the series."""
-        self._events = [event for event in events if event is self.core or "RECURRENCE-ID" in event]
+        self._changes = [event for event in events if event is not self.core and "RECURRENCE-ID" in event]
         self._options = options
 
     @property
@@ -66,70 +71,159 @@ class Series:
         start, end = span_of(self.core)
         clocks = Clocks(self._options, self._zone_name(start))
         self._check()
-        recurrence = self._recurrence(start, clocks)
-        if recurrence is not None and not self._is_changed:
-            yield self._window(recurrence, clocks.shape(start, end)[1], clocks)
-        else:
-            yield from self._day_by_day(start, end, clocks)
+        usual = clocks.shape(start, end)[1]
+        rule = self._rule(start, clocks)
+        if rule is not None:
+            yield from self._by_rule(rule, start, usual, clocks)
+            return
+        by_shape = yield from self._by_shape(self._all_occurrences(start, end), clocks)
+        yield from self._lists(by_shape, usual, clocks, cut=self._goes_on)
 
-    def _recurrence(self, start: End, clocks: Clocks) -> Recurrence | None:
-        """Return the recurrence of the rule, or None if there is no rule or a schedule does not support it."""
+    def _rule(self, start: End, clocks: Clocks) -> Recurrence | None:
+        """Return the recurrence of the rule, of whose days `start` need not be one.
+
+        None if there is no rule, if no recurrence expresses it, or if an instance takes all later ones along.
+        """
         rule: Any = self.core.get("RRULE")
-        if rule is None:
+        changed: list[Any] = [event["RECURRENCE-ID"] for event in self._changes]
+        if rule is None or any("RANGE" in moment.params for moment in changed):
             return None
         begins = clocks.local_time(start)
         if isinstance(begins, datetime):
             return translate(rule, begins.date(), begins.time(), clocks.zone)
-        translated = translate(rule, begins, None, clocks.zone)
-        return None if self._options.day_before else translated
+        return translate(rule, begins, None, clocks.zone)
 
-    @property
-    def _is_changed(self) -> bool:
-        """True if single instances are changed, added or removed."""
-        return len(self._events) > 1 or "RDATE" in self.core or "EXDATE" in self.core
+    def _by_rule(
+        self, rule: Recurrence, start: End, usual: Window, clocks: Clocks
+    ) -> Iterator[ImportedWindow | SkippedEvent]:
+        """Yield the windows of a rule as a recurrence, and those of other days or times as lists.
 
-    def _day_by_day(self, start: End, end: End, clocks: Clocks) -> Iterator[ImportedWindow | SkippedEvent]:
-        by_shape: dict[Window, list[date]] = {}
-        usual = clocks.shape(start, end)[1]
-        for begins, over in self._occurrences(start, end):
+        All are one list if the rule has an end and other days have the same times, or if no recurrence expresses it.
+        """
+        shift = start - first_day(self._options, start) if not isinstance(start, datetime) else timedelta()
+        by_shape = yield from self._by_shape(self._beside_rule(rule, start, clocks), clocks)
+        alike = {day + shift for day in by_shape.pop(usual, ())}
+        left_out = _among(rule, self._excepted(start, clocks)) - alike
+        extra = alike - _among(rule, alike)
+        recurrence = self._recurrence(rule, left_out, usual, shift)
+        ends = next(days(rule, self._last.date() + _DAY, LATEST), None) is None
+        if recurrence is None or (extra and ends):
+            listing = extra | self._days_in_expanded_years(rule, usual) - left_out
+            if recurrence is None or len(listing) <= MAX_DATES:
+                by_shape[usual] = {day - shift for day in listing}
+                yield from self._lists(by_shape, usual, clocks, cut=not ends)
+                return
+        yield self._window(recurrence, usual, clocks)
+        if extra:
+            by_shape[usual] = {day - shift for day in extra}
+        for shape in sorted(by_shape, key=part_of):
+            others, cut = listed(by_shape[shape])
+            yield self._window(others, shape, clocks, part_of(shape), cut=cut)
+
+    def _days_in_expanded_years(self, rule: Recurrence, window: Window) -> set[date]:
+        """Return the days of a rule whose windows end after the start of the expanded years and start within them."""
+        found = days(rule, self._from.date() - timedelta(days=window.days), self._last.date())
+        return {day for day in found if window.on(day)[1] > self._from}
+
+    def _beside_rule(self, rule: Recurrence, start: End, clocks: Clocks) -> Iterator[tuple[End, End]]:
+        """Yield the occurrences that do not follow from the rule, and those of its days whose times are not changed."""
+        begins = clocks.local_time(start)
+        first = begins.date() if isinstance(begins, datetime) else begins
+        if not self._changes and "RDATE" not in self.core and _among(rule, {first}):
+            return
+        core = self.core.copy()
+        del core["RRULE"]
+        yield from self._occurrences(core, _FAR)
+
+    def _excepted(self, start: End, clocks: Clocks) -> set[date]:
+        """Return the days of instances that are removed or changed."""
+        removed: Any = self.core.get("EXDATE", [])
+        changed: list[Any] = [event["RECURRENCE-ID"] for event in self._changes]
+        lists = removed if isinstance(removed, list) else [removed]
+        moments = [moment.dt for moment in [*(moment for found in lists for moment in found.dts), *changed]]
+        return {day for moment in moments if (day := clocks.day_of_instance(moment, start)) is not None}
+
+    def _recurrence(self, rule: Recurrence, left_out: set[date], usual: Window, shift: timedelta) -> Recurrence | None:
+        """Return the recurrence of a schedule that has the days of a rule but some; None if there is none."""
+        if len(left_out) > MAX_EXCEPT_DATES:
+            oldest = self._from.date() - timedelta(days=usual.days + 1)
+            left_out = {day for day in left_out if day >= oldest}
+        if len(left_out) > MAX_EXCEPT_DATES:
+            return None
+        restricted = replace(rule, except_dates=tuple(sorted(left_out)))
+        moved = one_day_earlier(restricted) if shift else restricted
+        found = from_earliest(moved) if moved is not None else None
+        return found if found and next(days(found, found.start_date, LATEST), None) else None
+
+    def _by_shape(
+        self, occurrences: Iterable[tuple[End, End]], clocks: Clocks
+    ) -> Generator[SkippedEvent, None, dict[Window, set[date]]]:
+        """Return the days of occurrences by their times; yield those without a length."""
+        found: dict[Window, set[date]] = {}
+        for begins, over in occurrences:
             if begins == over:
                 when = f"{clocks.local_time(begins):%Y-%m-%d}"
                 yield SkippedEvent(self.uid, self.name, "no_length", f"ends when it starts on {when}")
                 continue
             day, shape = clocks.shape(begins, over)
             if EARLIEST <= day < LATEST:
-                by_shape.setdefault(shape, []).append(day)
-        if not by_shape:
+                found.setdefault(shape, set()).add(day)
+        return found
+
+    def _lists(
+        self, by_shape: Mapping[Window, set[date]], usual: Window, clocks: Clocks, *, cut: bool
+    ) -> Iterator[ImportedWindow]:
+        """Yield windows that list their days; `cut` says that there are later days."""
+        found = {shape: listing for shape, listing in by_shape.items() if listing}
+        if not found:
             raise UnusableError("past", f"does not take place from {self._from.date()} to {self._last.date()}")
-        first = _usual(by_shape, usual)
-        for shape, found in sorted(by_shape.items(), key=lambda item: (item[0] != first, part_of(item[0]))):
-            recurrence, cut = listed(found)
-            yield self._window(recurrence, shape, clocks, "" if shape == first else part_of(shape), cut=cut)
+        first = _usual(found, usual)
+        for shape in sorted(found, key=lambda shape: (shape != first, part_of(shape))):
+            recurrence, is_too_long = listed(found[shape])
+            part = "" if shape == first else part_of(shape)
+            yield self._window(recurrence, shape, clocks, part, cut=is_too_long or (cut and shape == first))
 
     def _check(self) -> None:
         """Raise UnusableError for what would take long to expand, or what the library interprets differently."""
         rule: Any = self.core.get("RRULE")
-        if isinstance(rule, list) or any("EXRULE" in event for event in self._events):
+        if isinstance(rule, list) or any("EXRULE" in event for event in (self.core, *self._changes)):
             raise UnusableError("unsupported_recurrence", "has several rules")
-        if any("RRULE" in event for event in self._events if event is not self.core):
+        if any("RRULE" in event for event in self._changes):
             raise UnusableError("unsupported_recurrence", "has a rule in the change of a single instance")
         if sum(_listed(self.core.get(name)) for name in ("EXDATE", "RDATE")) > MAX_EXCEPTIONS:
             raise UnusableError("unsupported_recurrence", f"lists more than {MAX_EXCEPTIONS} days")
-        for event in self._events:
+        for event in self._changes:
             span_of(event)
 
-    def _occurrences(self, start: End, end: End) -> Iterator[tuple[End, End]]:
-        if len(self._events) == 1 and "RRULE" not in self.core and "RDATE" not in self.core:
+    def _all_occurrences(self, start: End, end: End) -> Iterator[tuple[End, End]]:
+        """Yield start and end of all occurrences in the expanded years; all of them if there is no rule."""
+        if "RRULE" in self.core:
+            yield from self._occurrences(self.core, self._last)
+        elif self._changes or "RDATE" in self.core:
+            yield from self._occurrences(self.core, _FAR)
+        else:
             yield start, end
-            return
+
+    def _occurrences(self, core: Event, until: datetime) -> Iterator[tuple[End, End]]:
+        """Yield start and end of the occurrences of an event, with its changes, from the start of this year on."""
         calendar = Calendar()
-        calendar.subcomponents = list(self._events)
+        calendar.subcomponents = [core, *self._changes]
         for series in recurring_ical_events.of(calendar).series:
-            for occurrence in islice(series.between(self._from, self._last), MAX_OCCURRENCES):
-                if len(self._events) == 1 or not _is_cancelled(
-                    occurrence.as_component(keep_recurrence_attributes=False)
-                ):
+            for occurrence in islice(series.between(self._from, until), MAX_OCCURRENCES):
+                shown = occurrence.as_component(keep_recurrence_attributes=False) if self._changes else None
+                if not _is_cancelled(shown):
                     yield occurrence.start, occurrence.end
+
+    @property
+    def _goes_on(self) -> bool:
+        """True if the rule has no end, or has occurrences in the years after the expanded ones."""
+        rule: Any = self.core.get("RRULE")
+        if rule is None:
+            return False
+        if "COUNT" not in rule and "UNTIL" not in rule:
+            return True
+        later = self._last.replace(year=self._last.year + YEARS_AHEAD)
+        return any(begins.year > self._last.year for begins, _over in self._occurrences(self.core, later))
 
     @property
     def _from(self) -> datetime:
@@ -161,10 +255,13 @@ class Series:
         )
 
 
-def _usual(by_shape: dict[Window, list[date]], of_core: Window) -> Window:
-    if of_core in by_shape:
-        return of_core
-    return Counter({shape: len(found) for shape, found in by_shape.items()}).most_common(1)[0][0]
+def _usual(by_shape: Mapping[Window, set[date]], of_core: Window) -> Window:
+    return of_core if of_core in by_shape else max(by_shape, key=lambda shape: len(by_shape[shape]))
+
+
+def _among(rule: Recurrence, wanted: set[date]) -> set[date]:
+    """Return those of some days that a rule has."""
+    return wanted.intersection(days(rule, min(wanted), max(wanted))) if wanted else set()
 
 
 def _sequence(event: Event) -> int:

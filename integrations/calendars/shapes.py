@@ -1,7 +1,7 @@
 """Windows of events in the local time of one zone."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from integrations.calendars.content import MAX_DAYS, Options, first_day, shape_of_days
@@ -48,6 +48,22 @@ class Clocks:
             raise UnusableError("no_length", "ends when it starts")
         require_length(window)
         return day, window
+
+    def day_of_instance(self, moment: End, start: End) -> date | None:
+        """Return the day of the instance that starts at a moment; `start` is that of the series.
+
+        None if no instance starts at that time of day. A day stands for its instance.
+        """
+        if not isinstance(moment, datetime):
+            return moment
+        if not isinstance(start, datetime):
+            return moment.date() if moment.time() == time() else None
+        shown, first = self.local_time(moment), self.local_time(start)
+        if not isinstance(shown, datetime) or not isinstance(first, datetime):
+            return None
+        instance = datetime.combine(shown.date(), first.time(), self.zone)
+        is_same = shown.time() == first.time() or instance.astimezone(UTC) == moment.astimezone(UTC)
+        return shown.date() if is_same else None
 
     def is_past(self, recurrence: Recurrence, window: Window) -> bool:
         """True if all windows of a recurrence have ended."""

@@ -300,7 +300,8 @@ def _digest(value: Any) -> str:
 def _remark(found: ImportedWindow) -> tuple[str | None, str | None]:
     """Return code and message for an event with more days than a schedule can list, or with estimated days."""
     if found.cut:
-        return "cut", f"has more days than a schedule can list; import it again before {found.recurrence['dates'][-1]}"
+        last = found.recurrence.get("dates", [found.recurrence["start_date"]])[-1]
+        return "cut", f"has more days than a schedule can list; import it again before {last}"
     if found.estimated:
         days = ", ".join(found.estimated)
         return "estimated", f"has estimated days ({days}), which may change; import it again when they are known"

@@ -1,38 +1,41 @@
-"""A rule that becomes a recurrence has the days that recurring-ical-events finds in the calendar."""
+"""An imported rule has the days that python-dateutil finds."""
 
+import re
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-import recurring_ical_events
-from hypothesis import given, settings
+from dateutil.rrule import rrulestr
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from icalendar import Calendar
 
 from integrations.calendars.rules import UnusableError, translate
 from rules.time.recurrence import days
-from tests.integrations.calendars.vectors import calendar
+from services.schedules.terms import recurrence_of
+from tests.integrations.calendars.vectors import calendar, read
 
 LONDON = ZoneInfo("Europe/London")
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-LAST = date(2032, 1, 1)
-COMPARED = 40
+FIRST, LISTED_UNTIL, LAST = date(2026, 1, 1), date(2031, 12, 31), date(2032, 12, 31)
 
 
 @st.composite
 def written_rules(draw: st.DrawFn) -> str:
     """Draw a rule as calendars write it, sensible or not."""
     parts = {"FREQ": draw(st.sampled_from(["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]))}
-    ordinal = st.sampled_from(["", "", "", "1", "2", "-1", "5"])
-    by_day = st.sets(st.tuples(ordinal, st.sampled_from(WEEKDAYS)).map("".join), min_size=1, max_size=3)
+    ordinals = [""] if parts["FREQ"] == "WEEKLY" else ["", "", "", "1", "2", "-1", "5"]
+    ordinal = draw(st.sampled_from(ordinals))
+    by_day = st.sets(st.sampled_from(WEEKDAYS).map(ordinal.__add__), min_size=1, max_size=5)
     options = {
         "INTERVAL": st.integers(1, 4).map(str),
         "BYDAY": by_day.map(",".join),
         "BYMONTHDAY": st.sets(st.sampled_from([1, 13, 28, 31, -1]), min_size=1, max_size=2).map(_joined),
         "BYMONTH": st.sets(st.integers(1, 12), min_size=1, max_size=3).map(_joined),
-        "WKST": st.sampled_from(["MO", "SU"]),
+        "BYSETPOS": st.sets(st.sampled_from([1, 2, -1, -2, 5]), min_size=1, max_size=2).map(_joined),
+        "WKST": st.sampled_from(WEEKDAYS),
     }
     parts |= {name: draw(values) for name, values in options.items() if draw(st.booleans())}
     end = draw(st.sampled_from(["", "COUNT=7", "UNTIL=20280301T100000Z", "UNTIL=20280301T165959Z"]))
@@ -47,21 +50,54 @@ def _joined(numbers: set[int]) -> str:
     return ",".join(map(str, sorted(numbers)))
 
 
-@settings(max_examples=150)
-@given(rule=written_rules(), start=st.dates(date(2024, 1, 1), date(2027, 12, 31)))
-def test_recurrence_has_the_days_of_its_rule(rule: str, start: date) -> None:
-    text = calendar(f"UID:1\nDTSTART;TZID=Europe/London:{start:%Y%m%d}T170000\nDURATION:PT1H\nRRULE:{rule}")
-    parsed = Calendar.from_ical(text)
-    try:
-        recurrence = translate(_rule(parsed), start, time(17), LONDON)
-    except UnusableError:
-        return
-    if recurrence is None:
-        return
-    (series,) = recurring_ical_events.of(parsed).series
-    span = datetime.combine(start - timedelta(days=1), time()), datetime.combine(LAST, time())
-    expected = sorted({occurrence.start.date() for occurrence in series.between(*span)})[:COMPARED]
-    assert list(islice(days(recurrence, start, LAST - timedelta(days=1)), COMPARED)) == expected
+@st.composite
+def events(draw: st.DrawFn) -> tuple[str, date, set[date], bool]:
+    """Draw a rule, its start, excluded days, and whether the event takes whole days."""
+    start = draw(st.dates(date(2024, 1, 1), date(2027, 12, 31)))
+    excluded = draw(st.sets(st.dates(start, start + timedelta(days=400)), max_size=6))
+    return draw(written_rules()), start, excluded, draw(st.booleans())
+
+
+def by_dateutil(rule: str, start: date, clock: time) -> list[date]:
+    """Return the days of a written rule until the day after `LAST` as python-dateutil finds them, and the start.
+
+    It counts positions in the first week only from the start, so a weekly rule is expanded from the day on which that
+    week starts.
+    """
+    parts = dict(part.split("=") for part in rule.split(";"))
+    count = int(parts.pop("COUNT", 10_000))
+    first = start
+    if parts["FREQ"] == "WEEKLY":
+        first -= timedelta(days=(start.weekday() - WEEKDAYS.index(parts.get("WKST", "MO"))) % 7)
+        parts.setdefault("BYDAY", WEEKDAYS[start.weekday()])
+    parts.setdefault("UNTIL", f"{LAST + timedelta(days=1):%Y%m%d}T235959Z")
+    written = ";".join(f"{name}={value}" for name, value in parts.items())
+    found = rrulestr(written, dtstart=datetime.combine(first, clock, LONDON))
+    counted = list(islice((moment.date() for moment in found if moment.date() >= start), count))
+    return sorted({start, *counted})
+
+
+@settings(max_examples=60)
+@given(event=events(), day_before=st.booleans())
+def test_imported_event_has_the_days_of_its_rule(event: tuple[str, date, set[date], bool], *, day_before: bool) -> None:
+    rule, start, excluded, whole_days = event
+    moment, length = (
+        (";VALUE=DATE:{0:%Y%m%d}", "P1D") if whole_days else (";TZID=Europe/London:{0:%Y%m%d}T170000", "PT1H")
+    )
+    lines = [f"UID:1\nDTSTART{moment.format(start)}\nDURATION:{length}\nRRULE:{rule}"]
+    lines += [f"EXDATE{moment.format(day)}" for day in excluded]
+    reading = read(calendar("\n".join(lines)), day_before=day_before)
+    assume({skipped.code for skipped in reading.skipped} <= {"past"})
+    earlier = timedelta(days=int(whole_days and day_before))
+    recurrences = [recurrence_of(window.recurrence) for window in reading.found]
+    found = [day for recurrence in recurrences for day in days(recurrence, FIRST, LAST)]
+    assume(found)  # dateutil searches until the year 9999 for what never happens
+    days_of_rule = by_dateutil(rule, start, time() if whole_days else time(17))
+    expected = [day - earlier for day in days_of_rule if day not in excluded]
+    is_cut = any(window.cut for window in reading.found)
+    until = LISTED_UNTIL - earlier if is_cut else LAST
+    assert sorted(found) == [day for day in expected if FIRST <= day <= until]
+    assert not is_cut or expected[-1] > until or not {"COUNT", "UNTIL"} & set(re.split("[;=]", rule))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from services.reconcile.outcomes import (
 )
 from services.reconcile.tracked_heads import update_tracked_heads
 from services.reconcile.write_intents import mark_write_intents
+from services.reconcile.write_order import order_updates, take_commits
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,6 @@ A call that begins before then has ended, by its deadline, when the lease ends u
 """
 RENEWAL_INTERVAL = 2.5
 """Seconds after which a transaction renews the leases of all pending branches: a call may follow it."""
-CHECKS_PER_COMMIT = 2
-"""A branch that matches a pattern has two checks on each head. A commit that is open into many branches has more."""
 TIME_SLICE = 1.0
 """Seconds of writing after which another installation that waits goes first."""
 
@@ -226,7 +225,7 @@ class Pass:
                 self.unwritten[update.head.branch_id].add(update.head.key)
             freezes = finish_branches(leased, self._take_finished())
         self._notify_written(freezes)
-        return _in_order(differing)
+        return order_updates(differing)
 
     def _notify_written(self, freezes: set[str]) -> None:
         for targets_written in self.reconciler.observers.targets_written if freezes else ():
@@ -257,7 +256,7 @@ class Pass:
 
     def _write(self, planned: deque[CheckUpdate]) -> bool:
         """Evaluate the next batch again, send what still differs, record it; False if no more may be sent."""
-        batch = _take_commits(planned, self.reconciler.github.settings.check_batch)
+        batch = take_commits(planned, self.reconciler.github.settings.check_batch)
 
         def reserve(uow: UnitOfWork) -> None:
             grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, len(batch))
@@ -378,33 +377,6 @@ class Pass:
         """Return how many heads a branch has, and how many of them show their verdict."""
         total = self.total[branch_id]
         return total, max(0, total - len({key.commit for key in self.unwritten[branch_id]}))
-
-
-def _in_order(updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
-    """Return updates in the order of writing: by commit, so that its checks are in one call, the most urgent first."""
-    place: dict[tuple[str, str], int] = {}
-    best: dict[tuple[str, str], int] = {}
-    for update in updates:
-        commit = update.head.key.commit
-        place.setdefault(commit, len(place))
-        best[commit] = min(update.urgency, best.get(commit, update.urgency))
-    return sorted(
-        updates,
-        key=lambda update: (best[update.head.key.commit], place[update.head.key.commit], update.urgency),
-    )
-
-
-def _take_commits(planned: deque[CheckUpdate], limit: int) -> list[CheckUpdate]:
-    """Take the updates of the first `limit` commits, two of each on average: its own check and that of a pattern."""
-    taken: list[CheckUpdate] = []
-    commits: set[tuple[str, str]] = set()
-    while planned and len(taken) < CHECKS_PER_COMMIT * limit:
-        commit = planned[0].head.key.commit
-        if commit not in commits and len(commits) == limit:
-            break
-        commits.add(commit)
-        taken.append(planned.popleft())
-    return taken
 
 
 def _require_recent(evaluated: float, *, writes: bool) -> None:

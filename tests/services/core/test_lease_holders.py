@@ -1,0 +1,215 @@
+"""Holders of leases: what ends when a process is dead or silent, and what it may still do then: nothing."""
+
+from datetime import timedelta
+from time import sleep
+
+import pytest
+from sqlalchemy import StaticPool, create_engine, text
+from sqlalchemy.orm import Session
+
+from models.identity import Mail
+from services.core.lease_holder import (
+    KEPT,
+    MAX_SILENCE,
+    Heartbeat,
+    HolderLock,
+    PooledConnectionError,
+    remove_dead_holders,
+    runs,
+)
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.core.work_queue import LeaseLostError, WorkQueue
+from tests.harness.clock import MovableClock
+from tests.services.core.holders import CANDIDATES, LENGTH, Process, has_work, rows
+
+CALL = timedelta(seconds=20)
+OF_TESTS = text("SELECT count(*) FROM lease_holders WHERE beat_at IS DISTINCT FROM 'infinity'")
+"""How many processes a test has made."""
+
+
+@pytest.mark.usefixtures("work")
+class TestDeadHolders:
+    def test_lease_of_a_living_holder_is_kept(self, processes: tuple[Process, Process]) -> None:
+        first, second = processes
+        assert first.acquire() is not None
+        assert second.acquire() is None
+        assert first.number != second.number
+
+    def test_lease_of_a_dead_holder_ends_at_once(
+        self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session
+    ) -> None:
+        first, second = processes
+        first.acquire()
+        assert not has_work(jobs)
+        first.die(session)
+        assert has_work(jobs)
+        lease = second.acquire()
+        assert lease is not None
+        assert [row.taken_over for row in lease.rows] == [True] * 3
+        assert second.observer.reports == [("acquired", "mail", "3", "3")]
+
+    def test_holder_whose_connection_broke_stops_before_its_next_write(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        lease = first.acquire()
+        assert lease is not None
+        before = rows(session, "*")
+        first.die(session)
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            with pytest.raises(LeaseLostError):
+                lease.require(uow)
+            assert lease.release(uow) == set()
+        assert rows(session, "*") == before
+        assert ("lost", "mail", "3") in first.observer.reports
+
+    def test_holder_whose_connection_broke_continues_under_another_number(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        first.acquire()
+        number = first.number
+        first.die(session)
+        lease = first.acquire()
+        assert lease is not None
+        assert first.number != number
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.require(uow)
+
+    def test_work_of_a_dead_holder_waits_for_its_last_call(
+        self, processes: tuple[Process, Process], session: Session, clock: MovableClock
+    ) -> None:
+        first, second = processes
+        queue = WorkQueue("mail", Mail, CANDIDATES, lease=LENGTH, call_timeout=CALL)
+        first.acquire(queue)
+        first.die(session)
+        assert second.acquire(queue) is None
+        clock.offset += CALL
+        assert second.acquire(queue) is not None
+
+    def test_dead_holders_are_removed_when_no_lease_can_name_them(
+        self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session, clock: MovableClock
+    ) -> None:
+        first, second = processes
+        first.acquire()
+        second.acquire()
+        first.die(session)
+        for expected in (2, 1):
+            with jobs.open(SYSTEM_CALLER) as uow:
+                remove_dead_holders(uow.session, uow.now)
+            session.rollback()
+            assert session.scalar(OF_TESTS) == expected
+            assert has_work(jobs)
+            clock.offset += KEPT * 1.1
+
+
+@pytest.mark.usefixtures("work")
+class TestSilentHolders:
+    @staticmethod
+    def fall_silent(process: Process, session: Session, seconds: float = 11) -> None:
+        """Make the last heartbeat of a process so many seconds old."""
+        process.lock.beat()
+        process.lock._beaten -= seconds
+        session.execute(
+            text(
+                "UPDATE lease_holders SET beat_at = clock_timestamp() - make_interval(secs => :age) WHERE id = :number"
+            ),
+            {"age": seconds, "number": process.number},
+        )
+        session.commit()
+
+    def test_lease_of_a_silent_holder_is_taken_over(self, processes: tuple[Process, Process], session: Session) -> None:
+        first, second = processes
+        lease = first.acquire()
+        assert lease is not None
+        self.fall_silent(first, session, MAX_SILENCE.total_seconds() - 3)
+        assert second.acquire() is None
+        self.fall_silent(first, session, MAX_SILENCE.total_seconds() + 1)
+        taken = second.acquire()
+        assert taken is not None
+        assert [row.taken_over for row in taken.rows] == [True] * 3
+        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
+            lease.require(uow)
+
+    def test_holder_that_wakes_keeps_leases_that_were_not_taken_over(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, second = processes
+        lease = first.acquire()
+        assert lease is not None
+        self.fall_silent(first, session)
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.require(uow)
+        first.lock.beat()
+        assert second.acquire() is None
+
+    def test_holder_that_wakes_writes_a_heartbeat_before_it_acquires(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, second = processes
+        first.lock.take()
+        self.fall_silent(first, session)
+        assert first.acquire() is not None
+        assert second.acquire() is None
+
+    def test_heartbeat_after_a_broken_connection_has_another_number(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        first.lock.beat()
+        number = first.number
+        first.die(session)
+        first.lock.beat()
+        assert first.number != number
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            assert runs(uow.session, "worker")
+            assert not runs(uow.session, "sweeper")
+        first.die(session)
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            assert not runs(uow.session, "worker")
+
+    def test_silent_holder_is_not_recorded_as_dead(
+        self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory
+    ) -> None:
+        first, _second = processes
+        first.lock.take()
+        self.fall_silent(first, session)
+        with jobs.open(SYSTEM_CALLER) as uow:
+            remove_dead_holders(uow.session, uow.now)
+        ended = text("SELECT ended_at FROM lease_holders WHERE id = :number")
+        assert session.scalar(ended, {"number": first.number}) is None
+
+    def test_last_holder_of_a_kind_is_kept(
+        self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory, clock: MovableClock
+    ) -> None:
+        first, _second = processes
+        first.lock.take()
+        first.die(session)
+        for _ in range(2):
+            with jobs.open(SYSTEM_CALLER) as uow:
+                remove_dead_holders(uow.session, uow.now)
+            clock.offset += KEPT * 1.1
+        assert session.scalar(OF_TESTS) == 1
+
+    def test_end_of_a_process_is_recorded_with_its_heartbeats(
+        self, processes: tuple[Process, Process], session: Session
+    ) -> None:
+        first, _second = processes
+        heartbeat = Heartbeat(first.lock)
+        while not session.scalar(text("SELECT count(beat_at) FROM lease_holders WHERE beat_at < 'infinity'")):
+            session.rollback()
+            sleep(0.01)
+        heartbeat.stop()
+        session.rollback()
+        [(kind, stopped)] = session.execute(
+            text("SELECT kind, stopped_at >= beat_at FROM lease_holders WHERE id = :number"),
+            {"number": first.number},
+        ).all()
+        assert (kind, stopped) == ("worker", True)
+
+
+def test_pooled_connection_is_refused(database: str) -> None:
+    engine = create_engine(database, poolclass=StaticPool)
+    with pytest.raises(PooledConnectionError, match="DATABASE_DIRECT_URL"):
+        HolderLock(engine, "worker").take()
+    engine.dispose()

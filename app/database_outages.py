@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 SUSPICIOUS_SECONDS = 1.0
-"""An operation that has waited for so long has PostgreSQL asked for a sign of life."""
+"""An operation that has waited for so long has PostgreSQL checked."""
 PING_SECONDS = 2
 """PostgreSQL has so long to answer; the least timeout of a connection that libpq knows."""
 PING_INTERVAL_SECONDS = 0.5
@@ -34,7 +34,7 @@ class DatabaseOutageError(psycopg.OperationalError):
 
 
 class OutageDetector:
-    """Knows whether PostgreSQL at one address answers, and asks it only while somebody waits."""
+    """Knows whether PostgreSQL at one address answers, and checks it only while an operation waits."""
 
     def __init__(self, address: str) -> None:
         self._address = address

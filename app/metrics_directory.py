@@ -14,7 +14,7 @@ _LOCK = "lock"
 def make_metrics_directory() -> str:
     """Return a new directory for this process and those that it forks; it is removed when this process ends.
 
-    Directories of processes that were killed are removed as well: nobody holds their locks any more.
+    Directories of processes that were killed are removed as well: their locks are not held any more.
     """
     for former in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         _remove_unless_used(former)

@@ -1,10 +1,10 @@
 """The servers that tests run on: real PostgreSQL and Redis, one pair for each pytest worker.
 
 DATABASE_URL (a superuser's, of a server used for nothing else) and REDIS_URL name running servers; without them
-embedded ones start. What a test asks for:
+embedded ones start. Fixtures:
 
 - `database`: the address of a migrated, empty database, the same throughout a session, so that engines on it may be
-  kept; it is emptied before each test that asks for it.
+  kept; it is emptied before each test that uses it.
 - `own_database`: the address of a migrated database of the test's own, to change its tables or rights at will.
 - `unmigrated_database`: the same without any table.
 - `redis`: a client of an empty Redis; `redis_url` is its address.
@@ -50,7 +50,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have files of slow tests begun first, and those of few tests last, where several workers share the files.
 
-    All wait in the end for whoever began something long last. (xdist itself goes by the number of tests alone, so that
+    A long file begun last leaves the other worker idle. (xdist itself goes by the number of tests alone, so that
     the longest files come last, which are a single test; hence `--no-loadscope-reorder` in the Makefile.)
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -99,7 +99,7 @@ def redis_url(server_home: Path, worker: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template_database(postgres_url: str, worker: str) -> Iterator[str]:
-    """Return the address of a migrated database, to be copied: nobody may be connected to it."""
+    """Return the address of a migrated database, to be copied: no one may be connected to it."""
     with new_database(postgres_url, f"change_freeze_template_{worker}_{os.getpid()}") as url:
         migrate(url)
         with psycopg.connect(as_libpq(url)) as connection:
@@ -168,7 +168,7 @@ def redis(redis_of_session: Redis) -> Redis:
 
 @contextmanager
 def new_database(server: str, name: str, template: str | None = None) -> Iterator[str]:
-    """Create a database, empty or as a copy, and drop it at the end, whoever is still connected."""
+    """Create a database, empty or as a copy, and drop it at the end, with all connections."""
     source = make_url(template).database if template else "template0"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(str(source)))
     with psycopg.connect(as_libpq(server), autocommit=True) as connection:

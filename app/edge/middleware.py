@@ -31,7 +31,7 @@ class RequestMiddleware:
     ) -> None:
         """Wrap `app`; `count` counts a request that was refused with a code, if nothing else has.
 
-        With `https` all responses tell browsers to use nothing else for this host.
+        With `https` all responses make browsers use nothing else for this host.
         """
         self._app = app
         self._errors = errors

@@ -113,7 +113,7 @@ def _environ(scope: Mapping[str, Any], body: bytes) -> dict[str, Any]:
     }
     values: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        if b"_" not in name:  # it could not be told from a header with a hyphen
+        if b"_" not in name:  # it could not be distinguished from a header with a hyphen
             values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
     for name, each in values.items():
         environ["HTTP_" + name.upper().replace("-", "_")] = ("; " if name == "cookie" else ",").join(each)

@@ -1,7 +1,7 @@
 """Time zones: their names, and the version of their data.
 
 The data are those of the pinned `tzdata` package, never of the machine, so that all machines plan the same windows and
-the version tells when to replan. A module that uses `zoneinfo` must import this module first.
+a new version is the reason to replan. A module that uses `zoneinfo` must import this module first.
 https://www.iana.org/time-zones
 """
 

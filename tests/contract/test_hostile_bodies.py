@@ -68,7 +68,7 @@ FILLS: dict[str, Fill] = {
     "strings with NULs": partial(repeated, b'"\\u0000"'),
     "one string": lambda size: b'"' + b"a" * size + b'"',
 }
-"""Values that are put into every place of a body."""
+"""Values that are put into every position of a body."""
 
 WHOLE: dict[str, Fill] = {
     **FILLS,
@@ -90,8 +90,8 @@ WHOLE: dict[str, Fill] = {
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place inside a body: its schema, and what stands before it and after it."""
+class Position:
+    """A position inside a body: its schema, and the bytes before and after it."""
 
     path: str
     node: Node
@@ -102,43 +102,45 @@ class Place:
         return self.before + value + self.after
 
 
-def places(place: Place, depth: int = 0) -> Iterator[Place]:
-    """Yield every place inside another, to a depth."""
+def positions(position: Position, depth: int = 0) -> Iterator[Position]:
+    """Yield every position inside another, to a depth."""
     if depth == MAX_DEPTH:
         return
-    node = place.node
+    node = position.node
     if "discriminator" in node:
         tag = node["discriminator"]["propertyName"]
         for value, branch in branches_by_tag(CONTRACT.document, node).items():
-            yield from _members(branch, place, depth, b"%s:%s," % (orjson.dumps(tag), orjson.dumps(value)))
+            yield from _members(branch, position, depth, b"%s:%s," % (orjson.dumps(tag), orjson.dumps(value)))
         return
     for part in (*node.get("allOf", ()), *node.get("oneOf", ()), *node.get("anyOf", ())):
-        yield from places(Place(place.path, CONTRACT.resolve(part), place.before, place.after), depth)
-    yield from _members(node, place, depth, b"")
+        yield from positions(Position(position.path, CONTRACT.resolve(part), position.before, position.after), depth)
+    yield from _members(node, position, depth, b"")
     if node.get("type") == "array":
-        inner = Place(f"{place.path}/0", CONTRACT.resolve(node["items"]), place.before + b"[", b"]" + place.after)
+        inner = Position(
+            f"{position.path}/0", CONTRACT.resolve(node["items"]), position.before + b"[", b"]" + position.after
+        )
         yield inner
-        yield from places(inner, depth + 1)
+        yield from positions(inner, depth + 1)
     if isinstance(node.get("additionalProperties"), dict):
         of_any_name = CONTRACT.resolve(node["additionalProperties"])
-        yield Place(f"{place.path}/*", of_any_name, place.before + b'{"any":', b"}" + place.after)
+        yield Position(f"{position.path}/*", of_any_name, position.before + b'{"any":', b"}" + position.after)
 
 
-def _members(node: Node, place: Place, depth: int, tag: bytes) -> Iterator[Place]:
+def _members(node: Node, position: Position, depth: int, tag: bytes) -> Iterator[Position]:
     for name, child in CONTRACT.resolve(node).get("properties", {}).items():
-        before = place.before + b"{" + tag + orjson.dumps(name) + b":"
-        inner = Place(f"{place.path}/{name}", CONTRACT.resolve(child), before, b"}" + place.after)
+        before = position.before + b"{" + tag + orjson.dumps(name) + b":"
+        inner = Position(f"{position.path}/{name}", CONTRACT.resolve(child), before, b"}" + position.after)
         yield inner
-        yield from places(inner, depth + 1)
+        yield from positions(inner, depth + 1)
 
 
-def places_of(operations: Iterable[Operation]) -> list[tuple[Operation, Place]]:
-    """Return the places of the bodies; one that several operations share, once."""
-    found: dict[tuple[int, int], tuple[Operation, Place]] = {}
+def positions_of(operations: Iterable[Operation]) -> list[tuple[Operation, Position]]:
+    """Return the positions of the bodies; one that several operations share, once."""
+    found: dict[tuple[int, int], tuple[Operation, Position]] = {}
     for operation in operations:
-        whole = Place("", CONTRACT.resolve(operation.body["application/json"]), b"", b"")
-        for place in places(whole):
-            found.setdefault((operation.body_limit, id(place.node)), (operation, place))
+        whole = Position("", CONTRACT.resolve(operation.body["application/json"]), b"", b"")
+        for position in positions(whole):
+            found.setdefault((operation.body_limit, id(position.node)), (operation, position))
     return list(found.values())
 
 
@@ -237,19 +239,19 @@ def test_hostile_body_is_refused_at_little_cost(edge: Edge, operation: Operation
 
 def test_hostile_property_is_refused_at_little_cost(edge: Edge) -> None:
     fills = {name: FILLS[name] for name in ("unknown keys", "numbers", "strings")}
-    _fill_places(edge, places_of([CONTRACT.operations["create_freeze"]]), fills)
+    _fill_positions(edge, positions_of([CONTRACT.operations["create_freeze"]]), fills)
 
 
 @pytest.mark.check
 def test_hostile_property_of_any_shape_is_refused_at_little_cost(edge: Edge) -> None:
-    _fill_places(edge, places_of(OPERATIONS), FILLS)
+    _fill_positions(edge, positions_of(OPERATIONS), FILLS)
 
 
-def _fill_places(edge: Edge, found: Iterable[tuple[Operation, Place]], fills: dict[str, Fill]) -> None:
+def _fill_positions(edge: Edge, found: Iterable[tuple[Operation, Position]], fills: dict[str, Fill]) -> None:
     applications: dict[str, Application] = {}
-    for operation, place in found:
+    for operation, position in found:
         application = applications.setdefault(operation.id, application_of(edge, operation))
         for name, fill in fills.items():
             assert_bounded(
-                application, operation, f"{name} at {place.path}", place.filled(fill(operation.body_limit - 2000))
+                application, operation, f"{name} at {position.path}", position.filled(fill(operation.body_limit - 2000))
             )

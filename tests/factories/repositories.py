@@ -16,7 +16,7 @@ from rules.ids import new_id
 from tests.factories.adding import added, now, numbers, sha
 
 FINDINGS = {
-    "amber": {"code": "bypass_actors", "severity": "warning", "message": "Somebody can merge past the rule."},
+    "amber": {"code": "bypass_actors", "severity": "warning", "message": "People can merge past the rule."},
     "red": {"code": "check_not_required", "severity": "critical", "message": "No rule requires the check."},
 }
 """Light → what a probe may have found."""
@@ -36,7 +36,7 @@ def installation(session: Session, of: Organization | None, account: str = "acme
 
 
 def repository(session: Session, of: Organization, full_name: str = "acme/web", **columns: Any) -> Repository:
-    """Add a repository, enabled unless told otherwise, of the organisation's installation (added where missing)."""
+    """Add a repository, enabled by default, of the organisation's installation (added where missing)."""
     owner, name = full_name.split("/")
     installed = session.scalar(select(Installation).where(Installation.organization_id == of.id))
     github_id = columns.pop("github_id", None) or next(numbers)

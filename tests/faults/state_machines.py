@@ -55,7 +55,7 @@ class HarnessMachine(RuleBasedStateMachine):
         self._found()
         self.webhook_queue = WebhookQueue(self.harness)
         self.people = Contributors(self.harness)
-        self.heard_all = True
+        self.all_delivered = True
         """Whether nothing was lost that only a full pass can find."""
 
     def _found(self) -> None:

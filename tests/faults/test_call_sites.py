@@ -51,7 +51,7 @@ class Rehearsed(Protocol):
     harness: Harness
 
     def take_a_turn(self) -> None:
-        """Have something to be written; a worker has yet to hear of it."""
+        """Have something to be written; no worker has read it yet."""
 
     def be_refused_by_the_judge(self) -> None:
         """Try again later, and require that nothing was allowed which is blocked, and that all is right in the end."""
@@ -71,13 +71,13 @@ def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any])
 
 
 def lose_the_database_at_every_third_statement(
-    rehearsal: Rehearsed, first: int, *, hear: Callable[[Harness], None] | None = None
+    rehearsal: Rehearsed, first: int, *, notify: Callable[[Harness], None] | None = None
 ) -> None:
-    """Have the connection die at one statement, the first, the fourth, …; `hear` has the worker hear of the turn."""
+    """Have the connection die at one statement, the first, the fourth, …; `notify` marks what is due."""
     for statement in count(first, 3):
         rehearsal.take_a_turn()
-        if hear is not None:
-            hear(rehearsal.harness)
+        if notify is not None:
+            notify(rehearsal.harness)
         with losing_the_database(rehearsal.harness, statement) as was_lost, suppress(DBAPIError):
             rehearsal.harness.run_until_idle()
         rehearsal.be_refused_by_the_judge()
@@ -96,7 +96,7 @@ class Rehearsal:
     web: str = ""
 
     def take_a_turn(self) -> None:
-        """Freeze `acme/api`, free `acme/web`, and have people push to both; a worker has yet to hear of it."""
+        """Freeze `acme/api`, free `acme/web`, and have people push to both; no worker has read it yet."""
         if self.api is not None:
             self.harness.lift(self.api)
             self.harness.run_until_idle()

@@ -23,7 +23,7 @@ from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
-from tests.jobs.pull_request_exceptions.grants import grant, tell
+from tests.jobs.pull_request_exceptions.grants import grant, notify
 
 OTHER = {1: 2, 2: 1}
 
@@ -38,7 +38,7 @@ class Rehearsal:
     exception: str
 
     def take_a_turn(self) -> None:
-        """Let the other one merge, and have people push to both; a worker has yet to hear of it."""
+        """Let the other one merge, and have people push to both; no worker has read it yet."""
         assert self.harness.conclusions() == self._shown()
         self.harness.sql("UPDATE exceptions SET revoked_at = clock_timestamp() WHERE id = :id", id=self.exception)
         self.allowed = OTHER[self.allowed]
@@ -90,4 +90,4 @@ def test_no_failing_call_to_github_allows_a_blocked_merge(
 @pytest.mark.slow
 @each_third
 def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal, first: int) -> None:
-    lose_the_database_at_every_third_statement(rehearsal, first, hear=tell)
+    lose_the_database_at_every_third_statement(rehearsal, first, notify=notify)

@@ -4,7 +4,7 @@ Freezes begin and end, exceptions are requested, granted, denied, revoked and en
 back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
 one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
-`tests/faults/state_machines.py` tells how to explore.
+`tests/faults/state_machines.py` says how to explore.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from models.exceptions import PullRequestException
-from rules.access.permissions import Actor as Somebody
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.maintenance.tasks import end_freezes
@@ -42,8 +42,8 @@ SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
     ({"type": "branch", "repository": "acme/line", "branch": "main"}, {("line", "main")}),
 ]
 """What is frozen, and which branches that covers."""
-PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
-ADA = Somebody("user", "usr_ada", "Ada")
+PIPELINE = Actor("api_key", "key_pipeline", "pipeline")
+ADA = Actor("user", "usr_ada", "Ada")
 REASON = "The hotfix that has to go in"
 
 
@@ -122,7 +122,7 @@ class Machine(HarnessMachine):
 
     # --- exceptions -----------------------------------------------------------------------------------------------
 
-    def _by(self, actor: Somebody) -> Any:
+    def _by(self, actor: Actor) -> Any:
         return self.harness.uow_factory.open(Caller(self.harness.organization.id, actor, "api", "business"))
 
     def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> ExceptionInput:
@@ -246,30 +246,30 @@ class Machine(HarnessMachine):
         if found is not None and len(found[0].pulls) <= 8:
             self.people.propose_the_same(*found, base)
 
-    @rule(which=some, base=st.sampled_from(BASES), heard=st.booleans())
-    def retarget(self, which: int, base: str, heard: bool) -> None:
+    @rule(which=some, base=st.sampled_from(BASES), delivered=st.booleans())
+    def retarget(self, which: int, base: str, delivered: bool) -> None:
         if (found := self._any(which)) is not None:
             self.people.retarget(*found, base)
-            self._see(heard=heard)
+            self._see(delivered=delivered)
 
-    @rule(which=some, heard=st.booleans())
-    def close(self, which: int, heard: bool) -> None:
+    @rule(which=some, delivered=st.booleans())
+    def close(self, which: int, delivered: bool) -> None:
         if (found := self._any(which)) is not None:
             self.people.close(*found)
-            self._see(heard=heard)
+            self._see(delivered=delivered)
 
-    @rule(heard=st.booleans())
-    def reopen_all(self, heard: bool) -> None:
+    @rule(delivered=st.booleans())
+    def reopen_all(self, delivered: bool) -> None:
         for repository in self.repositories:
             for pull in repository.pulls.values():
                 if pull.state == "closed" and pull.merged_at is None:
                     with suppress(Refusal):
                         self.people.reopen(repository, pull)
-        self._see(heard=heard)
+        self._see(delivered=delivered)
 
-    def _see(self, *, heard: bool) -> None:
+    def _see(self, *, delivered: bool) -> None:
         """Come to rest: exceptions are for the base that was last seen."""
-        if not heard:
+        if not delivered:
             self.webhooks_are_lost()
         self.rest()
 
@@ -282,7 +282,7 @@ class Machine(HarnessMachine):
     @rule()
     def webhooks_are_lost(self) -> None:
         if self.webhook_queue.take():
-            self.heard_all = False
+            self.all_delivered = False
 
     # --- the judge ------------------------------------------------------------------------------------------------
 
@@ -295,9 +295,9 @@ class Machine(HarnessMachine):
         end_freezes(self.harness.jobs)
         end_exceptions(self.harness.jobs)
         work(self.harness)
-        if not self.heard_all:
+        if not self.all_delivered:
             full_resync(self.harness)
-            self.heard_all = True
+            self.all_delivered = True
             self.webhook_queue.run()
         self.model.see_pushes()
         assert self._shown() == self._modelled()
@@ -334,10 +334,10 @@ class Machine(HarnessMachine):
 
     @rule(
         ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]),
-        heard=st.booleans(),
+        delivered=st.booleans(),
         excepted=st.booleans(),
     )
-    def merge_by_the_queue(self, ends: str, heard: bool, excepted: bool) -> None:
+    def merge_by_the_queue(self, ends: str, delivered: bool, excepted: bool) -> None:
         """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
         line, world = self.repositories[0], self.harness.fake_github.world
         while len(self._in_line()) < 3:
@@ -358,7 +358,7 @@ class Machine(HarnessMachine):
             landing := landing and self.model.covering(line, pull, now) <= self.model.passed(pull, now)
             for pull in queued
         ]
-        if not heard:
+        if not delivered:
             self.webhooks_are_lost()
         self.rest()
         assert [pull.merged_at is not None for pull in queued] == expected

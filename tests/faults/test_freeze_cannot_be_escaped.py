@@ -100,10 +100,10 @@ WAYS = [
 
 
 class TestEscape:
-    @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
+    @pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
-    def test_freeze_cannot_be_escaped(self, harness: Harness, build: Builder, way: Any, heard: bool) -> None:
-        self.check(harness, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
+    def test_freeze_cannot_be_escaped(self, harness: Harness, build: Builder, way: Any, delivered: bool) -> None:
+        self.check(harness, build, way, {"type": "glob", "patterns": ["acme/w*"]}, delivered=delivered)
 
     @pytest.mark.parametrize("way", [rename, lose_the_plan], ids=lambda way: str(way.__name__))
     @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ class TestEscape:
     def test_freeze_of_another_scope_cannot_be_escaped(
         self, harness: Harness, build: Builder, way: Any, scope: dict[str, Any]
     ) -> None:
-        self.check(harness, build, way, scope, heard=True)
+        self.check(harness, build, way, scope, delivered=True)
 
-    def check(self, harness: Harness, build: Builder, way: Any, scope: dict[str, Any], *, heard: bool) -> None:
+    def check(self, harness: Harness, build: Builder, way: Any, scope: dict[str, Any], *, delivered: bool) -> None:
         build("api", "web", pulls=1)
         work(harness)
         webhook_queue = WebhookQueue(harness)
@@ -122,7 +122,7 @@ class TestEscape:
         work(harness)
         before = targets(harness, freeze)
         repository = way(harness)
-        if heard:
+        if delivered:
             webhook_queue.run()
         else:
             webhook_queue.take()

@@ -1,4 +1,4 @@
-"""What people change by hand at the code host is noticed and put right within one full pass, heard of or not."""
+"""What people change by hand at GitHub is noticed and corrected within one full pass, with webhooks or without."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from tools.fake_github.model.records import CheckRun, PullRequest, Repository
 from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
-heard_or_not = pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
+delivered_or_lost = pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
     return WebhookQueue(harness)
 
 
-def find_out(webhook_queue: WebhookQueue, *, heard: bool) -> None:
+def find_out(webhook_queue: WebhookQueue, *, delivered: bool) -> None:
     """Have the service notice: by the webhooks that were written, or by one full pass after they were lost."""
-    if heard:
+    if delivered:
         webhook_queue.run()
     else:
         webhook_queue.take()
@@ -96,7 +96,7 @@ class TestForgedCheck:
         harness.freeze()
         work(harness)
         edit(harness, pull)
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert (run_on(harness, pull).status, run_on(harness, pull).conclusion) == ("completed", "failure")
         assert harness.merge("acme/web", 1).status_code == 405
 
@@ -108,7 +108,7 @@ class TestForgedCheck:
         harness.freeze()
         work(harness)
         edit(harness, pull)
-        find_out(webhook_queue, heard=True)
+        find_out(webhook_queue, delivered=True)
         assert run_on(harness, pull).conclusion == "failure"
         assert harness.merge("acme/web", 1).status_code == 405
 
@@ -118,7 +118,7 @@ class TestForgedCheck:
     ) -> None:
         edit(harness, record_of(harness).pulls[1])
         assert harness.merge("acme/web", 1).status_code == 405
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert harness.merge("acme/web", 1).status_code == 200
 
     def test_success_of_another_app_does_not_allow_a_merge(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
@@ -131,7 +131,7 @@ class TestForgedCheck:
         write(harness, pull, other.id, conclusion="success")
         assert harness.merge("acme/web", 1).status_code == 405
         harness.fake_github.calls.reset()
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert harness.fake_github.calls.writes == []
         assert harness.merge("acme/web", 1).status_code == 405
 
@@ -154,9 +154,9 @@ def watched(harness: Harness) -> set[str]:
 
 
 class TestDefaultBranch:
-    @heard_or_not
+    @delivered_or_lost
     def test_new_default_branch_is_watched_and_joins_the_freeze(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         freeze = harness.freeze()
         work(harness)
@@ -164,7 +164,7 @@ class TestDefaultBranch:
         choose_trunk(harness)
         require_on_trunk(harness)
         number = propose(harness, "acme/web", "trunk")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert watched(harness) == {"api:main", "web:main", "web:trunk"}
         assert targets(harness, freeze) == {"api:main", "web:main", "web:trunk"}
         actions = factories.audit_actions(harness.session, harness.organization)
@@ -175,9 +175,9 @@ class TestDefaultBranch:
         assert disagreements(harness) == {}
         assert [harness.merge("acme/web", pull).status_code for pull in (1, number)] == [200, 200]
 
-    @heard_or_not
+    @delivered_or_lost
     def test_renamed_default_branch_is_watched_by_its_new_name(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         harness.freeze()
         work(harness)
@@ -185,20 +185,20 @@ class TestDefaultBranch:
         assert answer.status_code == 201, answer.text
         choose_trunk(harness)
         require_on_trunk(harness)
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert watched(harness) == {"api:main", "web:main", "web:trunk"}
         assert harness.merge("acme/web", 1).status_code == 405
         assert disagreements(harness) == {}
 
-    @heard_or_not
+    @delivered_or_lost
     def test_default_branch_that_was_watched_already_is_watched_once(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         cut(harness, "acme/web", "trunk")
         with unit_of(harness) as uow:
             branch_id = watches.watch_branch(uow, "acme/web", "trunk").id
         choose_trunk(harness)
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT id FROM watched_branches WHERE name = 'trunk'") == [(branch_id,)]
         assert factories.audit_actions(harness.session, harness.organization).count("branch.watched") == 1
 
@@ -209,7 +209,7 @@ class TestDefaultBranch:
         with unit_of(harness) as uow:
             watches.unwatch(uow, branch_id)
         choose_trunk(harness)
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert watched(harness) == {"api:main", "web:main"}
 
     def test_default_branch_of_a_disabled_repository_is_watched_when_enabled(
@@ -219,15 +219,15 @@ class TestDefaultBranch:
             enablement.disable(uow, ["acme/web"])
         cut(harness, "acme/web", "trunk")
         choose_trunk(harness)
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert watched(harness) == {"api:main", "web:main"}
         with unit_of(harness) as uow:
             enablement.enable(uow, ["acme/web"])
         assert watched(harness) == {"api:main", "web:main", "web:trunk"}
 
-    @heard_or_not
+    @delivered_or_lost
     def test_default_branch_beyond_the_plan_stays_unwatched(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         limit = plan_named("free").watched_branches
         assert limit is not None
@@ -246,7 +246,7 @@ class TestDefaultBranch:
         cut(harness, "acme/web", "trunk")
         choose_trunk(harness)
         require_on_trunk(harness)
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert "web:trunk" not in watched(harness)
         assert harness.sql("SELECT default_branch FROM repositories WHERE name = 'web'") == [("trunk",)]
         assert targets(harness, freeze) == {"api:main", "web:main"}
@@ -264,24 +264,24 @@ def hand_to(harness: Harness, owner: str, name: str = "web") -> None:
 
 
 class TestRepository:
-    @heard_or_not
+    @delivered_or_lost
     def test_renamed_repository_stays_frozen_until_the_lift(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         freeze = harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
         work(harness)
         assert harness.person("PATCH", "/repos/acme/web", {"name": "site"}).status_code == 200
         number = propose(harness, "acme/site", "main")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert [harness.merge("acme/site", pull).status_code for pull in (1, number)] == [405, 405]
         harness.lift(freeze)
         work(harness)
         assert [harness.merge("acme/site", pull).status_code for pull in (1, number)] == [200, 200]
 
-    @heard_or_not
+    @delivered_or_lost
     def test_transferred_repository_stays_frozen_until_the_lift(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         installed = harness.fake_github.organization("initech").installed()
         factories.installation(harness.session, harness.organization, "initech", id=installed.id)
@@ -290,7 +290,7 @@ class TestRepository:
         work(harness)
         hand_to(harness, "initech")
         number = propose(harness, "initech/web", "main")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert targets(harness, freeze) == {"api:main", "web:main"}
         assert harness.sql("SELECT owner, removed_at FROM repositories WHERE name = 'web'") == [("initech", None)]
         assert disagreements(harness) == {}
@@ -299,26 +299,28 @@ class TestRepository:
         work(harness)
         assert [harness.merge("initech/web", pull).status_code for pull in (1, number)] == [200, 200]
 
-    @heard_or_not
+    @delivered_or_lost
     def test_repository_that_returns_after_the_lift_is_released(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         freeze = harness.freeze()
         work(harness)
         hand_to(harness, "strangers")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT removed_at IS NOT NULL FROM repositories WHERE name = 'web'") == [(True,)]
         assert harness.merge("strangers/web", 1).status_code == 405
         harness.lift(freeze)
         work(harness)
         hand_to(harness, "acme")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 200
 
 
 class TestBranch:
-    @heard_or_not
-    def test_recreated_branch_is_still_frozen(self, harness: Harness, webhook_queue: WebhookQueue, heard: bool) -> None:
+    @delivered_or_lost
+    def test_recreated_branch_is_still_frozen(
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
+    ) -> None:
         cut(harness, "acme/web", "release/1")
         harness.fake_github.organization("acme").repository("web").requires("change-freeze/release/1", "release/1")
         with unit_of(harness) as uow:
@@ -329,14 +331,14 @@ class TestBranch:
         work(harness)
         before = targets(harness, freeze)
         assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/release/1").status_code == 204
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert targets(harness, freeze) == before
         # The simulated rule has no exemption for creation: the new branch begins at the head that carries our check.
         harness.fake_github.organization("acme").repository("web").branch("release/1")
         number = propose(harness, "acme/web", "release/1")
         assert harness.person("PATCH", f"/repos/acme/web/pulls/{former}", {"state": "open"}).status_code == 200
         assert [harness.merge("acme/web", pull).status_code for pull in (former, number)] == [405, 405]
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert [harness.merge("acme/web", pull).status_code for pull in (former, number)] == [405, 405]
         assert disagreements(harness) == {}
         harness.lift(freeze)
@@ -350,5 +352,5 @@ class TestBranch:
         assert push(harness, "acme/web", record_of(harness).pulls[1].head_ref).status_code == 201
         assert harness.conclusions()["acme/web#1"] is None
         assert harness.merge("acme/web", 1).status_code == 405
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert harness.conclusions()["acme/web#1"] == "failure"

@@ -5,7 +5,7 @@ and merge, webhooks arrive late, twice or never, workers fail, die and come back
 Whenever everything has come to rest, each open head carries the verdict that the database gives; and no worker that is
 in time ever sends a `success` to a head that is blocked.
 
-`tests/faults/state_machines.py` tells how to explore.
+`tests/faults/state_machines.py` says how to explore.
 """
 
 import random
@@ -21,7 +21,7 @@ from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
 
 from models.queries import covering_freezes
-from rules.access.permissions import Actor as Somebody
+from rules.access import permissions
 from rules.errors import ServiceError
 from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
@@ -58,7 +58,7 @@ SCOPES: list[dict[str, Any]] = [
     {"type": "branch", "repository": "acme/api", "branch": "release/1"},
     {"type": "branch", "repository": "acme/api", "branch": "main"},
 ]
-PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
+PIPELINE = permissions.Actor("api_key", "key_pipeline", "pipeline")
 """Who grants exceptions."""
 PATTERN_CHECK = "change-freeze/release/*"
 
@@ -75,7 +75,7 @@ class Machine(HarnessMachine):
         self.harness.jobs.dependencies = replace(self.harness.jobs.dependencies, max_targets=2)
         super().__init__()
         self.late: list[tuple[Pass, list[Any]]] = []
-        self.unheard_of: set[str] = set()
+        self.unreported: set[str] = set()
         """Commits with a check that the service does not know to have been written."""
 
     # --- the service ----------------------------------------------------------------------------------------------
@@ -228,8 +228,8 @@ class Machine(HarnessMachine):
                 checks.create_check_run(
                     self.harness.fake_github.world, bot, self.harness.fake_github.app_id, repository, fields
                 )
-            self.heard_all = False
-            self.unheard_of.add(pull.head_sha)
+            self.all_delivered = False
+            self.unreported.add(pull.head_sha)
 
     @rule(which=some)
     def a_rule_is_written_or_removed(self, which: int) -> None:
@@ -260,7 +260,7 @@ class Machine(HarnessMachine):
     @rule()
     def webhooks_are_lost(self) -> None:
         if self.webhook_queue.take():
-            self.heard_all = False
+            self.all_delivered = False
 
     @rule(kind=st.sampled_from(["error", "disconnect"]), after=st.booleans())
     def the_next_write_fails(self, kind: str, after: bool) -> None:
@@ -306,8 +306,8 @@ class Machine(HarnessMachine):
             paused._record([], sent)
             return
         # The race that is accepted: paused for longer than its lease, and killed right after it has sent.
-        self.heard_all = self.heard_all and not sent
-        self.unheard_of |= {result.update.head.key.sha for result in sent}
+        self.all_delivered = self.all_delivered and not sent
+        self.unreported |= {result.update.head.key.sha for result in sent}
 
     # --- at rest --------------------------------------------------------------------------------------------------
 
@@ -323,13 +323,13 @@ class Machine(HarnessMachine):
             self.clock.offset += timedelta(minutes=45)
             self.sweep()
             work(harness)
-        if not self.heard_all:
+        if not self.all_delivered:
             full_resync(harness)
-            self.heard_all = True
+            self.all_delivered = True
         while probe_due(harness.jobs, harness.github):
             work(harness)
-        assert disagreements(harness, self.unheard_of) == {}
-        assert landable(harness, self.unheard_of) == set()
+        assert disagreements(harness, self.unreported) == {}
+        assert landable(harness, self.unreported) == set()
         self._receipts_are_complete()
         self._windows_are_settled()
         harness.fake_github.calls.reset()

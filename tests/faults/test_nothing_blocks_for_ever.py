@@ -9,7 +9,7 @@ from rules.access.entitlements import plan_named
 from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
-from tests.faults.test_full_resync import find_out, heard_or_not
+from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync, work
@@ -113,28 +113,28 @@ Cease = Callable[[Harness], None]
 
 
 class TestAfterUnwatching:
-    @heard_or_not
+    @delivered_or_lost
     @each_way
     def test_pull_request_into_a_new_branch_can_be_merged(
-        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, delivered: bool
     ) -> None:
         cease(harness)
         work(harness)
         cut(harness, "acme/web", "release/10")
         number = propose(harness, "acme/web", "release/10")
         assert harness.merge("acme/web", number).status_code == 405
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", number).status_code == 200
 
-    @heard_or_not
+    @delivered_or_lost
     @each_way
     def test_new_pull_request_into_an_unwatched_branch_can_be_merged(
-        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, cease: Cease, delivered: bool
     ) -> None:
         cease(harness)
         work(harness)
         number = propose(harness, "acme/web", "release/8")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", number).status_code == 200
 
     @each_way
@@ -144,7 +144,7 @@ class TestAfterUnwatching:
         cease(harness)
         cut(harness, "acme/web", "release/10")
         number = propose(harness, "acme/web", "release/10")
-        find_out(webhook_queue, heard=True)
+        find_out(webhook_queue, delivered=True)
         head = harness.person("GET", f"/repos/acme/web/pulls/{number}").json()["head"]["ref"]
         assert push(harness, "acme/web", head).status_code == 201
         assert harness.merge("acme/web", number).status_code == 405
@@ -162,12 +162,12 @@ class TestAfterUnwatching:
         cease(harness)
         cut(harness, "acme/web", "release/10")
         number = propose(harness, "acme/web", "release/10")
-        find_out(webhook_queue, heard=True)
+        find_out(webhook_queue, delivered=True)
         [[before]] = harness.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL")
         freeze = harness.freeze()
         cut(harness, "acme/web", "release/11")
         later = propose(harness, "acme/web", "release/11")
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert {"web:release/10", "web:release/11"} & targets(harness, freeze) == set()
         assert [harness.merge("acme/web", each).status_code for each in (number, later)] == [200, 200]
         assert harness.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL") == [(before,)]
@@ -176,7 +176,7 @@ class TestAfterUnwatching:
         empty_the_globs(harness)
         cut(harness, "acme/web", "release/10")
         number = propose(harness, "acme/web", "release/10")
-        find_out(webhook_queue, heard=True)
+        find_out(webhook_queue, delivered=True)
         freeze = harness.freeze()
         with unit_of(harness) as uow:
             enablement.update(uow, "acme/web", {"autoWatch": [PATTERN]})
@@ -193,7 +193,7 @@ class TestDuringAFreeze:
         harness.freeze()
         work(harness)
         cease(harness)
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert harness.merge("acme/web", 2).status_code == 405
 
     def test_branch_joins_the_freeze_when_the_plan_allows_more(
@@ -202,28 +202,28 @@ class TestDuringAFreeze:
         fill_the_plan(harness)
         cut(harness, "acme/web", "release/10")
         number = propose(harness, "acme/web", "release/10")
-        find_out(webhook_queue, heard=True)
+        find_out(webhook_queue, delivered=True)
         freeze = harness.freeze()
         work(harness)
         assert harness.conclusions()[f"acme/web#{number}"] == "success"
         harness.sql("UPDATE organizations SET plan = 'business'")
-        find_out(webhook_queue, heard=False)
+        find_out(webhook_queue, delivered=False)
         assert "web:release/10" in targets(harness, freeze)
         assert harness.merge("acme/web", number).status_code == 405
 
 
-@heard_or_not
+@delivered_or_lost
 def test_merge_queue_of_a_disabled_repository_continues(
-    harness: Harness, webhook_queue: WebhookQueue, heard: bool
+    harness: Harness, webhook_queue: WebhookQueue, delivered: bool
 ) -> None:
     harness.fake_github.organization("acme").repository("web").merge_queue("release/8")
     disable(harness)
     work(harness)
     record = harness.fake_github.organization("acme").repository("web").record
     number = propose(harness, "acme/web", "release/8")
-    find_out(webhook_queue, heard=heard)
+    find_out(webhook_queue, delivered=delivered)
     with harness.fake_github.world.lock:
         queue.enqueue(harness.fake_github.world, Actor(harness.fake_github.maintainer), record, record.pulls[number])
     assert record.pulls[number].merged_at is None
-    find_out(webhook_queue, heard=heard)
+    find_out(webhook_queue, delivered=delivered)
     assert record.pulls[number].merged_at is not None

@@ -10,7 +10,7 @@ import pytest
 from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
-from tests.faults.test_full_resync import find_out, heard_or_not
+from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
@@ -93,22 +93,22 @@ class TestMissingRepository:
         assert harness.run_until_idle() == 0
         assert harness.conclusions()["acme/api#1"] == "failure"
 
-    @heard_or_not
+    @delivered_or_lost
     def test_restored_repository_is_blocked_at_once(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         choose(harness, "api")
         webhook_queue.take()
         freeze = harness.freeze()
         harness.run_until_idle()
         choose(harness, "api", "web")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 405
         assert shown(harness, freeze)["targets"]["applied"] == 2
 
-    @heard_or_not
+    @delivered_or_lost
     def test_restored_repository_is_released_at_once_after_the_lift(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         freeze = harness.freeze()
         harness.run_until_idle()
@@ -118,24 +118,24 @@ class TestMissingRepository:
         harness.run_until_idle()
         assert harness.merge("acme/web", 1).status_code == 405
         choose(harness, "api", "web")
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.merge("acme/web", 1).status_code == 200
 
 
 class TestInstallation:
-    @heard_or_not
+    @delivered_or_lost
     def test_unsuspended_installation_continues_where_it_stopped(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         suspend(harness, suspended=True)
         harness.freeze()
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT state FROM installations") == [("suspended",)]
         calls = harness.fake_github.calls.total
         work(harness)
         assert harness.fake_github.calls.total == calls
         suspend(harness, suspended=False)
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT state FROM installations") == [("active",)]
         assert disagreements(harness) == {}
         assert harness.merge("acme/web", 1).status_code == 405
@@ -149,23 +149,23 @@ class TestInstallation:
         full_resync(harness)
         assert harness.fake_github.calls.total == 1
 
-    @heard_or_not
+    @delivered_or_lost
     def test_reinstalled_installation_gets_its_successes(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
         harness.freeze()
         work(harness)
         number = installation(harness).id
         with harness.fake_github.world.lock:
             installations.uninstall(harness.fake_github.world, actor(harness), installation(harness))
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT state FROM installations") == [("removed",)]
         with harness.fake_github.world.lock:
             account = harness.fake_github.world.logins["acme"]
             installations.install(
                 harness.fake_github.world, actor(harness), harness.fake_github.app, account, installation_id=number
             )
-        find_out(webhook_queue, heard=heard)
+        find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
         assert harness.merge("acme/web", 1).status_code == 200
 

@@ -21,7 +21,7 @@ what_the_code_host_refuses = pytest.mark.parametrize(
     ],
     ids=["down", "forbidden", "rejected", "hourly limit", "burst limit"],
 )
-"""How the code host refuses a call, and what our caller is told of it: for operations that wait for it."""
+"""How GitHub refuses a call, and what our caller is answered: for operations that wait for it."""
 
 
 def takes_credentials(tenant: Tenant, call: Call, *, scope: str | None, least_role: str, writes: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Those who call the API in tests, and what they are told."""
+"""Those who call the API in tests, and their answers."""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The product served over real HTTP, with PostgreSQL, Redis and the simulated code host behind it.
 
-What a test asks for:
+Fixtures:
 
 - `acme`: an organisation whose installation is active at the code host; `acme.repository("web")` is there and here.
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.

@@ -29,7 +29,7 @@ class ConnectionFixture:
     admin: Caller
 
     def address(self, who: Caller | None = None) -> str:
-        """Ask for GitHub's address."""
+        """Request GitHub's address."""
         answer = (who or self.admin).get(URL)
         assert answer.status_code == 200, answer.text
         url: str = answer.json()["url"]

@@ -240,7 +240,7 @@ def text_of(instant: datetime) -> str:
 
 
 class Reader:
-    """A person who asks for an export and reads it by hand."""
+    """A person who requests an export and reads it by hand."""
 
     def __init__(self, url: str, token: str) -> None:
         place = urlsplit(url)

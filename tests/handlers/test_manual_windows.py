@@ -304,7 +304,7 @@ class TestConsistentReads:
         return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
 
     def reported(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
-        """Return what freeze state, freezes, occurrences and the schedule tell."""
+        """Return freeze state, freezes, occurrences and the schedule."""
         key = acme.key()
         ends = {"from": -timedelta(days=1), "to": timedelta(days=1)}
         spans = {name: (factories.now() + away).isoformat() for name, away in ends.items()}

@@ -1,4 +1,4 @@
-"""Every fault of a request is told in one answer, and told once."""
+"""Every violation of a request is reported in one answer, and once."""
 
 from typing import Any
 

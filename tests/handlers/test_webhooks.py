@@ -28,7 +28,7 @@ def signed(body: bytes, secret: str = WEBHOOK_SECRET) -> str:
 def deliver(
     http: httpx.Client, body: bytes, *, signature: str | bytes | None = "", guid: str = GUID, **headers: Any
 ) -> httpx.Response:
-    """Send a delivery, rightly signed unless told otherwise; a header of None is left out."""
+    """Send a delivery, rightly signed by default; a header of None is left out."""
     given = {
         "Content-Type": "application/json",
         "X-GitHub-Event": "push",

@@ -43,14 +43,14 @@ _SMALL_TARGETS = """
 
 def assert_accessible(browser: Browser) -> None:
     """Check language, landmarks, headings, names, references, contrast (1.4.3, 1.4.11) and sizes (2.5.8)."""
-    told = browser.told()
-    roles = [role for role, _ in told]
+    announced = browser.announced()
+    roles = [role for role, _ in announced]
     assert browser.value("document.documentElement.lang") == "en"
     assert {"banner", "navigation", "main"} <= set(roles), roles
     assert roles.count("main") == 1
     assert browser.value("document.querySelectorAll('h1').length") == 1
     assert browser.title.endswith(" · Change-Freeze Service")
-    unnamed = [role for role, name in told if role in {"textbox", "button", "link", "radio"} and not name.strip()]
+    unnamed = [role for role, name in announced if role in {"textbox", "button", "link", "radio"} and not name.strip()]
     assert unnamed == []
     ids = browser.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))

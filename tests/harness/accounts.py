@@ -23,7 +23,7 @@ SECRET_KEY = "what seals the mails of tests"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody who has an account, in an organisation or in none."""
+    """A person who has an account, in an organisation or in none."""
 
     http: httpx.Client
     user: User
@@ -45,7 +45,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class AccountFixture:
-    """The product over a database of its own, with two organisations, and somebody who owns the first."""
+    """The product over a database of its own, with two organisations, and the owner of the first."""
 
     http: httpx.Client
     session: Session
@@ -74,7 +74,7 @@ def make_account_fixture(session: Session, http: httpx.Client) -> AccountFixture
 
 
 def account(session: Session, http: httpx.Client, *organizations: Organization, role: str = "owner") -> Account:
-    """Add somebody whose address is confirmed, and make them a member."""
+    """Add a person whose address is confirmed, and make them a member."""
     user = factories.user(session)
     user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
     for organization in organizations:
@@ -118,7 +118,7 @@ def token_of(url: str) -> str:
 
 
 def signs_in(accounts: AccountFixture, email: str, password: str = PASSWORD) -> bool:
-    """Tell whether somebody can sign in."""
+    """True if a person can sign in."""
     answer = ask(accounts.http, "POST", "/api/auth/sign-in", json={"email": email, "password": password})
     accounts.http.cookies.clear()
     assert answer.status_code in {200, 401}, answer.text

@@ -1,6 +1,6 @@
 """A headless Chromium, driven over its own pipe (the DevTools protocol), with scripts of pages switched off.
 
-Only what tests need: open an address, press keys, see what has the focus, what a screen reader is told, and take
+Only what tests need: open an address, press keys, see what has the focus, what a screen reader says, and take
 pictures. Nothing is waited for by time: every step ends with the event that it causes.
 """
 
@@ -128,8 +128,8 @@ class Browser:
         """The page's title."""
         return str(self.value("document.title"))
 
-    def told(self) -> list[tuple[str, str]]:
-        """Return role and name of everything that a screen reader is told."""
+    def announced(self) -> list[tuple[str, str]]:
+        """Return role and name of everything that a screen reader says."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [
             (node["role"]["value"], node.get("name", {}).get("value", ""))

@@ -1,4 +1,4 @@
-"""A clock that tests move, so that nobody has to sleep."""
+"""A clock that tests move, so that no test sleeps."""
 
 from datetime import datetime, timedelta
 

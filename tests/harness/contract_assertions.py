@@ -118,8 +118,8 @@ def assert_conforms(operation_id: str, response: httpx.Response) -> None:
     try:
         _validator().validate(_Request(operation), _Response(response))
     except OpenAPIError as error:
-        told = f"{error!r} {error.__cause__!r}"[:1000]
-        raise AssertionError(f"{operation_id} {response.status_code}: {told}\n{response.text[:1000]}") from error
+        found = f"{error!r} {error.__cause__!r}"[:1000]
+        raise AssertionError(f"{operation_id} {response.status_code}: {found}\n{response.text[:1000]}") from error
 
 
 def assert_envelope(response: httpx.Response) -> None:

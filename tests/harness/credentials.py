@@ -29,7 +29,7 @@ FROM_ELSEWHERE = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cros
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What is sent, and what is true of whoever sends it."""
+    """What is sent, and what is true of the sender."""
 
     name: str
     form: Form
@@ -70,7 +70,7 @@ def cookie(token: str) -> dict[str, str]:
 
 
 def strangers() -> Iterator[Credential]:
-    """Yield what stands for nobody."""
+    """Yield credentials without a principal."""
     stranger = new_session_token()
     yield Credential("nothing", "nothing", {})
     yield Credential("another scheme", "unreadable", {"Authorization": "Basic dXNlcjpwYXNz"})
@@ -141,10 +141,10 @@ class _CredentialFixture:
         yield Credential("owner, cookie beside nonsense", "unknown", both | bearer("nonsense"))
 
     def _people_without_an_organization(self) -> Iterator[Credential]:
-        nobody = self._sign_in(self._person(), None)
-        yield from _forms("nobody's member", nobody, organization="none")
+        no_member = self._sign_in(self._person(), None)
+        yield from _forms("a member of no organisation", no_member, organization="none")
         left = self._sign_in(self._person(), self.acme)
-        yield from _with_invalid_jwt(_forms("somebody who left", left, organization="none"))
+        yield from _with_invalid_jwt(_forms("a former member", left, organization="none"))
         several = self._sign_in(self._person(self.acme, self.globex), None)
         yield from _forms("a member of several, none active", several, organization="not_selected")
         intruder = self._sign_in(self._person(self.globex), self.acme)
@@ -161,7 +161,7 @@ class _CredentialFixture:
         yield Credential("support, elsewhere", "jwt", bearer(astray.jwt), fault="invalid_token", support=True)
 
     def forgers(self) -> Iterator[Credential]:
-        """Yield JWTs that somebody else has made, or that are too old."""
+        """Yield JWTs of another issuer, and expired ones."""
         owner = self._person(self.acme)
         aged = self._sign_in(owner, self.acme, issued_at=self.now - 2 * HOUR)
         yield Credential("an aged JWT", "jwt", bearer(aged.jwt), fault="token_expired", role="owner")

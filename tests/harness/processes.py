@@ -14,7 +14,7 @@ def eventually(condition: Callable[[], bool], patience: float = 120.0) -> None:
 
 
 def is_gone(process: int) -> bool:
-    """Tell whether a process has ended (one that only waits to be reaped has)."""
+    """True if a process has ended (one that only waits to be reaped has)."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The seed of everything random in a run.
 
 The same in every ordinary run, so that what passed once passes again; `TEST_SEED=random` explores, `TEST_SEED=<number>`
-repeats. Whoever uses it prints it.
+repeats. Its users print it.
 """
 
 import os
@@ -11,7 +11,7 @@ USUAL = 20_261_121
 
 
 def exploring() -> bool:
-    """Tell whether this run looks for what no run has seen."""
+    """True if this run explores with a random seed."""
     return os.environ.get("TEST_SEED") == "random"
 
 

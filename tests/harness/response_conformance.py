@@ -32,7 +32,7 @@ def checked_client(base_url: str) -> httpx.Client:
 
 @contextmanager
 def watching(look: Look) -> Iterator[None]:
-    """Have somebody else look at every answer of an operation too."""
+    """Call another check with every answer of an operation too."""
     _also.append(look)
     yield
     _also.remove(look)

@@ -15,7 +15,7 @@ from app.edge.http_protocol import EdgeProtocol
 
 @contextmanager
 def serving(application: Application, listener: socket.socket | None = None) -> Iterator[str]:
-    """Serve on a free port of this machine, or where somebody listens already, and yield the base URL.
+    """Serve on a free port of this machine, or on the given listener, and yield the base URL.
 
     Stops gracefully, and closes the listener.
     """

@@ -47,7 +47,7 @@ class TenantFixture:
         return self.key if operation.accepts("ApiKey") else self.token
 
     def names(self, name: str) -> list[tuple[str, str]]:
-        """Return what a place of this name can be given: an id of this organisation, and its twin of nobody's."""
+        """Return values for a reference of this name: an id of this organisation, and one like it that is unknown."""
         owner = self.repository.owner
         full_name, nothing = self.repository.full_name, f"{owner}/nothing"
         repository = [(self.repository.id, new_id("rep")), (full_name, nothing)]
@@ -193,7 +193,7 @@ def of_enforcement(organization: Organization, installation: Installation, branc
 
 
 def invited(organization: Organization) -> Invitation:
-    """Return an invitation that nobody has answered."""
+    """Return an invitation that is not answered."""
     now = factories.now()
     return Invitation(
         id=new_id("inv"),

@@ -77,7 +77,7 @@ class Tenant:
 def tenant(
     connection: psycopg.Connection[Any], slug: str = "acme", *, plan: str = "business", installed: bool = True
 ) -> Tenant:
-    """Create an organisation, with an active installation unless told otherwise."""
+    """Create an organisation, with an active installation by default."""
     organization_id = new_id("org")
     connection.execute(
         "INSERT INTO organizations (id, name, slug, plan, settings, created_at) VALUES (%s, %s, %s, %s, %s, now())",

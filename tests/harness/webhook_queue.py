@@ -20,7 +20,7 @@ from tools.fake_github.webhooks.sender import Delivery
 
 Difference = tuple[str, str, str | None, str | None]
 """Pull request and check, commit, what is shown, what should be."""
-NOBODY = Caller(None, CODE_HOST, "code_host")
+GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
 
 
 class WebhookQueue:
@@ -45,7 +45,7 @@ class WebhookQueue:
         """Deliver them, signed as they were, and process them."""
         for delivery in deliveries:
             headers = self.harness.fake_github.sender.headers(delivery)
-            with self.harness.uow_factory.open(NOBODY) as uow:
+            with self.harness.uow_factory.open(GITHUB_CALLER) as uow:
                 receive(uow, delivery.body, headers["X-Hub-Signature-256"], delivery.event, delivery.guid)
         self.harness.process_webhooks()
 
@@ -70,12 +70,12 @@ def full_resync(harness: Harness) -> None:
     work(harness)
 
 
-def disagreements(harness: Harness, unheard_of: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
+def disagreements(harness: Harness, unreported: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
     """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
 
     An open head of a watched branch carries the verdict of the freezes that cover its base now, and of its exceptions
     from them; likewise for the check of the pattern. A head that was given up carries no `success`, unless it is a
-    commit that `unheard_of` names: nobody looks at those again.
+    commit that `unreported` names: those are not read any more.
     """
     verdicts = Verdicts.read(harness)
     wrong: list[Difference] = []
@@ -83,10 +83,10 @@ def disagreements(harness: Harness, unheard_of: Collection[str] = ()) -> dict[st
         for name in verdicts.check_names(repository):
             heads = verdicts.expected(repository, name)
             wrong += _compare(harness, repository, name, heads)
-    return {head: (shown, expected) for head, sha, shown, expected in wrong if expected or sha not in unheard_of}
+    return {head: (shown, expected) for head, sha, shown, expected in wrong if expected or sha not in unreported}
 
 
-def landable(harness: Harness, unheard_of: Collection[str] = ()) -> set[tuple[str, str, str]]:
+def landable(harness: Harness, unreported: Collection[str] = ()) -> set[tuple[str, str, str]]:
     """Return what can land although it is frozen: repository, branch, and commit that a push would be accepted of.
 
     A commit may land on a frozen branch if every open pull request of it into that branch has exceptions.
@@ -101,7 +101,7 @@ def landable(harness: Harness, unheard_of: Collection[str] = ()) -> set[tuple[st
             }
             found |= {
                 (world.full_name(repository), branch, sha)
-                for sha in repository.commits.keys() - excepted - set(unheard_of)
+                for sha in repository.commits.keys() - excepted - set(unreported)
                 if not push_violations(world, person, repository, branch, sha)
             }
     return found

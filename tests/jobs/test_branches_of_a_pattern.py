@@ -3,7 +3,7 @@
 import pytest
 import requests
 
-from rules.access.permissions import Actor as Somebody
+from rules.access import permissions
 from services.core.unit_of_work import Caller
 from services.pull_request_exceptions.decisions import grant
 from services.pull_request_exceptions.requests import ExceptionInput
@@ -19,7 +19,7 @@ from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.rulesets import delete_ruleset
 from tools.fake_github.model.world import Actor
 
-PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
+PIPELINE = permissions.Actor("api_key", "key_pipeline", "pipeline")
 """Grants exceptions."""
 FROZEN, OPEN = "release/1.x", "release/2.x"
 PATTERN_CHECK = "change-freeze/release/*"

@@ -183,12 +183,12 @@ def claimed_long_ago(harness: Harness) -> Any:
 def test_background_job_yields_to_a_freeze_within_seconds(harness: Harness, build: Builder) -> None:
     """A worker looks at the rules of ten thousand branches, and its queue holds a freeze."""
     build("web")
-    heard = cast(RecordedWakeups, harness.jobs.wakeups).sent
+    sent = cast(RecordedWakeups, harness.jobs.wakeups).sent
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     try:
-        heard.clear()
+        sent.clear()
         run_for(context.get_context(), "verify", lambda: True, JOBS["verify"].time_slice)
-        assert heard == ["verify"]
+        assert sent == ["verify"]
         assert JOBS["verify"].time_slice < 5
     finally:
         context._contexts.clear()

@@ -1,4 +1,4 @@
-"""An installation's whole life: heard of before or after it is claimed, removed, made again, and at work as before."""
+"""An installation's whole life: reported before or after it is claimed, removed, made again, and at work as before."""
 
 from dataclasses import dataclass, replace
 from typing import Any

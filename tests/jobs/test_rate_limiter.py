@@ -145,7 +145,7 @@ def withdrawing(harness: Harness, build: Builder) -> Work:
 
 
 def repositories(harness: Harness, how_many: int) -> None:
-    """Ask for a ruleset of its own in each of some repositories."""
+    """Request a ruleset of its own in each of some repositories."""
     add(harness, *(f"service-{number:02}" for number in range(how_many)))
     permit(harness, administration="write")
     ask(harness)
@@ -174,7 +174,7 @@ def test_every_call_of_a_job_is_recorded(
 def test_no_job_calls_github_while_the_installation_is_paused(
     harness: Harness, build: Builder, busy: Callable[[Harness, Builder], Work], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another worker is told to wait while the first call is being answered."""
+    """Another worker has to wait while the first call is being answered."""
     work = busy(harness, build)
     begin(harness)
     identified = harness.fake_github.calls.identified

@@ -39,12 +39,12 @@ def sweeper(harness: Harness) -> Iterator[SweeperOf]:
 
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
-    heard(harness).clear()
+    sent_wakeups(harness).clear()
     yield make
     context._contexts.clear()
 
 
-def heard(harness: Harness) -> list[str]:
+def sent_wakeups(harness: Harness) -> list[str]:
     return cast(RecordedWakeups, harness.jobs.wakeups).sent
 
 
@@ -59,12 +59,12 @@ class TestLostWakeups:
         build("web")
         work(harness)
         harness.freeze()
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == ["reconcile"]
+        assert sent_wakeups(harness) == ["reconcile"]
         work(harness)
         sweeper().sweep()
-        assert heard(harness) == ["reconcile"]
+        assert sent_wakeups(harness) == ["reconcile"]
         assert set(harness.conclusions().values()) == {"failure"}
 
     def test_sweep_wakes_workers_for_a_delivery_without_wakeup(
@@ -78,9 +78,9 @@ class TestLostWakeups:
             signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
             with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == ["webhooks"]
+        assert sent_wakeups(harness) == ["webhooks"]
 
     def test_sweep_wakes_workers_for_a_sync_without_wakeup(
         self, harness: Harness, build: Builder, sweeper: SweeperOf
@@ -89,9 +89,9 @@ class TestLostWakeups:
         work(harness)
         with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard")) as uow:
             request_sync(uow)
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == ["sync"]
+        assert sent_wakeups(harness) == ["sync"]
 
     def test_sweep_wakes_workers_when_the_lease_of_a_dead_worker_expires(
         self, harness: Harness, build: Builder, sweeper: SweeperOf
@@ -102,12 +102,12 @@ class TestLostWakeups:
         harness.sql(
             "UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'"
         )
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == []
+        assert sent_wakeups(harness) == []
         pass_time(harness, seconds=41)
         sweeper().sweep()
-        assert heard(harness) == ["reconcile"]
+        assert sent_wakeups(harness) == ["reconcile"]
         harness.run_until_idle()
         assert set(harness.conclusions().values()) == {"failure"}
 
@@ -119,22 +119,22 @@ class TestLostWakeups:
         harness.freeze()
         harness.fake_github.faults.add("error", "createCheckRun", status=500, count=1)
         harness.run_until_idle()
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == []
+        assert sent_wakeups(harness) == []
         pass_time(harness, seconds=10)
         sweeper().sweep()
-        assert heard(harness) == ["reconcile"]
+        assert sent_wakeups(harness) == ["reconcile"]
         harness.run_until_idle()
         assert set(harness.conclusions().values()) == {"failure"}
 
     def test_sweep_wakes_no_worker_without_work(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(harness)
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         assert jobs_with_work(harness.jobs) == []
         sweeper().sweep()
-        assert heard(harness) == []
+        assert sent_wakeups(harness) == []
 
 
 class TestTime:
@@ -261,7 +261,7 @@ class TestWithoutRedis:
             signature = harness.fake_github.sender.headers(delivery)["X-Hub-Signature-256"]
             with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         for _ in range(2):
             sweeper(workers_available=False).sweep()
         assert set(harness.conclusions().values()) == {"failure"}
@@ -294,9 +294,9 @@ class TestWithoutRedis:
             harness.freeze()
             assert client.llen("rq:queue:wakeups") == 1
             client.flushdb()
-        heard(harness).clear()
+        sent_wakeups(harness).clear()
         sweeper().sweep()
-        assert heard(harness) == ["reconcile"]
+        assert sent_wakeups(harness) == ["reconcile"]
 
     def test_wakeup_is_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
         wakeups = RedisWakeups(redis_url)
@@ -353,4 +353,4 @@ def test_failed_periodic_task_does_not_stop_the_others(harness: Harness, build: 
     finally:
         harness.sql("GRANT UPDATE ON freezes TO change_freeze_worker")
     assert harness.sql("SELECT ended_at FROM freezes") == [(None,)]
-    assert "reconcile" in heard(harness)
+    assert "reconcile" in sent_wakeups(harness)

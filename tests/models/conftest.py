@@ -1,4 +1,4 @@
-"""What tests of models ask for: a session on a database of their own."""
+"""Fixtures of the tests of models: a session on a database of their own."""
 
 from collections.abc import Iterator
 

@@ -155,9 +155,9 @@ class TestOrdering:
         [
             pytest.param(False, False, None, True, QUEUED, id="what is queued could merge at any moment"),
             pytest.param(True, False, None, True, QUEUED, id="a draft in the queue too"),
-            pytest.param(False, True, "review_required", False, AUTO_MERGE, id="auto-merge waits for nobody"),
+            pytest.param(False, True, "review_required", False, AUTO_MERGE, id="auto-merge waits for no review"),
             pytest.param(False, False, "approved", False, APPROVED, id="approved"),
-            pytest.param(False, False, None, False, APPROVED, id="no review asked for is as good as approved"),
+            pytest.param(False, False, None, False, APPROVED, id="no review required is as good as approved"),
             pytest.param(False, False, "changes_requested", False, OPEN, id="changes requested"),
             pytest.param(False, False, "review_required", False, OPEN, id="a review missing"),
             pytest.param(True, False, "approved", False, DRAFT, id="a draft cannot merge"),

@@ -38,8 +38,8 @@ class TestCheckBudget:
         assert grant_checks(LIMITS, "aliases", [at(30, content=75)], NOON, 25).checks == 5
 
     def test_batch_waits_when_the_minute_is_exhausted(self) -> None:
-        room = grant_checks(LIMITS, "aliases", [at(40, content=50), at(30, content=30)], NOON, 25)
-        assert room == (0, MINUTE - timedelta(seconds=40))
+        grant = grant_checks(LIMITS, "aliases", [at(40, content=50), at(30, content=30)], NOON, 25)
+        assert grant == (0, MINUTE - timedelta(seconds=40))
 
     def test_batch_waits_when_the_hour_is_exhausted(self) -> None:
         usage = [at(3000, content=250), at(1000, content=250)]
@@ -95,11 +95,11 @@ def test_granted_checks_never_exceed_a_limit_in_any_window(wishes: list[tuple[fl
     now, usage = NOON, list[ApiUsage]()
     for pause, wanted in wishes:
         now += timedelta(seconds=pause)
-        room = grant_checks(LIMITS, counting, [one for one in usage if one.at > now - HOUR], now, wanted)
-        assert room.checks <= wanted
-        assert bool(room.checks) != bool(room.wait)
-        if room.checks:
-            usage.append(ApiUsage(now, MUTATION_POINTS, content_of(counting, room.checks)))
+        grant = grant_checks(LIMITS, counting, [one for one in usage if one.at > now - HOUR], now, wanted)
+        assert grant.checks <= wanted
+        assert bool(grant.checks) != bool(grant.wait)
+        if grant.checks:
+            usage.append(ApiUsage(now, MUTATION_POINTS, content_of(counting, grant.checks)))
     for length, most in ((timedelta(minutes=1), 80), (timedelta(hours=1), 500)):
         for first in usage:
             assert sum(one.content for one in usage if first.at <= one.at < first.at + length) <= most
@@ -108,9 +108,9 @@ def test_granted_checks_never_exceed_a_limit_in_any_window(wishes: list[tuple[fl
 @given(usage=st.lists(st.integers(1, 80), min_size=1, max_size=60))
 def test_checks_are_granted_after_the_wait(usage: list[int]) -> None:
     done = [at(60 - index, content=content) for index, content in enumerate(usage)]
-    room = grant_checks(LIMITS, "aliases", done, NOON, 25)
-    if not room.checks:
-        assert grant_checks(LIMITS, "aliases", done, NOON + room.wait, 25).checks > 0
+    grant = grant_checks(LIMITS, "aliases", done, NOON, 25)
+    if not grant.checks:
+        assert grant_checks(LIMITS, "aliases", done, NOON + grant.wait, 25).checks > 0
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -
 
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
-    """Open a session that sees everything, and commits when told to."""
+    """Open a session that sees everything, and commits explicitly."""
     with Session(owner_engine_of(database), expire_on_commit=False) as session:
         yield session
 

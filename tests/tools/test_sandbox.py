@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def processes_of(directory: Path) -> list[str]:
-    """Return the command lines of all processes that were told of a sandbox's directory."""
+    """Return the command lines of all processes that name a sandbox's directory."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -53,7 +53,7 @@ MADE_ON_THE_WAY = {
 
 
 def values_in(answer: str) -> dict[str, str]:
-    """Return what an answer tells that later commands name."""
+    """Return the values of an answer that later commands need."""
     found = {shown: re.search(pattern, answer, re.MULTILINE) for shown, pattern in MADE_ON_THE_WAY.items()}
     return {shown: match[1] for shown, match in found.items() if match}
 

@@ -153,14 +153,14 @@ class Lifespan:
 
     def __init__(self, application: Any) -> None:
         self._application = application
-        self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._running: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> None:
         """Start it."""
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
-        self._running = asyncio.ensure_future(self._application(scope, self._told.get, self._heard.put))
+        self._running = asyncio.ensure_future(self._application(scope, self._incoming.get, self._sent.put))
         await self._tell("startup")
 
     async def __aexit__(self, *_: object) -> None:
@@ -170,8 +170,8 @@ class Lifespan:
         await self._running
 
     async def _tell(self, what: str) -> None:
-        await self._told.put({"type": f"lifespan.{what}"})
-        answer = await self._heard.get()
+        await self._incoming.put({"type": f"lifespan.{what}"})
+        answer = await self._sent.get()
         assert answer["type"] == f"lifespan.{what}.complete", answer
 
 

@@ -68,6 +68,7 @@ def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:
     pushed: dict[str, float] = {}
 
     def push(number: int) -> None:
+        """Push to the pull request of a branch, and keep when the push was accepted."""
         repository, pull = branches[number]
         answer = stack.as_person(
             "PUT",

@@ -3,7 +3,7 @@
 The bodies are those that the simulated GitHub sends of its own repositories: they were caught in a mailbox while
 pull requests were edited, pushed to, closed and opened again, branches made and deleted, and checks written. They are
 sent again under ids of their own, in GitHub's proportions: most are echoes of checks (ours, and those of a build), the
-others have the worker look again, which it does meanwhile, on the same processors. Two API processes, PostgreSQL with
+others have the worker run again, which it does meanwhile, on the same processors. Two API processes, PostgreSQL with
 `fsync`; an acknowledgement is a 2xx after the delivery is committed, timed from the moment at which it was due.
 
 The 100,000 stored ones are processed, have the same bodies, and lie within the last 23 days: they are inserted by SQL.

@@ -1,4 +1,4 @@
-"""Following what is written at the simulated GitHub: each verdict with the moment at which it was heard there.
+"""Following what is written at the simulated GitHub: each verdict with the moment at which it arrived there.
 
 The moments are GitHub's, of the same machine's clock, so how often one looks blurs nothing.
 """
@@ -33,9 +33,9 @@ class Writes:
     all: list[Write] = field(default_factory=list)
 
     def look(self) -> None:
-        """Read what is new."""
+        """Read the new writes."""
         listed: list[dict[str, Any]] = self.stack.control("GET", f"/writes?after={len(self.all)}")["writes"]
-        self.all += [Write(each["heardAt"], each["headSha"], each["conclusion"]) for each in listed]
+        self.all += [Write(each["receivedAt"], each["headSha"], each["conclusion"]) for each in listed]
 
     def first(self, conclusion: str, since: float, heads: Collection[str]) -> dict[str, float]:
         """Return when each of the heads first got a conclusion since a moment, the earliest first."""
@@ -50,6 +50,7 @@ class Writes:
         missing, place, last = set(heads), bisect_left(self.all, since, key=lambda write: write.at), since
 
         def written() -> bool:
+            """Read what is new; True if no head misses the conclusion any more."""
             nonlocal place, last
             self.look()
             for write in self.all[place:]:  # each once: measuring takes processor time
@@ -64,7 +65,7 @@ class Writes:
 
 
 def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: float = DEADLINE_SECONDS) -> None:
-    """Look now and then until something is reached; raise TimeoutError when it takes too long."""
+    """Poll until a state is reached; raise TimeoutError if it takes too long."""
     end = time.monotonic() + deadline
     while not reached():
         if time.monotonic() > end:

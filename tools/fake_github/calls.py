@@ -43,7 +43,7 @@ class Calls:
         self.in_flight -= 1
         self.by_status[status] += 1
 
-    def heard(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         """Note every verdict that was written."""
         if event.name != "check_run" or event.action not in {"created", "completed"}:
             return
@@ -65,7 +65,7 @@ class Calls:
                     "conclusion": run.conclusion,
                     "externalId": run.external_id,
                     "at": run.completed_at or run.started_at,
-                    "heardAt": time.time(),  # epoch seconds, with the fraction that `at` lacks
+                    "receivedAt": time.time(),  # epoch seconds, with the fraction that `at` lacks
                 }
             )
 

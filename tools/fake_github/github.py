@@ -39,7 +39,7 @@ class FakeGitHub(Core):
         self.settings.webhook_url = webhook_url or self.settings.webhook_url
         self.settings.webhook_secret = webhook_secret or self.settings.webhook_secret
         self.register()
-        self.world.listeners = [self.calls.heard, self.sender.heard, reactions(self.world)]
+        self.world.listeners = [self.calls.receive, self.sender.receive, reactions(self.world)]
         self._saved = -1
 
     def reset(self) -> None:

@@ -64,5 +64,5 @@ def credentials_of(organization: dict[str, Any]) -> list[Credential]:
 
 
 def is_guarded(operation: Operation) -> bool:
-    """Return whether an operation asks for a credential of ours."""
+    """True if an operation requires a credential of ours."""
     return any(operation.accepts(scheme) for scheme in ("ApiKey", "Session", "SessionToken"))

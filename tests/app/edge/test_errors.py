@@ -44,7 +44,7 @@ def test_wrong_method_returns_405_with_every_allowed_method(api: httpx.Client) -
 
 
 def test_head_request_is_answered_like_get_without_a_body(api: httpx.Client, clock: MovableClock) -> None:
-    clock.at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # the thing tells the time, and whole seconds are shorter
+    clock.at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # the thing has the time, and whole seconds are shorter
     response = api.head("/v1/things/a")
     assert (response.status_code, response.content) == (200, b"")
     assert response.headers["Content-Length"] == str(len(api.get("/v1/things/a").content))

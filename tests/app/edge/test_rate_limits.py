@@ -1,4 +1,4 @@
-"""Rate limits: what is counted, what is told, and that Redis is never needed."""
+"""Rate limits: what is counted, what is answered, and that Redis is never needed."""
 
 import asyncio
 import socket

@@ -49,7 +49,7 @@ def verifier(keys: Keys, watch: Watch) -> TokenVerifier:
 
 @pytest.fixture
 def verify() -> Iterator[Verify]:
-    """Verify tokens at the same moment, and tell of each whether it is good."""
+    """Verify tokens at the same moment, and return of each whether it is good."""
 
     async def each(by: TokenVerifier, tokens: tuple[str, ...]) -> list[Any]:
         return await asyncio.gather(*(by.verify(one) for one in tokens), return_exceptions=True)

@@ -21,12 +21,12 @@ CREDENTIALLED = [
 """Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
-NOBODYS_YET = {("claim_installation", "installationId")}
+UNOWNED = {("claim_installation", "installationId")}
 """The object named there gets an owner; `tests/handlers/installations` tests which."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectReference:
     """Where a request names an object."""
 
     operation: Operation
@@ -40,22 +40,22 @@ class Place:
         return f"{self.operation.id} {self.where} {'/'.join(map(str, self.steps)) or self.name}"
 
 
-def places() -> Iterator[Place]:
-    """Yield every place of the contract that names an object."""
+def references() -> Iterator[ObjectReference]:
+    """Yield every reference of the contract to an object."""
     for operation in CREDENTIALLED:
         bodies = list(samples(operation.body["application/json"])) if operation.body else [(None, ())]
         for parameter in operation.parameters:
             if parameter.location in {"path", "query"} and NAMES_SOMETHING.fullmatch(parameter.name):
-                yield Place(operation, parameter.location, parameter.name, bodies[0][0])
+                yield ObjectReference(operation, parameter.location, parameter.name, bodies[0][0])
         for body, steps in bodies:
             if steps:
                 name = next(step for step in reversed(steps) if isinstance(step, str))
-                if (operation.id, name) not in NOBODYS_YET:
-                    yield Place(operation, "body", name, body, steps)
+                if (operation.id, name) not in UNOWNED:
+                    yield ObjectReference(operation, "body", name, body, steps)
 
 
 def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield bodies of a schema: the least one without steps, and one for each place inside that names an object."""
+    """Yield bodies of a schema: the least one without steps, and one for each reference inside."""
     node = standard_schema(CONTRACT.resolve(node))
     least = _least(node)
     yield least, ()
@@ -86,23 +86,25 @@ def _least(node: Node) -> Any:
     return node.get("example", {"boolean": True, "integer": node.get("minimum", 1)}.get(str(kind), "xxxxxxxx"))
 
 
-def send(http: httpx.Client, caller: TenantFixture, place: Place, value: str) -> httpx.Response:
-    """Call the place's operation as `caller`, who names `value` there and their own objects everywhere else."""
-    operation = place.operation
+def send(http: httpx.Client, caller: TenantFixture, reference: ObjectReference, value: str) -> httpx.Response:
+    """Call the operation as `caller`, with `value` in this reference and their own objects in all others."""
+    operation = reference.operation
     path = operation.path
     for parameter in operation.parameters:
         if parameter.location == "path":
             given = (
-                value if place.where == "path" and parameter.name == place.name else caller.names(parameter.name)[0][0]
+                value
+                if reference.where == "path" and parameter.name == reference.name
+                else caller.names(parameter.name)[0][0]
             )
             path = path.replace("{" + parameter.name + "}", given.replace("/", "%2F"))
     required = [one.name for one in operation.parameters if one.location == "query" and one.required]
     query = {name: "2026-12" if name == "month" else "7" for name in required}
-    if place.where == "query":
-        query[place.name] = value
-    body = deepcopy(place.body)
-    if place.where == "body":
-        _put(body, place.steps, value)
+    if reference.where == "query":
+        query[reference.name] = value
+    body = deepcopy(reference.body)
+    if reference.where == "body":
+        _put(body, reference.steps, value)
     request = {"json": body} if body is not None else {}
     headers = {"Authorization": f"Bearer {caller.credential(operation)}"}
     return http.request(operation.method, path, params=query, headers=headers, **request)

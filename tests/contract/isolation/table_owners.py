@@ -7,7 +7,7 @@ from psycopg import sql as composing
 
 from models.base import Base
 
-BELONG_TO_NOBODY = {
+WITHOUT_OWNER = {
     "sessions",
     "signing_keys",
     "webhook_deliveries",
@@ -26,7 +26,7 @@ NEVER_SEEN = {"mails", "device_authorizations"}
 def owned_tables() -> dict[str, str]:
     """Return the column with the owner of a row, for each table with rows of people."""
     every = {table.name for table in Base.metadata.sorted_tables}
-    tables = sorted(every - BELONG_TO_NOBODY - BELONG_TO_MEMBERS)
+    tables = sorted(every - WITHOUT_OWNER - BELONG_TO_MEMBERS)
     return {name: "id" if name == "organizations" else "organization_id" for name in tables}
 
 

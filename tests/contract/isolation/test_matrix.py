@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.contract.isolation.object_references import CREDENTIALLED, Place, places, send
+from tests.contract.isolation.object_references import CREDENTIALLED, ObjectReference, references, send
 from tests.contract.isolation.table_owners import rows_of
 from tests.harness.tenant_fixtures import TenantFixture
 
@@ -32,42 +32,49 @@ def holds_nothing(response: httpx.Response) -> bool:
     return not response.json()["data"]
 
 
-PLACES = list(places())
+REFERENCES = list(references())
 
 
 class TestIsolationMatrix:
     def test_isolation_matrix_has_every_operation_with_an_id(self) -> None:
-        asked = {place.operation.id for place in PLACES}
+        asked = {reference.operation.id for reference in REFERENCES}
         named = {one.id for one in CREDENTIALLED if "{" in one.path}
         scoped = {"create_freeze", "preview_scope", "verify_enforcement", "setup_enforcement", "seed_check"}
         assert named | scoped | {"lift_freezes", "enable_repositories"} <= asked
-        scopes = {(place.operation.id, place.steps) for place in PLACES if place.operation.id in scoped}
+        scopes = {
+            (reference.operation.id, reference.steps) for reference in REFERENCES if reference.operation.id in scoped
+        }
         forms = {("scope", "repositories", 0), ("scope", "branchId"), ("scope", "repository")}
         assert scopes == {(operation, steps) for operation in scoped for steps in forms}
 
-    @pytest.mark.parametrize("place", PLACES, ids=str)
+    @pytest.mark.parametrize("reference", REFERENCES, ids=str)
     def test_foreign_id_is_answered_like_an_unknown_id_and_changes_nothing(
-        self, http: httpx.Client, sql: psycopg.Connection[Any], ours: TenantFixture, theirs: TenantFixture, place: Place
+        self,
+        http: httpx.Client,
+        sql: psycopg.Connection[Any],
+        ours: TenantFixture,
+        theirs: TenantFixture,
+        reference: ObjectReference,
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
-        for foreign, nobodys in theirs.names(place.name):
-            answer = send(http, ours, place, foreign)
-            if place.operation.id in FIND_NOTHING:
-                assert answer.status_code == 200, f"{place}: {answer.text}"
-                assert holds_nothing(answer), f"{place}: {answer.text}"
+        for foreign, unknown in theirs.names(reference.name):
+            answer = send(http, ours, reference, foreign)
+            if reference.operation.id in FIND_NOTHING:
+                assert answer.status_code == 200, f"{reference}: {answer.text}"
+                assert holds_nothing(answer), f"{reference}: {answer.text}"
             else:
-                assert 400 <= answer.status_code < 500, f"{place}: {answer.text}"
+                assert 400 <= answer.status_code < 500, f"{reference}: {answer.text}"
                 code = answer.json()["error"]["code"]
                 assert code.endswith("_not_found") or code == "invalid_parameter", answer.text
-            assert shown(answer, foreign) == shown(send(http, ours, place, nobodys), nobodys)
+            assert shown(answer, foreign) == shown(send(http, ours, reference, unknown), unknown)
         assert rows_of(sql, theirs.organization.id) == before
 
-    @pytest.mark.parametrize("place", PLACES, ids=str)
+    @pytest.mark.parametrize("reference", REFERENCES, ids=str)
     def test_own_id_is_found_in_the_same_place(
-        self, http: httpx.Client, ours: TenantFixture, theirs: TenantFixture, place: Place
+        self, http: httpx.Client, ours: TenantFixture, theirs: TenantFixture, reference: ObjectReference
     ) -> None:
-        for own, _nobodys in ours.names(place.name):
-            answer = send(http, ours, place, own)
+        for own, _unknown in ours.names(reference.name):
+            answer = send(http, ours, reference, own)
             code = answer.json()["error"]["code"] if answer.status_code >= 400 else ""
-            assert not code.endswith("_not_found"), f"{place}: {answer.text}"
-            assert code != "invalid_parameter", f"{place}: {answer.text}"
+            assert not code.endswith("_not_found"), f"{reference}: {answer.text}"
+            assert code != "invalid_parameter", f"{reference}: {answer.text}"

@@ -1,4 +1,4 @@
-"""I8 in the database: its own rules keep an organisation's rows from everybody else, whatever a statement asks for."""
+"""I8 in the database: its own rules keep an organisation's rows from all others, whatever a statement selects."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -10,7 +10,7 @@ from psycopg import sql as composing
 
 from app.database import make_engine
 from models.base import Base
-from tests.contract.isolation.table_owners import BELONG_TO_NOBODY, NEVER_SEEN, owned_tables, rows_of
+from tests.contract.isolation.table_owners import NEVER_SEEN, WITHOUT_OWNER, owned_tables, rows_of
 from tests.harness.tenant_fixtures import TenantFixture
 
 
@@ -34,7 +34,7 @@ class TestRowLevelSecurity:
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
             "AND NOT (relrowsecurity AND relforcerowsecurity)"
         ).fetchall()
-        assert {name for (name,) in rows} == BELONG_TO_NOBODY | {"alembic_version"}
+        assert {name for (name,) in rows} == WITHOUT_OWNER | {"alembic_version"}
 
     def test_isolation_fixture_has_rows_in_every_table(
         self, sql: psycopg.Connection[Any], theirs: TenantFixture

@@ -1,4 +1,4 @@
-"""A program begins: its codes, and the metadata that tell it where to ask."""
+"""A program begins: its codes, and the metadata with the endpoints."""
 
 import re
 from collections.abc import Callable

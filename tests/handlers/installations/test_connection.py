@@ -82,8 +82,8 @@ class TestGetInstallationStatus:
     def test_installation_status_of_a_foreign_installation_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session
     ) -> None:
-        nobodys = factories.installation(session, None, "nobody").id
-        for number in (globex.installation.id, nobodys, 987654321):
+        unclaimed = factories.installation(session, None, "nobody").id
+        for number in (globex.installation.id, unclaimed, 987654321):
             answer = acme.key("repo:read").get(STATUS, installationId=number)
             refusal(answer, 404, "installation_not_found")
 

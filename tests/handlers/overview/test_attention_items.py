@@ -1,4 +1,4 @@
-"""What needs attention: what is told, to whom, and that items go by themselves."""
+"""Attention items: their content, who sees them, and that they resolve by themselves."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The overview: what is told, and to whom."""
+"""The overview: its content, and who sees what."""
 
 from datetime import timedelta
 

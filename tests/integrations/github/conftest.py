@@ -24,19 +24,19 @@ def private_key() -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-class Clock:
-    """A wall clock that tests move."""
+class WallClock:
+    """A wall clock in seconds, as GitHub's client reads it, that tests move."""
 
     def __init__(self) -> None:
-        self.ahead = 0.0
+        self.offset = 0.0
 
     def __call__(self) -> float:
-        return datetime.now(UTC).timestamp() + self.ahead
+        return datetime.now(UTC).timestamp() + self.offset
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> WallClock:
+    return WallClock()
 
 
 @pytest.fixture
@@ -53,5 +53,5 @@ def settings(script: Script, private_key: str) -> GitHubSettings:
 
 
 @pytest.fixture
-def github(settings: GitHubSettings, clock: Clock) -> GitHub:
+def github(settings: GitHubSettings, clock: WallClock) -> GitHub:
     return GitHub(settings, clock)

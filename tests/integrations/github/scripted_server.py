@@ -1,4 +1,4 @@
-"""A server that answers what a test tells it: for answers that a stateful simulator has no reason to give."""
+"""A server with scripted answers: those that a stateful simulator has no reason to give."""
 
 import json
 import socket

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError
-from tests.integrations.github.conftest import Clock
+from tests.integrations.github.conftest import WallClock
 from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted, hang_up
 
 REPOSITORY = "GET /repositories/9"
@@ -85,7 +85,7 @@ def test_wait_is_measured_by_githubs_clock_when_clocks_differ(github: GitHub, sc
     assert refused(github).retry_after == pytest.approx(90, abs=3)
 
 
-def test_exhausted_rest_quota_does_not_stop_graphql(github: GitHub, script: Script, clock: Clock) -> None:
+def test_exhausted_rest_quota_does_not_stop_graphql(github: GitHub, script: Script, clock: WallClock) -> None:
     script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, 403, spent(120)))
     script.then(GRAPHQL, Reply({"data": {"c0": {"checkRun": {"databaseId": 5}}}}))
     refused(github)
@@ -96,18 +96,18 @@ def test_exhausted_rest_quota_does_not_stop_graphql(github: GitHub, script: Scri
 
 
 def test_secondary_limit_pauses_the_whole_installation_until_its_end(
-    github: GitHub, script: Script, clock: Clock
+    github: GitHub, script: Script, clock: WallClock
 ) -> None:
     script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {"Retry-After": "30"}))
     script.then(GRAPHQL, Reply({"data": {"c0": {"checkRun": {"databaseId": 5}}}}))
     assert refused(github).retry_after == 30
-    clock.ahead = 20
+    clock.offset = 20
     waiting = refused_write(github)
     assert (waiting.code, waiting.maybe_applied) == ("github_secondary_rate_limit", False)
     assert waiting.retry_after == pytest.approx(10, abs=1)
     assert script.asked(GRAPHQL) == []
     assert github.client(7).budget.paused_until is not None
-    clock.ahead = 31
+    clock.offset = 31
     assert github.client(7).write_checks([WRITE])[0].check_run_id == 5
     assert github.client(7).budget.paused_until is None
 
@@ -123,14 +123,14 @@ def test_secondary_limit_does_not_pause_another_installation(github: GitHub, scr
 
 
 def test_secondary_limit_without_retry_after_backs_off_further_each_time(
-    github: GitHub, script: Script, clock: Clock
+    github: GitHub, script: Script, clock: WallClock
 ) -> None:
     pauses = []
     for _ in range(3):
         script.then(REPOSITORY, Reply({"message": SECONDARY}, 403))
         error = refused(github)
         pauses.append(error.retry_after)
-        clock.ahead += (error.retry_after or 0) + 1
+        clock.offset += (error.retry_after or 0) + 1
     assert pauses == [60, 120, 240]
 
 

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from integrations.github import ErrorKind, GitHub, GitHubError
-from tests.integrations.github.conftest import Clock
+from tests.integrations.github.conftest import WallClock
 from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted
 
 REPOSITORY = "GET /repositories/9"
@@ -49,9 +49,9 @@ def test_every_call_has_api_version_and_user_agent(github: GitHub, script: Scrip
     assert headers["accept"] == "application/vnd.github+json"
 
 
-def test_app_token_is_cached_and_renewed_before_expiry(github: GitHub, script: Script, clock: Clock) -> None:
+def test_app_token_is_cached_and_renewed_before_expiry(github: GitHub, script: Script, clock: WallClock) -> None:
     script.always["GET /app"] = Reply({})
-    for clock.ahead in (0, 400, 500):
+    for clock.offset in (0, 400, 500):
         github.app()
     first, second, third = (bearer(script, "GET /app", index) for index in range(3))
     assert first == second != third
@@ -76,11 +76,11 @@ def test_threads_share_one_token_request(github: GitHub, script: Script) -> None
     assert len(script.asked(TOKEN)) == 1
 
 
-def test_installation_token_is_renewed_before_expiry(github: GitHub, script: Script, clock: Clock) -> None:
+def test_installation_token_is_renewed_before_expiry(github: GitHub, script: Script, clock: WallClock) -> None:
     script.then(TOKEN, granted(3600, "ghs_1"), granted(7200, "ghs_2"))
     script.always[REPOSITORY] = FOUND
     github.client(7).repository(9)
-    clock.ahead = 3400
+    clock.offset = 3400
     github.client(7).repository(9)
     assert bearer(script, REPOSITORY) == "ghs_2"
 
@@ -143,9 +143,9 @@ def test_unreadable_token_response_is_an_error_of_github(github: GitHub, script:
 
 
 def test_clock_ten_minutes_off_is_corrected_by_githubs_clock(
-    github: GitHub, script: Script, clock: Clock, private_key: str
+    github: GitHub, script: Script, clock: WallClock, private_key: str
 ) -> None:
-    clock.ahead = 600
+    clock.offset = 600
     date = {"Date": formatdate(time.time(), usegmt=True)}
     script.then("GET /app", Reply({"message": "'Issued at' claim must not be in the future"}, 401, date), Reply({}))
     github.app()

@@ -17,7 +17,7 @@ from integrations.github import (
     InstallationClient,
 )
 from integrations.github.events import BranchRefresh, InstallationRefresh, read_event
-from tests.integrations.github.conftest import Clock
+from tests.integrations.github.conftest import WallClock
 from tools.fake_github import FakeGitHub, serve
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.branches import create_branch
@@ -50,7 +50,7 @@ QUEUE = {
 
 
 @dataclass
-class Place:
+class SimulatedGitHub:
     """A code host with one organisation, and the App's clients for it."""
 
     host: FakeGitHub
@@ -69,7 +69,7 @@ class Place:
 
 
 @pytest.fixture
-def place(private_key: str, clock: Clock) -> Iterator[Place]:
+def simulated(private_key: str, clock: WallClock) -> Iterator[SimulatedGitHub]:
     key = load_pem_private_key(private_key.encode(), None).public_key()
     public = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     host = FakeGitHub(app_id=42, app_public_key=public)
@@ -79,99 +79,99 @@ def place(private_key: str, clock: Clock) -> Iterator[Place]:
     handle = serve(host)
     base = handle.base_url
     github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", private_key, "hush"), clock)
-    yield Place(host, web, github, github.client(7), Actor(host.maintainer))
+    yield SimulatedGitHub(host, web, github, github.client(7), Actor(host.maintainer))
     handle.stop(wait=False)
 
 
-def failing(place: Place) -> GitHubError:
+def failing(simulated: SimulatedGitHub) -> GitHubError:
     with pytest.raises(GitHubError) as caught:
-        place.client.open_heads([place.main])
+        simulated.client.open_heads([simulated.main])
     return caught.value
 
 
-def test_app_reads_itself_and_its_installations(place: Place) -> None:
-    assert place.github.app()["slug"] == "change-freeze"
-    info = place.github.installation(7)
+def test_app_reads_itself_and_its_installations(simulated: SimulatedGitHub) -> None:
+    assert simulated.github.app()["slug"] == "change-freeze"
+    info = simulated.github.installation(7)
     assert (info.account_login, info.account_type, info.suspended_at) == ("acme", "Organization", None)
     assert info.permissions["checks"] == "write"
-    assert [each.id for each in place.github.installations()] == [7]
+    assert [each.id for each in simulated.github.installations()] == [7]
 
 
-def test_repositories_and_branches_are_listed_over_all_pages(place: Place) -> None:
+def test_repositories_and_branches_are_listed_over_all_pages(simulated: SimulatedGitHub) -> None:
     for number in range(130):
-        place.host.organization("acme").repository(f"service-{number}")
-        place.web.branch(f"topic/{number}")
-    found = list(place.client.repositories())
+        simulated.host.organization("acme").repository(f"service-{number}")
+        simulated.web.branch(f"topic/{number}")
+    found = list(simulated.client.repositories())
     assert len(found) == 131
     web = next(repository for repository in found if repository.name == "web")
-    assert (web.github_id, web.node_id, web.owner) == (place.web.record.id, place.web.record.node_id, "acme")
-    assert len(place.client.branches("acme", "web")) == 132
-    (tips,) = place.client.branch_tips([web.node_id])
+    assert (web.github_id, web.node_id, web.owner) == (simulated.web.record.id, simulated.web.record.node_id, "acme")
+    assert len(simulated.client.branches("acme", "web")) == 132
+    (tips,) = simulated.client.branch_tips([web.node_id])
     assert len(tips.branches) == 132
-    (releases,) = place.client.branch_tips([web.node_id], "release/")
+    (releases,) = simulated.client.branch_tips([web.node_id], "release/")
     assert list(releases.branches) == ["release/9"]
 
 
-def test_renamed_repository_is_found_by_id_and_by_its_old_name(place: Place) -> None:
-    rename(place.host.world, place.maintainer, place.web.record, "site")
-    assert place.client.repository(place.web.record.id).name == "site"
-    assert {branch.name for branch in place.client.branches("acme", "web")} == {"main", "release/9"}
-    assert place.client.branch("acme", "site", "release/9").name == "release/9"
+def test_renamed_repository_is_found_by_id_and_by_its_old_name(simulated: SimulatedGitHub) -> None:
+    rename(simulated.host.world, simulated.maintainer, simulated.web.record, "site")
+    assert simulated.client.repository(simulated.web.record.id).name == "site"
+    assert {branch.name for branch in simulated.client.branches("acme", "web")} == {"main", "release/9"}
+    assert simulated.client.branch("acme", "site", "release/9").name == "release/9"
 
 
-def test_every_open_head_is_read_blocked_and_read_back(place: Place) -> None:
-    pulls = [place.web.pull_request(draft=number % 2 == 0) for number in range(120)]
-    elsewhere = place.web.pull_request(base="release/9")
-    calls = [place.main, BranchRef("R_nowhere", "main"), BranchRef(place.web.record.node_id, "release/9")]
-    main, nowhere, release = place.client.open_heads(calls)
+def test_every_open_head_is_read_blocked_and_read_back(simulated: SimulatedGitHub) -> None:
+    pulls = [simulated.web.pull_request(draft=number % 2 == 0) for number in range(120)]
+    elsewhere = simulated.web.pull_request(base="release/9")
+    calls = [simulated.main, BranchRef("R_nowhere", "main"), BranchRef(simulated.web.record.node_id, "release/9")]
+    main, nowhere, release = simulated.client.open_heads(calls)
     assert {pull.number for pull in main.pulls} == {pull.number for pull in pulls}
     assert {pull.head_sha for pull in main.pulls} == {pull.head_sha for pull in pulls}
     assert sum(pull.draft for pull in main.pulls) == 60
-    assert main.sha == place.web.record.branches["main"]
+    assert main.sha == simulated.web.record.branches["main"]
     assert nowhere.error is not None
     assert nowhere.error.code == "repository_not_found"
     assert [pull.number for pull in release.pulls] == [elsewhere.number]
-    results = place.client.write_checks([place.write(pull.head_sha) for pull in main.pulls])
+    results = simulated.client.write_checks([simulated.write(pull.head_sha) for pull in main.pulls])
     assert all(result.check_run_id and result.error is None for result in results)
-    (again,) = place.client.open_heads([place.main], read_back_app_id=42)
+    (again,) = simulated.client.open_heads([simulated.main], read_back_app_id=42)
     assert {(check.name, check.conclusion, check.external_id) for pull in again.pulls for check in pull.checks} == {
         (NAME, "failure", "g1")
     }
     assert {check.id for pull in again.pulls for check in pull.checks} == {run.check_run_id for run in results}
 
 
-def test_newest_run_is_read_back_after_repeated_writes(place: Place) -> None:
-    sha = place.web.pull_request().head_sha
+def test_newest_run_is_read_back_after_repeated_writes(simulated: SimulatedGitHub) -> None:
+    sha = simulated.web.pull_request().head_sha
     for number, conclusion in enumerate(["failure", "success", "failure"]):
-        place.client.write_checks([place.write(sha, conclusion, f"g{number}")])
-    (heads,) = place.client.open_heads([place.main], read_back_app_id=42, check_names=[NAME])
+        simulated.client.write_checks([simulated.write(sha, conclusion, f"g{number}")])
+    (heads,) = simulated.client.open_heads([simulated.main], read_back_app_id=42, check_names=[NAME])
     assert [check.external_id for check in heads.pulls[0].checks] == ["g2"]
-    (foreign,) = place.client.open_heads([place.main], read_back_app_id=42, check_names=["another"])
+    (foreign,) = simulated.client.open_heads([simulated.main], read_back_app_id=42, check_names=["another"])
     assert foreign.pulls[0].checks == ()
-    assert [run.external_id for run in place.client.check_runs("acme", "web", sha, NAME)] == ["g2", "g1", "g0"]
-    result = place.client.create_check_rest("acme", "web", place.write(sha, "success", "g3"))
+    assert [run.external_id for run in simulated.client.check_runs("acme", "web", sha, NAME)] == ["g2", "g1", "g0"]
+    result = simulated.client.create_check_rest("acme", "web", simulated.write(sha, "success", "g3"))
     assert result.error is None
-    newest = place.client.check_runs("acme", "web", sha, NAME)[0]
+    newest = simulated.client.check_runs("acme", "web", sha, NAME)[0]
     assert (newest.id, newest.conclusion, newest.app_id) == (result.check_run_id, "success", 42)
 
 
 @pytest.mark.parametrize("by", ["GraphQL", "REST"])
-def test_check_has_its_button(place: Place, by: str) -> None:
-    sha = place.web.pull_request().head_sha
-    write = replace(place.write(sha), actions=(CheckAction("Ask", "Ask for it", "ask"),))
+def test_check_has_its_button(simulated: SimulatedGitHub, by: str) -> None:
+    sha = simulated.web.pull_request().head_sha
+    write = replace(simulated.write(sha), actions=(CheckAction("Ask", "Ask for it", "ask"),))
     if by == "REST":
-        result = place.client.create_check_rest("acme", "web", write)
+        result = simulated.client.create_check_rest("acme", "web", write)
     else:
-        (result,) = place.client.write_checks([write])
+        (result,) = simulated.client.write_checks([write])
     assert result.error is None
-    run = place.host.world.runs[result.check_run_id or 0]
+    run = simulated.host.world.runs[result.check_run_id or 0]
     assert run.actions == [{"label": "Ask", "description": "Ask for it", "identifier": "ask"}]
 
 
-def test_malformed_check_write_does_not_affect_others(place: Place) -> None:
-    sha = place.web.pull_request().head_sha
-    unknown, nowhere, good = place.client.write_checks(
-        [place.write("f" * 40), place.write(sha, node_id="R_nowhere"), place.write(sha)]
+def test_malformed_check_write_does_not_affect_others(simulated: SimulatedGitHub) -> None:
+    sha = simulated.web.pull_request().head_sha
+    unknown, nowhere, good = simulated.client.write_checks(
+        [simulated.write("f" * 40), simulated.write(sha, node_id="R_nowhere"), simulated.write(sha)]
     )
     assert unknown.error is not None
     assert not unknown.error.maybe_applied
@@ -180,27 +180,32 @@ def test_malformed_check_write_does_not_affect_others(place: Place) -> None:
     assert good.check_run_id
 
 
-def test_merge_queue_is_read_with_its_heads(place: Place) -> None:
-    place.web.ruleset(**QUEUE)
-    pull = place.web.pull_request()
-    enqueue(place.host.world, place.maintainer, place.web.record, pull)
-    (heads,) = place.client.open_heads([place.main], read_back_app_id=42)
+def test_merge_queue_is_read_with_its_heads(simulated: SimulatedGitHub) -> None:
+    simulated.web.ruleset(**QUEUE)
+    pull = simulated.web.pull_request()
+    enqueue(simulated.host.world, simulated.maintainer, simulated.web.record, pull)
+    (heads,) = simulated.client.open_heads([simulated.main], read_back_app_id=42)
     assert heads.queue_error is None
     if heads.queue:  # a queue without required checks may have merged it already
         assert heads.queue[0].pull_number == pull.number
 
 
-def test_branch_rules_have_the_required_check_and_its_app(place: Place) -> None:
-    place.web.requires(NAME)
+def test_branch_rules_have_the_required_check_and_its_app(simulated: SimulatedGitHub) -> None:
+    simulated.web.requires(NAME)
     (rule,) = [
-        rule for rule in place.client.branch_rules("acme", "web", "main") if rule["type"] == "required_status_checks"
+        rule
+        for rule in simulated.client.branch_rules("acme", "web", "main")
+        if rule["type"] == "required_status_checks"
     ]
     assert rule["parameters"]["required_status_checks"] == [{"context": NAME, "integration_id": 42}]
-    assert place.client.branch_rules("acme", "web", "release/9") == []
+    assert simulated.client.branch_rules("acme", "web", "release/9") == []
 
 
-def test_rulesets_are_created_changed_and_deleted(place: Place) -> None:
-    for rulesets in (place.client.repository_rulesets("acme", "web"), place.client.organization_rulesets("acme")):
+def test_rulesets_are_created_changed_and_deleted(simulated: SimulatedGitHub) -> None:
+    for rulesets in (
+        simulated.client.repository_rulesets("acme", "web"),
+        simulated.client.organization_rulesets("acme"),
+    ):
         name = {"repository_name": {"include": ["~ALL"], "exclude": []}} if "orgs" in rulesets.owner_path else {}
         body = {
             "name": "freeze",
@@ -217,115 +222,115 @@ def test_rulesets_are_created_changed_and_deleted(place: Place) -> None:
         assert rulesets.list() == []
 
 
-def test_write_with_a_lost_response_can_be_read_back(place: Place) -> None:
-    sha = place.web.pull_request().head_sha
-    place.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
+def test_write_with_a_lost_response_can_be_read_back(simulated: SimulatedGitHub) -> None:
+    sha = simulated.web.pull_request().head_sha
+    simulated.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
     with pytest.raises(GitHubError) as caught:
-        place.client.write_checks([place.write(sha)])
+        simulated.client.write_checks([simulated.write(sha)])
     assert (caught.value.code, caught.value.maybe_applied) == ("github_unavailable", True)
-    (heads,) = place.client.open_heads([place.main], read_back_app_id=42)
+    (heads,) = simulated.client.open_heads([simulated.main], read_back_app_id=42)
     assert [check.external_id for check in heads.pulls[0].checks] == ["g1"]
 
 
-def test_null_check_run_is_an_error(place: Place) -> None:
-    sha = place.web.pull_request().head_sha
-    place.host.faults.add("null_check_run", count=1)
-    (result,) = place.client.write_checks([place.write(sha)])
+def test_null_check_run_is_an_error(simulated: SimulatedGitHub) -> None:
+    sha = simulated.web.pull_request().head_sha
+    simulated.host.faults.add("null_check_run", count=1)
+    (result,) = simulated.client.write_checks([simulated.write(sha)])
     assert result.error is not None
     assert result.error.maybe_applied
 
 
 @pytest.mark.parametrize("status", [500, 502])
-def test_server_error_is_transient(place: Place, status: int) -> None:
-    place.host.faults.add("error", "Heads", status=status, count=1)
-    assert failing(place).transient
-    assert place.client.open_heads([place.main])[0].error is None
+def test_server_error_is_transient(simulated: SimulatedGitHub, status: int) -> None:
+    simulated.host.faults.add("error", "Heads", status=status, count=1)
+    assert failing(simulated).transient
+    assert simulated.client.open_heads([simulated.main])[0].error is None
 
 
-def test_revoked_token_is_replaced_without_an_error(place: Place) -> None:
-    place.client.open_heads([place.main])
-    place.host.faults.add("revoked", "Heads", count=1)
-    assert place.client.open_heads([place.main])[0].error is None
+def test_revoked_token_is_replaced_without_an_error(simulated: SimulatedGitHub) -> None:
+    simulated.client.open_heads([simulated.main])
+    simulated.host.faults.add("revoked", "Heads", count=1)
+    assert simulated.client.open_heads([simulated.main])[0].error is None
 
 
-def test_uninstalled_app_is_reported(place: Place) -> None:
-    place.client.open_heads([place.main])
-    installation = place.host.world.installations[7]
-    uninstall(place.host.world, place.maintainer, installation)
-    assert failing(place).code == "installation_removed"
+def test_uninstalled_app_is_reported(simulated: SimulatedGitHub) -> None:
+    simulated.client.open_heads([simulated.main])
+    installation = simulated.host.world.installations[7]
+    uninstall(simulated.host.world, simulated.maintainer, installation)
+    assert failing(simulated).code == "installation_removed"
 
 
-def test_suspended_installation_is_reported_and_works_when_resumed(place: Place) -> None:
-    place.client.open_heads([place.main])
-    installation = place.host.world.installations[7]
-    suspend(place.host.world, place.maintainer, installation, suspended=True)
-    assert failing(place).code == "installation_removed"
-    assert place.github.installation(7).suspended_at is not None
-    suspend(place.host.world, place.maintainer, installation, suspended=False)
-    assert place.client.open_heads([place.main])[0].error is None
+def test_suspended_installation_is_reported_and_works_when_resumed(simulated: SimulatedGitHub) -> None:
+    simulated.client.open_heads([simulated.main])
+    installation = simulated.host.world.installations[7]
+    suspend(simulated.host.world, simulated.maintainer, installation, suspended=True)
+    assert failing(simulated).code == "installation_removed"
+    assert simulated.github.installation(7).suspended_at is not None
+    suspend(simulated.host.world, simulated.maintainer, installation, suspended=False)
+    assert simulated.client.open_heads([simulated.main])[0].error is None
 
 
-def test_deleted_repository_is_not_found(place: Place) -> None:
-    delete(place.host.world, place.maintainer, place.web.record)
-    (heads,) = place.client.open_heads([place.main])
+def test_deleted_repository_is_not_found(simulated: SimulatedGitHub) -> None:
+    delete(simulated.host.world, simulated.maintainer, simulated.web.record)
+    (heads,) = simulated.client.open_heads([simulated.main])
     assert heads.error is not None
     assert heads.error.code == "repository_not_found"
     with pytest.raises(GitHubError) as caught:
-        place.client.repository(place.web.record.id)
+        simulated.client.repository(simulated.web.record.id)
     assert caught.value.code == "repository_not_found"
 
 
-def test_exhausted_quota_is_reported_and_stops_further_calls(place: Place) -> None:
-    place.host.settings.update({"primaryLimits": True, "graphqlPointsPerHour": 2})
-    place.client.open_heads([place.main])
-    assert place.client.budget.graphql.limit == 2
-    place.client.open_heads([place.main])
-    error = failing(place)
+def test_exhausted_quota_is_reported_and_stops_further_calls(simulated: SimulatedGitHub) -> None:
+    simulated.host.settings.update({"primaryLimits": True, "graphqlPointsPerHour": 2})
+    simulated.client.open_heads([simulated.main])
+    assert simulated.client.budget.graphql.limit == 2
+    simulated.client.open_heads([simulated.main])
+    error = failing(simulated)
     assert error.code == "github_rate_limited"
     assert 0 < (error.retry_after or 0) <= 3600
-    before = place.host.calls.total
-    failing(place)
-    assert place.host.calls.total == before
+    before = simulated.host.calls.total
+    failing(simulated)
+    assert simulated.host.calls.total == before
 
 
-def test_secondary_limit_is_reported_and_pauses_the_installation(place: Place, clock: Clock) -> None:
-    place.host.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 1, "retryAfterSeconds": 30})
-    place.client.open_heads([place.main])
-    error = failing(place)
+def test_secondary_limit_is_reported_and_pauses_the_installation(simulated: SimulatedGitHub, clock: WallClock) -> None:
+    simulated.host.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 1, "retryAfterSeconds": 30})
+    simulated.client.open_heads([simulated.main])
+    error = failing(simulated)
     assert (error.code, error.retry_after) == ("github_secondary_rate_limit", 30)
-    before = place.host.calls.total
-    failing(place)
-    assert place.host.calls.total == before
-    clock.ahead = 31
-    place.host.settings.update({"secondaryLimits": False})
-    assert place.client.open_heads([place.main])[0].error is None
+    before = simulated.host.calls.total
+    failing(simulated)
+    assert simulated.host.calls.total == before
+    clock.offset = 31
+    simulated.host.settings.update({"secondaryLimits": False})
+    assert simulated.client.open_heads([simulated.main])[0].error is None
 
 
-def test_missing_permission_is_reported(place: Place) -> None:
-    sha = place.web.pull_request().head_sha
-    installation = place.host.world.installations[7]
+def test_missing_permission_is_reported(simulated: SimulatedGitHub) -> None:
+    sha = simulated.web.pull_request().head_sha
+    installation = simulated.host.world.installations[7]
     installation.permissions = {**installation.permissions, "checks": "read"}
-    (result,) = place.client.write_checks([place.write(sha)])
+    (result,) = simulated.client.write_checks([simulated.write(sha)])
     assert result.error is not None
     assert result.error.code == "github_permission_denied"
 
 
-def test_webhooks_of_github_become_hints(place: Place) -> None:
-    heard: list[tuple[Event, dict[str, Any]]] = []
-    hear(place, heard)
-    tip = place.web.record.branches["main"]
-    create_branch(place.host.world, place.maintainer, place.web.record, "release/10", tip)
-    suspend(place.host.world, place.maintainer, place.host.world.installations[7], suspended=True)
-    hints = [hint for event, body in heard for hint in read_event(event.name, body, app_id=42)]
-    assert BranchRefresh(7, place.web.record.id, frozenset({"release/10"})) in hints
+def test_webhooks_of_github_become_hints(simulated: SimulatedGitHub) -> None:
+    events: list[tuple[Event, dict[str, Any]]] = []
+    record_events(simulated, events)
+    tip = simulated.web.record.branches["main"]
+    create_branch(simulated.host.world, simulated.maintainer, simulated.web.record, "release/10", tip)
+    suspend(simulated.host.world, simulated.maintainer, simulated.host.world.installations[7], suspended=True)
+    hints = [hint for event, body in events for hint in read_event(event.name, body, app_id=42)]
+    assert BranchRefresh(7, simulated.web.record.id, frozenset({"release/10"})) in hints
     assert InstallationRefresh(7) in hints
 
 
-def hear(place: Place, heard: list[tuple[Event, dict[str, Any]]]) -> None:
+def record_events(simulated: SimulatedGitHub, events: list[tuple[Event, dict[str, Any]]]) -> None:
     """Collect the webhooks' bodies instead of sending them."""
     from tools.fake_github.webhooks.payloads import make_body
 
-    installation = place.host.world.installations[7]
-    place.host.world.listeners.append(
-        lambda event: heard.append((event, make_body(place.host.view, event, installation)))
+    installation = simulated.host.world.installations[7]
+    simulated.host.world.listeners.append(
+        lambda event: events.append((event, make_body(simulated.host.view, event, installation)))
     )

@@ -1,4 +1,4 @@
-"""Two pull requests into a branch whose rule can be passed by, and the ways to hear of what lands there."""
+"""Two pull requests into a branch whose rule can be passed by, and the ways to learn what lands there."""
 
 import pytest
 

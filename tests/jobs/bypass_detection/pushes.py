@@ -1,4 +1,4 @@
-"""What lands on frozen branches in tests, and what is told of it."""
+"""What lands on frozen branches in tests, and what is reported of it."""
 
 import base64
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Clocks:
         harness.fake_github.world.clock = lambda: datetime.now(UTC) + self.moved.offset
 
     def pass_by(self, **time: float) -> None:
-        """Let time pass, by default two seconds: enough to tell before from after."""
+        """Let time pass, by default two seconds: enough for a distinct second."""
         self.moved.offset += timedelta(**(time or {"seconds": 2}))
 
     def stand_still(self) -> None:

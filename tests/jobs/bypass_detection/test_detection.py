@@ -1,4 +1,4 @@
-"""Commits that land on frozen branches are found once, with few calls, whatever the code host fails to tell."""
+"""Commits that land on frozen branches are found once, with few calls, even where GitHub does not report them."""
 
 from dataclasses import replace
 

@@ -90,7 +90,7 @@ def test_merge_past_another_freeze_is_a_bypass(
     assert used(harness)[0][2] is None
 
 
-@pytest.mark.parametrize("recorded", [True, False], ids=["its end is recorded", "nobody has recorded its end"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["its end is recorded", "its end is not recorded"])
 def test_merge_after_the_end_and_before_the_failure_is_our_delay(
     harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice, recorded: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Commits that land on frozen branches: who is named for them, what is told, and for how long."""
+"""Commits that land on frozen branches: who is named for them, what is reported, and for how long."""
 
 from datetime import datetime, timedelta
 
@@ -137,7 +137,7 @@ def test_merge_in_the_second_of_the_failure_is_no_bypass(
 @pytest.mark.parametrize(
     ("verified", "expected"),
     [
-        pytest.param("-1 hour", "freeze.bypassed", id="only whoever is let past a rule merges without it"),
+        pytest.param("-1 hour", "freeze.bypassed", id="only those who may bypass a rule merge without it"),
         pytest.param("1 hour", "freeze.landed_before_block", id="the rule was seen only later, it may be new"),
         pytest.param(None, "freeze.landed_before_block", id="no rule is known"),
     ],

@@ -1,4 +1,4 @@
-"""Rules that change are noticed: what is lost and regained is audited once, and asks for attention while it lasts."""
+"""Rules that change are noticed: what is lost and regained is audited once, and an alert is open while it lasts."""
 
 from datetime import timedelta
 from typing import Any

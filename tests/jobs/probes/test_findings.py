@@ -1,4 +1,4 @@
-"""What the code host's rules make of our check is found out and told, also who can pass it by."""
+"""What GitHub's rules make of our check is found and reported, also who can bypass it."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tools.fake_github.builder import RepositoryBuilder
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        pytest.param(lambda _harness, _web: None, ("green", []), id="required of us, bypassed by nobody"),
+        pytest.param(lambda _harness, _web: None, ("green", []), id="required of us, without bypass actors"),
         pytest.param(above, ("green", []), id="by the organisation's ruleset"),
         pytest.param(remove, ("red", ["check_not_required"]), id="the rule was removed"),
         pytest.param(
@@ -81,7 +81,7 @@ from tools.fake_github.builder import RepositoryBuilder
         pytest.param(
             lambda _harness, web: web.record.branches.pop("main"),
             ("green", ["cannot_see_classic_protection", "branch_missing"]),
-            id="a branch that does not exist is told by REST",
+            id="a branch that does not exist is reported by REST",
         ),
         pytest.param(
             lambda _harness, web: setattr(web.record, "archived", True),

@@ -26,17 +26,17 @@ def row_of(harness: Harness, number: int, repository: str = "acme/web") -> PullR
 
 
 def grant(harness: Harness, freeze_id: str, number: int, *, on: WatchedBranch | None = None, **columns: Any) -> str:
-    """Let a pull request past a freeze; the code host is not told yet."""
+    """Let a pull request past a freeze; GitHub does not show it yet."""
     branch = on or harness.branches["acme/web"]
     freeze = harness.session.get_one(Freeze, freeze_id)
     given = {"decided_by": LINUS, **columns}
     made = factories.exception(harness.session, freeze, row_of(harness, number), branch, **given)
     harness.session.commit()
-    tell(harness)
+    notify(harness)
     return made.id
 
 
-def tell(harness: Harness) -> None:
+def notify(harness: Harness) -> None:
     """Say that the verdicts may have changed, as every change of an exception does."""
     harness.make_due("wanted_generation = wanted_generation + 1")
 

@@ -16,7 +16,7 @@ from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, REASON, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.pull_request_exceptions.grants import check, grant, tell
+from tests.jobs.pull_request_exceptions.grants import check, grant, notify
 from tools.fake_github.model.records import PullRequest
 
 
@@ -203,7 +203,7 @@ class TestAMergeQueue:
         enqueue(harness, "web", first, second, third)
         middle = groups(harness, "web")[1]
         harness.sql("UPDATE exceptions SET revoked_at = decided_at WHERE id = :id", id=granted[second.number])
-        tell(harness)
+        notify(harness)
         work(harness)
         harness.make_due()
         work(harness)

@@ -1,4 +1,4 @@
-"""What people do at the code host, of which webhooks tell."""
+"""What people do at GitHub, and webhooks report."""
 
 from tests.harness.github_harness import Harness
 

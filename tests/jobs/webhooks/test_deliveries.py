@@ -141,15 +141,15 @@ class TestInstallations:
         assert harness.sql("SELECT state FROM installations") == [("removed",)]
         assert harness.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
 
-    @pytest.mark.parametrize("heard", [True, False])
+    @pytest.mark.parametrize("delivered", [True, False])
     def test_outdated_deletion_of_an_installation_ends_nothing(
-        self, harness: Harness, webhook_queue: WebhookQueue, heard: bool
+        self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
-        """A deletion that was heard of late, or that never was: the code host is asked, not the payload."""
+        """A deletion whose webhook comes late or never: GitHub is read, not the payload."""
         harness.freeze()
         work(harness)
         found = self.remove(harness)
-        told_of = webhook_queue.take() if heard else []
+        deliveries = webhook_queue.take() if delivered else []
         with harness.fake_github.world.lock:
             installations.install(
                 harness.fake_github.world,
@@ -158,7 +158,7 @@ class TestInstallations:
                 harness.fake_github.world.logins["acme"],
                 installation_id=found.id,
             )
-        webhook_queue.deliver(told_of)
+        webhook_queue.deliver(deliveries)
         webhook_queue.run()
         assert harness.sql("SELECT state FROM installations") == [("active",)]
         assert harness.sql("SELECT end_reason FROM freezes") == [(None,)]

@@ -37,7 +37,7 @@ END = {
 }
 
 
-def tell(webhook_queue: WebhookQueue, arrive: Callable[[list[Delivery]], list[Delivery]]) -> None:
+def deliver_as(webhook_queue: WebhookQueue, arrive: Callable[[list[Delivery]], list[Delivery]]) -> None:
     """Live through the story; after each step arrives what `arrive` makes of what was written so far."""
     for step in STORY:
         step(webhook_queue.harness)
@@ -46,16 +46,16 @@ def tell(webhook_queue: WebhookQueue, arrive: Callable[[list[Delivery]], list[De
 
 
 def in_order(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
-    tell(webhook_queue, lambda new: new)
+    deliver_as(webhook_queue, lambda new: new)
 
 
 def doubled(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
-    tell(webhook_queue, lambda new: [delivery for delivery in new for _ in range(2)])
+    deliver_as(webhook_queue, lambda new: [delivery for delivery in new for _ in range(2)])
 
 
 def repeated_later(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
     seen: list[Delivery] = []
-    tell(webhook_queue, lambda new: [*seen, *new] if not seen.extend(new) else [])  # type: ignore[func-returns-value]
+    deliver_as(webhook_queue, lambda new: [*seen, *new] if not seen.extend(new) else [])  # type: ignore[func-returns-value]
 
 
 def shuffled(webhook_queue: WebhookQueue, chance: random.Random) -> None:
@@ -67,24 +67,24 @@ def shuffled(webhook_queue: WebhookQueue, chance: random.Random) -> None:
         arriving, held[:] = held[: len(held) // 2], held[len(held) // 2 :]
         return arriving
 
-    tell(webhook_queue, some)
+    deliver_as(webhook_queue, some)
     webhook_queue.deliver(held)
 
 
 def late(webhook_queue: WebhookQueue, chance: random.Random) -> None:
     held: list[Delivery] = []
-    tell(webhook_queue, lambda new: held.extend(new) or [])  # type: ignore[func-returns-value]
+    deliver_as(webhook_queue, lambda new: held.extend(new) or [])  # type: ignore[func-returns-value]
     chance.shuffle(held)
     webhook_queue.deliver(held)
 
 
 def thinned(webhook_queue: WebhookQueue, chance: random.Random) -> None:
-    tell(webhook_queue, lambda new: [delivery for delivery in new if chance.random() > 0.3])
+    deliver_as(webhook_queue, lambda new: [delivery for delivery in new if chance.random() > 0.3])
     full_resync(webhook_queue.harness)
 
 
 def lost(webhook_queue: WebhookQueue, _chance: random.Random) -> None:
-    tell(webhook_queue, lambda _new: [])
+    deliver_as(webhook_queue, lambda _new: [])
     full_resync(webhook_queue.harness)
 
 

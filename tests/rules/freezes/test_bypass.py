@@ -43,9 +43,11 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
     [
         pytest.param(pushed(9), [], "bypassed", None, id="a direct push goes around the check"),
         pytest.param(pushed(9, "force_push"), [], "bypassed", None, id="a forced push does too"),
-        pytest.param(pushed(9, "branch_creation"), [], "bypassed", None, id="and so does a branch that is made anew"),
+        pytest.param(
+            pushed(9, "branch_creation"), [], "bypassed", None, id="and so does a branch that is created again"
+        ),
         pytest.param(merged(9), [failure(3)], "bypassed", None, id="a merge after the failure was shown"),
-        pytest.param(merged(3), [failure(3)], "landed_before_block", 3, id="within its second it accuses nobody"),
+        pytest.param(merged(3), [failure(3)], "landed_before_block", 3, id="within its second it accuses no one"),
         pytest.param(merged(2), [failure(3)], "landed_before_block", 2, id="before it, it was our delay"),
         pytest.param(
             merged(2), [success(-60), failure(3, 2)], "landed_before_block", 2, id="a head that was green before"
@@ -69,7 +71,11 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
             merged(9), [failure(3), success(3, 2)], "enforcement_gap", None, id="the newer of two runs of one second"
         ),
         pytest.param(
-            merged(9), [failure(-60)], "landed_before_block", 9, id="a failure of an earlier freeze told of another one"
+            merged(9),
+            [failure(-60)],
+            "landed_before_block",
+            9,
+            id="a failure of an earlier freeze was about another one",
         ),
         pytest.param(merged(9), [], "landed_before_block", 9, id="no check yet"),
         pytest.param(
@@ -108,7 +114,7 @@ def test_push_is_classified_by_kind_and_check_runs(push: Push, runs: list[Run], 
 @pytest.mark.parametrize(
     ("runs", "kind"),
     [
-        pytest.param([], "bypassed", id="nobody merges without a required check, unless let past it"),
+        pytest.param([], "bypassed", id="no one merges without a required check, unless let past it"),
         pytest.param([failure(-60)], "bypassed", id="nor with one that failed long ago"),
         pytest.param([failure(9)], "bypassed", id="nor with one that comes in that second"),
         pytest.param([success(-60)], "landed_before_block", id="a green one lets through"),

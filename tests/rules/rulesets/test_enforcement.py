@@ -46,7 +46,7 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
 @pytest.mark.parametrize(
     ("known", "light", "codes"),
     [
-        pytest.param(facts(required()), "green", [], id="required of us, bypassed by nobody"),
+        pytest.param(facts(required()), "green", [], id="required of us, without bypass actors"),
         pytest.param(facts(required(ABOVE)), "green", [], id="the same by the organisation's ruleset"),
         pytest.param(facts(), "red", ["check_not_required"], id="no rule at all"),
         pytest.param(facts(required(context="ci")), "red", ["check_not_required"], id="another check is required"),
@@ -66,7 +66,7 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
             facts(required(context="change-freeze/release/*"), watched=False),
             "amber",
             ["other_check_required"],
-            id="such a check is required of a branch that nobody watches",
+            id="such a check is required of an unwatched branch",
         ),
         pytest.param(facts(inactive=(DISABLED,)), "red", ["ruleset_disabled"], id="the rule was disabled"),
         pytest.param(
@@ -98,7 +98,7 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
             facts(required(replace(OURS, bypass_actors=None))),
             "amber",
             ["cannot_see_bypass_actors"],
-            id="who can bypass is not told",
+            id="who can bypass is not known",
         ),
         pytest.param(
             facts(required(), permissions={}),
@@ -179,7 +179,7 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
             id="nothing can merge into an archived repository",
         ),
         pytest.param(
-            facts(required(), watched=False), "amber", ["orphaned_requirement"], id="required, though nobody watches it"
+            facts(required(), watched=False), "amber", ["orphaned_requirement"], id="required, though it is not watched"
         ),
         pytest.param(facts(watched=False), "amber", [], id="neither watched nor required"),
         pytest.param(replace(facts(), rules=None), "amber", ["cannot_see_rules"], id="the rules cannot be seen"),

@@ -228,7 +228,7 @@ class TestChanges:
             pytest.param(
                 {"bypass_actors": [{"actor_type": "OrganizationAdmin", "actor_id": None, "bypass_mode": "always"}]},
                 [],
-                id="somebody who may bypass it",
+                id="an actor who may bypass it",
             ),
             pytest.param({"conditions": {"ref_name": {"include": ["~ALL"], "exclude": []}}}, [], id="other branches"),
             pytest.param(

@@ -152,7 +152,7 @@ def test_excluded_patterns_become_conditions() -> None:
         pytest.param("release/*", ["hotfix/*", "release/*"], [], id="what nothing has in common with it"),
         pytest.param("release/*", ["release/*", "!release/old*"], ["release/old*"], id="excluded later"),
         pytest.param("release/*", ["!release/old", "release/*"], [], id="excluded before, so taken in again"),
-        pytest.param("main", ["m*"], [], id="a name is nobody else's"),
+        pytest.param("main", ["m*"], [], id="a name matches no other branch"),
         pytest.param("v{1}", [], [], id="a name that would not do as a glob"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whatever the services record is in the vocabulary, and tells what was before and after."""
+"""Every entry of the services is in the vocabulary, and has the state before and after."""
 
 import ast
 from collections.abc import Iterator

@@ -1,13 +1,18 @@
 """Holders of leases: what ends when a process is dead or silent, and what it may still do then: nothing."""
 
+from dataclasses import fields
 from datetime import timedelta
 from time import sleep
+from typing import cast
 
 import pytest
 from sqlalchemy import StaticPool, create_engine, text
 from sqlalchemy.orm import Session
 
+from app.config import Config
+from integrations.github import CALL_DEADLINE_SECONDS
 from models.identity import Mail
+from services.bypass_detection.detection import TIPS
 from services.core.lease_holder import (
     KEPT,
     MAX_SILENCE,
@@ -18,7 +23,12 @@ from services.core.lease_holder import (
     runs,
 )
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
-from services.core.work_queue import LeaseLostError, WorkQueue
+from services.core.work_queue import LEASE_DURATION, LeaseLostError, WorkQueue
+from services.enforcement.probe_queue import PROBES
+from services.enforcement.setup_runs import SETUPS
+from services.offboarding.withdrawal import WITHDRAWALS
+from services.reconcile.leases import BRANCHES
+from services.reconcile.reconciler import MAX_EVALUATION_AGE, RENEWAL_INTERVAL
 from tests.harness.clock import MovableClock
 from tests.services.core.holders import CANDIDATES, LENGTH, Process, has_work, rows
 
@@ -206,6 +216,36 @@ class TestSilentHolders:
             {"number": first.number},
         ).all()
         assert (kind, stopped) == ("worker", True)
+
+
+@pytest.mark.usefixtures("work")
+class TestHoldersWithoutProgress:
+    def test_living_holder_without_progress_is_overtaken(
+        self, processes: tuple[Process, Process], clock: MovableClock
+    ) -> None:
+        first, second = processes
+        queue = WorkQueue("mail", Mail, CANDIDATES)
+        lease = first.acquire(queue)
+        assert lease is not None
+        clock.offset += LEASE_DURATION - timedelta(seconds=1)
+        first.lock.beat()
+        assert second.acquire(queue) is None
+        clock.offset += timedelta(seconds=1)
+        taken = second.acquire(queue)
+        assert taken is not None
+        assert [row.taken_over for row in taken.rows] == [True] * 3
+        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
+            lease.require(uow)
+
+    def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
+        sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])
+        leases = {queue.lease for queue in (BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
+        assert leases == {LEASE_DURATION}
+        assert LEASE_DURATION + 2 * sweep_every <= timedelta(seconds=20)
+
+    def test_call_has_ended_when_the_lease_ends_under_which_it_was_made(self) -> None:
+        assert timedelta(seconds=MAX_EVALUATION_AGE + CALL_DEADLINE_SECONDS) <= LEASE_DURATION
+        assert timedelta(seconds=RENEWAL_INTERVAL + CALL_DEADLINE_SECONDS) < LEASE_DURATION
 
 
 def test_pooled_connection_is_refused(database: str) -> None:

@@ -26,13 +26,13 @@ def written(engine: Engine) -> Iterator[list[str]]:
     """Collect what is written to the database, also what is undone."""
     statements: list[str] = []
 
-    def hear(*given: object) -> None:
+    def record(*given: object) -> None:
         if str(given[2]).startswith(("INSERT", "UPDATE", "DELETE")):
             statements.append(str(given[2]).partition("(")[0].strip())
 
-    event.listen(engine, "before_cursor_execute", hear)
+    event.listen(engine, "before_cursor_execute", record)
     yield statements
-    event.remove(engine, "before_cursor_execute", hear)
+    event.remove(engine, "before_cursor_execute", record)
 
 
 def signed_up(uow: UnitOfWork, email: str) -> None:

@@ -1,4 +1,4 @@
-"""The outbox and its delivery: a mail leaves with the change that it tells of, once, and leaves nothing behind."""
+"""The outbox and its delivery: a mail is committed with the change that it reports, and is sent once."""
 
 from collections.abc import Iterator
 from dataclasses import replace

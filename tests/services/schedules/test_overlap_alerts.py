@@ -1,4 +1,4 @@
-"""Overlaps that arise after schedules were saved ask for attention until they have gone."""
+"""Overlaps that arise after schedules were saved have an alert until they are resolved."""
 
 from datetime import timedelta
 from typing import Any

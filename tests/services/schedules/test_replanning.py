@@ -79,7 +79,7 @@ class Watched:
             schedules.update(self.id, **{name: value})
 
     def expected(self, schedule: Schedule, until: datetime) -> dict[datetime, datetime]:
-        """Return the real windows that the terms ask for after now, by their start."""
+        """Return the real windows that the terms have after now, by their start."""
         recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
         zone = ZoneInfo(schedule.timezone)
         spans = (place(window, day, zone) for day in days(recurrence, FIRST, LAST))

@@ -103,7 +103,11 @@ def test_check_writes_are_read_after_a_given_number(http: httpx.Client, github: 
                 github.world, bot, github.app_id, web, {"name": CHECK, "head_sha": sha, "conclusion": conclusion}
             )
     first, second = http.get("/_control/writes").json()["writes"]
-    assert (first["conclusion"], second["headSha"], first["heardAt"] <= second["heardAt"]) == ("success", sha, True)
+    assert (first["conclusion"], second["headSha"], first["receivedAt"] <= second["receivedAt"]) == (
+        "success",
+        sha,
+        True,
+    )
     assert http.get("/_control/writes?after=1").json()["writes"] == [second]
     assert http.get("/_control/writes?after=2").json()["writes"] == []
 

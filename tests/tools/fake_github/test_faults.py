@@ -1,4 +1,4 @@
-"""Faults strike where and as often as they are told, and limits answer as GitHub documents them."""
+"""Faults strike where and as often as configured, and limits answer as GitHub documents them."""
 
 import time
 from collections.abc import Iterator

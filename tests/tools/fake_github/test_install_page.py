@@ -1,4 +1,4 @@
-"""The page where a person installs the App, and what a token of the App's own client is told."""
+"""The page where a person installs the App, and what a token of the App's own client can list."""
 
 from collections.abc import Iterator
 from typing import Any

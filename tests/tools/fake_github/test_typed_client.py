@@ -193,7 +193,7 @@ def parse_classic_protection(person: GitHub[Any]) -> None:
 
 
 def installer(github: FakeGitHub) -> GitHub[Any]:
-    """Be the maintainer with a token of the App's own client, which alone is told where the App is installed."""
+    """Be the maintainer with a token of the App's own client, which alone may list the App's installations."""
     token = "ghu_app_tokens"
     github.oauth.app_tokens.add(token)
     github.world.tokens[token] = github.maintainer

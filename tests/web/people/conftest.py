@@ -1,6 +1,6 @@
 """The pages for people, served over real HTTP at their own web origin, and people who visit them.
 
-What a test asks for:
+Fixtures:
 
 - `ada`: a person with a browser and an account; `visitor` has a browser and no account. `visit()` creates more.
 - `mailed(address)`: the link of the last mail to an address.

@@ -1,4 +1,4 @@
-"""The pages in a real browser, without JavaScript and by keyboard alone; what a screen reader is told, narrow and wide.
+"""The pages in a real browser, without JavaScript and by keyboard alone; what a screen reader says, narrow and wide.
 
 `PICTURES=<directory>` keeps a picture of each page.
 """
@@ -139,7 +139,7 @@ class TestKeyboardWithoutScripts:
         browser.press_and_go()
         assert browser.title.startswith("Error: ")
         assert browser.value("document.activeElement.id") == "problems"
-        assert ("alert", "There is a problem") in browser.told()
+        assert ("alert", "There is a problem") in browser.announced()
         keep("sign-up-problems")
         browser.tab_to("Email address is required")
         browser.press("Enter")

@@ -33,7 +33,7 @@ class TestSigningUp:
         done = visitor.press(confirm, "Confirm address", password=PASSWORD)
         assert done.title == "Sign in"
         assert "Your email address is confirmed." in done.text
-        assert visitor.session is None, "the link alone signs nobody in"
+        assert visitor.session is None, "the link alone does not sign in"
         home = visitor.press(done, "Sign in", email="grace@example.test", password=PASSWORD)
         assert "Signed in as Grace Hopper (grace@example.test)." in home.text
 

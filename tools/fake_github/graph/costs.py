@@ -11,7 +11,7 @@ REQUESTS_PER_POINT = 100
 
 
 def _bound(node: Any, variables: dict[str, Any]) -> int:
-    """Return the page size that a connection asks for, or the number of ids of `nodes`."""
+    """Return the page size that a connection requests, or the number of ids of `nodes`."""
     for argument in node.arguments or ():
         if argument.name.value not in {"first", "last", "ids"}:
             continue

@@ -59,7 +59,7 @@ def rename(world: World, actor: Actor, repository: Repository, name: str) -> Non
 
 
 def transfer(world: World, actor: Actor, repository: Repository, owner: Account, name: str | None = None) -> None:
-    """Hand a repository to another account; only the new owner's installation hears of it."""
+    """Hand a repository to another account; only the new owner's installation gets a webhook."""
     old, former = world.full_name(repository), world.owner(repository)
     if f"{owner.login}/{name or repository.name}".lower() in world.full_names:
         raise validation_failed("Repository", "name", message="Repository has already been taken")

@@ -95,7 +95,7 @@ class Sender:
         self._stopped = False
         self._threads: list[threading.Thread] = []
 
-    def heard(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         """Create the delivery of an event, if there is a receiver."""
         settings = self.github.settings
         if not settings.webhook_url:

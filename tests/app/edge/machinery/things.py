@@ -73,7 +73,7 @@ def reveal_thing(uow: UnitOfWork, thing_id: str) -> SecretReply:
 
 
 def fail_twice(uow: UnitOfWork) -> object:
-    """Meet a serialization failure twice, as PostgreSQL tells it."""
+    """Meet a serialization failure twice, as PostgreSQL reports it."""
     SEEN["attempts"] = SEEN.get("attempts", 0) + 1
     if SEEN["attempts"] <= 2:
         uow.session.execute(text("DO $$ BEGIN RAISE serialization_failure; END $$"))

@@ -44,7 +44,7 @@ class Asked(threading.Thread):
 
 
 def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple[Asked, Trap]:
-    """Ask for a freeze of `acme`, and catch it at its COMMIT."""
+    """Request a freeze of `acme`, and catch it at its COMMIT."""
     key = new_key()
 
     def is_ours(transaction: str) -> bool:

@@ -82,7 +82,7 @@ def racing(trial: Trial) -> None:
 
 
 @fault("A green pull request is closed, webhooks are dropped, all is frozen, and it is reopened: it cannot be merged")
-def reopened_unheard(trial: Trial) -> None:
+def reopened_without_webhook(trial: Trial) -> None:
     stack = trial.stack
     repository, pull = trial.people.open_pulls()[0]
     stack.host.faults.add("webhook_drop", f"webhook pull_request.closed {stack.host.world.full_name(repository)}")

@@ -229,7 +229,7 @@ def tokens_refused(trial: Trial) -> None:
 def hidden(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
     wait_until(lambda: is_settled(stack), "the freeze", 60)
-    _choose(trial, len(stack.acme.repositories) // 2, heard=False)
+    _choose(trial, len(stack.acme.repositories) // 2, delivered=False)
     trial.client.lift(freeze)
     half = len(stack.acme.repositories) - len(stack.acme.repositories) // 2
     wait_until(lambda: counts(trial, freeze)["failed"] == half, "parking", 30)
@@ -238,13 +238,13 @@ def hidden(trial: Trial) -> None:
     tried = _attempts_of_acme(trial)
     time.sleep(2)
     trial.require(_attempts_of_acme(trial) == tried, "there is no immediate retry")
-    _choose(trial, None, heard=True)
+    _choose(trial, None, delivered=True)
     trial.injected()
 
 
-def _choose(trial: Trial, count: int | None, *, heard: bool) -> None:
+def _choose(trial: Trial, count: int | None, *, delivered: bool) -> None:
     stack = trial.stack
-    silence = None if heard else stack.host.faults.add("webhook_drop", "webhook installation")
+    silence = None if delivered else stack.host.faults.add("webhook_drop", "webhook installation")
     chosen = None if count is None else list(stack.acme.repositories[:count])
     with stack.host.world.lock:
         actor = Actor(stack.host.maintainer)

@@ -9,7 +9,7 @@ from tools.fake_github.limits import HOUR, Window
 
 WRITES = "createCheckRun"
 RETRY_AFTER = 3
-"""Seconds that the code host asks for."""
+"""Seconds that GitHub's `Retry-After` says."""
 SHORTEST = 60
 """Seconds that are waited where it does not say."""
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."

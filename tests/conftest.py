@@ -8,6 +8,7 @@ embedded ones start. Fixtures:
 - `own_database`: the address of a migrated database of the test's own, to change its tables or rights at will.
 - `unmigrated_database`: the same without any table.
 - `redis`: a client of an empty Redis; `redis_url` is its address.
+- `app_key`: the App's key at the simulated GitHub; `fake_github_server` serves one simulated GitHub after the other.
 """
 
 import gc
@@ -27,12 +28,14 @@ from redis import Redis
 from sqlalchemy import make_url
 
 from app.commands.migrate import migrate
+from tests.harness.app_key import AppKey, make_app_key
 from tests.harness.cleaning import PROCESSES_RUN, define_reset, reset
 from tests.harness.contracts import validate_contracts_once
 from tests.harness.engines import dispose_engines
 from tests.harness.random_seed import exploring
 from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.fake_github import FakeGitHub, Handle, serve
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
@@ -164,6 +167,19 @@ def redis(redis_of_session: Redis) -> Redis:
     """Return a client of this worker's Redis, emptied."""
     redis_of_session.flushdb()
     return redis_of_session
+
+
+@pytest.fixture(scope="session")
+def app_key() -> AppKey:
+    return make_app_key()
+
+
+@pytest.fixture(scope="session")
+def fake_github_server() -> Iterator[Handle]:
+    """Serve a simulated GitHub, which a test replaces by its own."""
+    handle = serve(FakeGitHub())
+    yield handle
+    handle.stop()
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from tests import factories
+from tests.harness.app_key import AppKey
 
 HOUR = timedelta(hours=1)
 BEGUN = text(
@@ -61,20 +60,15 @@ def seed(database_url: str) -> None:
 
 @pytest.mark.check
 @pytest.mark.slow
-def test_sweeper_is_atomic_when_killed_before_any_statement(
-    own_database: str, redis_url: str, private_key: rsa.RSAPrivateKey
-) -> None:
+def test_sweeper_is_atomic_when_killed_before_any_statement(own_database: str, redis_url: str, app_key: AppKey) -> None:
     seed(own_database)
-    pem = private_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     environment = {
         **os.environ,
         "DATABASE_URL": own_database,
         "REDIS_URL": redis_url,
         "SECRET_KEY": "a secret of tests",
         "GITHUB_APP_ID": "1",
-        "GITHUB_APP_PRIVATE_KEY": pem.decode(),
+        "GITHUB_APP_PRIVATE_KEY": app_key.private,
         "MAX_TARGETS": "1",
     }
     engine = create_engine(own_database)

@@ -17,8 +17,6 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from redis import Redis
 from sqlalchemy.orm import Session
 
@@ -27,6 +25,7 @@ from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
 from tests.handlers.installation_connection import BACK, ConnectionFixture
+from tests.harness.app_key import AppKey
 from tests.harness.audit_watch import AuditWatch
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
@@ -42,16 +41,8 @@ WEBHOOK_SECRET = "a secret of the webhooks"
 
 
 @pytest.fixture(scope="session")
-def private_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
-@pytest.fixture(scope="session")
-def served_fake_github(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
-    public = private_key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    handle = serve(FakeGitHub(app_id=1, app_public_key=public.decode()))
+def served_fake_github(app_key: AppKey) -> Iterator[Handle]:
+    handle = serve(FakeGitHub(app_id=1, app_public_key=app_key.public))
     yield handle
     handle.stop()
 
@@ -70,15 +61,12 @@ def wakeups_of_session() -> RecordedWakeups:
 def served(
     shared_database: psycopg.Connection,
     redis_url: str,
-    private_key: rsa.RSAPrivateKey,
+    app_key: AppKey,
     served_fake_github: Handle,
     clock_of_session: MovableClock,
     wakeups_of_session: RecordedWakeups,
 ) -> Iterator[str]:
     """Serve the product for the whole session; each test empties the database under it."""
-    pem = private_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     config = product_config(
         address_of(shared_database),
         redis_url,
@@ -87,7 +75,7 @@ def served(
         github_api_url=served_fake_github.base_url,
         github_app_id=1,
         github_app_slug="change-freeze",
-        github_app_private_key=pem.decode(),
+        github_app_private_key=app_key.private,
         github_app_client_id=client_id_of(served_fake_github.github.app.id),
         github_app_client_secret=APP_CLIENT_SECRET,
         github_client_id="Iv1.tests",

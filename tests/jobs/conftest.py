@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
@@ -13,42 +11,33 @@ from app.wiring import make_reconciler
 from integrations.github import GitHub, GitHubSettings
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from tests import factories
+from tests.harness.app_key import AppKey
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of, owner_engine_of
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
-from tools.fake_github import FakeGitHub, Handle, serve
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.records import PullRequest
 
 SECRET = "a secret of the webhooks"
 
 
-@pytest.fixture(scope="session")
-def private_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+@pytest.fixture
+def fake_github(fake_github_server: Handle, app_key: AppKey) -> Iterator[Handle]:
+    """Serve a simulated GitHub of the test's own."""
+    fake_github_server.replace(FakeGitHub(app_public_key=app_key.public, webhook_secret=SECRET))
+    yield fake_github_server
+    fake_github_server.github.sender.stop()
 
 
 @pytest.fixture
-def fake_github(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
-    public = private_key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    handle = serve(FakeGitHub(app_public_key=public.decode(), webhook_secret=SECRET))
-    yield handle
-    handle.stop(wait=False)  # the next test has a code host of its own, at another address
-
-
-@pytest.fixture
-def harness(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Iterator[Harness]:
-    pem = private_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def harness(fake_github: Handle, database: str, app_key: AppKey) -> Iterator[Harness]:
     settings = GitHubSettings(
         api_url=fake_github.base_url,
         graphql_url=fake_github.base_url + "/graphql",
         app_id=fake_github.github.app_id,
         app_slug="change-freeze",
-        private_key=pem.decode(),
+        private_key=app_key.private,
         webhook_secret=SECRET,
     )
     github = GitHub(settings)

@@ -17,14 +17,14 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
 from services.enforcement.setup_plans import set_up
 from tests.harness.github_harness import ADA, Harness
-from tests.jobs.conftest import build, fake_github, harness, private_key
+from tests.jobs.conftest import build, fake_github, harness
 from tests.jobs.setup.requests import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
 from web.application import create_pages
 from web.enforcement import enforcement_pages
 
-__all__ = ["build", "fake_github", "harness", "private_key"]
+__all__ = ["build", "fake_github", "harness"]
 
 WEB = "http://freeze.test"
 ADDRESS = "/enforcement/authorized"

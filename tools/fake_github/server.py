@@ -33,6 +33,16 @@ class Handle:
     server: Server
     thread: threading.Thread
 
+    def replace(self, github: FakeGitHub) -> None:
+        """Serve another GitHub at the same address; connections that are open stay with the former one.
+
+        A test that needs a GitHub of its own gets it without the start of a server.
+        """
+        self.github.sender.stop()
+        github.use_base_url(self.base_url)
+        self.server.config.loaded_app = Application(github)  # each connection takes it when it is opened
+        self.github = github
+
     def stop(self, *, wait: bool = True) -> None:
         """Stop serving and sending webhooks; without `wait`, requests may still be answered for a fifth of a second."""
         self.server.should_exit = True

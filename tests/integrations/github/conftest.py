@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from integrations.github import GitHub, GitHubSettings
+from tests.harness.app_key import AppKey
 from tests.integrations.github.scripted_server import Script, serving
 
 
@@ -19,9 +18,8 @@ def script() -> Iterator[Script]:
 
 
 @pytest.fixture(scope="session")
-def private_key() -> str:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+def private_key(app_key: AppKey) -> str:
+    return app_key.private
 
 
 class WallClock:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from integrations.github import (
     BranchRef,
@@ -17,8 +16,9 @@ from integrations.github import (
     InstallationClient,
 )
 from integrations.github.events import BranchRefresh, InstallationRefresh, read_event
+from tests.harness.app_key import AppKey
 from tests.integrations.github.conftest import WallClock
-from tools.fake_github import FakeGitHub, serve
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.branches import create_branch
 from tools.fake_github.model.installations import suspend, uninstall
@@ -69,18 +69,16 @@ class SimulatedGitHub:
 
 
 @pytest.fixture
-def simulated(private_key: str, clock: WallClock) -> Iterator[SimulatedGitHub]:
-    key = load_pem_private_key(private_key.encode(), None).public_key()
-    public = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    host = FakeGitHub(app_id=42, app_public_key=public)
+def simulated(app_key: AppKey, clock: WallClock, fake_github_server: Handle) -> Iterator[SimulatedGitHub]:
+    host = FakeGitHub(app_id=42, app_public_key=app_key.public)
+    fake_github_server.replace(host)
     acme = host.organization("acme")
     web = acme.repository("web", branches=("release/9",))
     acme.installed(installation_id=7)
-    handle = serve(host)
-    base = handle.base_url
-    github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", private_key, "hush"), clock)
+    base = fake_github_server.base_url
+    github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", app_key.private, "hush"), clock)
     yield SimulatedGitHub(host, web, github, github.client(7), Actor(host.maintainer))
-    handle.stop(wait=False)
+    host.sender.stop()
 
 
 def failing(simulated: SimulatedGitHub) -> GitHubError:

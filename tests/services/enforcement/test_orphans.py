@@ -12,12 +12,12 @@ from services.installations.sync_requests import request_comparison
 from services.repository_sync import sync as repository_sync
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
-from tests.jobs.conftest import fake_github, harness, private_key
+from tests.jobs.conftest import fake_github, harness
 from tests.jobs.setup.requests import ORGANIZATION, add, ask, names, permit, work
 from tools.fake_github.model import repositories as at_host
 from tools.fake_github.model.world import Actor
 
-__all__ = ["fake_github", "harness", "private_key"]
+__all__ = ["fake_github", "harness"]
 
 OWN = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
 ALERT = [("orphaned_requirement", "acme/web", "https://github.com/acme/web/settings/rules")]

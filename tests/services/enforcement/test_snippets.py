@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
@@ -19,6 +17,7 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.snippets import snippets
 from tests import factories
+from tests.harness.app_key import AppKey
 from tests.harness.clock import MovableClock
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA, UnitOfWorkOpener
@@ -27,16 +26,9 @@ APP_ID = 4711
 API = "https://ghe.acme.test/api/v3"
 
 
-@pytest.fixture(scope="module")
-def private_key() -> str:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return pem.decode()
-
-
 @pytest.fixture
-def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, private_key: str) -> UnitOfWorkFactory:
-    settings = GitHubSettings(API, f"{API}/graphql", APP_ID, "change-freeze", private_key, "no secret")
+def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups, app_key: AppKey) -> UnitOfWorkFactory:
+    settings = GitHubSettings(API, f"{API}/graphql", APP_ID, "change-freeze", app_key.private, "no secret")
     return UnitOfWorkFactory(
         engine, clock, wakeups, Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests")
     )

@@ -26,10 +26,10 @@ from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import work
-from tests.jobs.conftest import build, fake_github, harness, private_key
+from tests.jobs.conftest import build, fake_github, harness
 from tests.services.offboarding.test_withdrawal import RULESET, written
 
-__all__ = ["build", "fake_github", "harness", "private_key", "written"]
+__all__ = ["build", "fake_github", "harness", "written"]
 
 DELETING = "DELETE /repos/acme/web/rulesets"
 

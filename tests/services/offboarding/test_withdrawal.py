@@ -5,9 +5,9 @@ import pytest
 from services.core.unit_of_work import Caller
 from services.enforcement.ruleset_removal import withdraw
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.jobs.conftest import build, fake_github, harness, private_key
+from tests.jobs.conftest import build, fake_github, harness
 
-__all__ = ["build", "fake_github", "harness", "private_key"]
+__all__ = ["build", "fake_github", "harness"]
 
 RULESET = {
     "name": "Change freeze: main",

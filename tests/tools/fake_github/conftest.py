@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
 
-from tools.fake_github import FakeGitHub, Handle, serve
+from tests.harness.app_key import AppKey
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.webhook_receiver import Mailbox
 
 APP_ID = 4242
@@ -17,23 +16,12 @@ PERSON_TOKEN = "maintainers-own-token"
 SECRET = "It's a Secret to Everybody"
 
 
-@pytest.fixture(scope="session")
-def app_key() -> tuple[str, str]:
-    """Make the private and public PEM of the App."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return private.decode(), public.decode()
-
-
 @pytest.fixture
-def handle(app_key: tuple[str, str]) -> Iterator[Handle]:
-    github = FakeGitHub(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
-    running = serve(github)
-    yield running
-    running.stop(wait=False)
+def handle(fake_github_server: Handle, app_key: AppKey) -> Iterator[Handle]:
+    github = FakeGitHub(app_id=APP_ID, app_public_key=app_key.public, person_token=PERSON_TOKEN, webhook_secret=SECRET)
+    fake_github_server.replace(github)
+    yield fake_github_server
+    github.sender.stop()
 
 
 @pytest.fixture
@@ -48,9 +36,9 @@ def client(base_url: str, auth: Any) -> GitHub[Any]:
 
 
 @pytest.fixture
-def app(handle: Handle, app_key: tuple[str, str]) -> GitHub[Any]:
+def app(handle: Handle, app_key: AppKey) -> GitHub[Any]:
     """Be the App itself, by its JWT."""
-    return client(handle.base_url, AppAuthStrategy(str(APP_ID), app_key[0]))
+    return client(handle.base_url, AppAuthStrategy(str(APP_ID), app_key.private))
 
 
 @pytest.fixture
@@ -60,10 +48,10 @@ def person(handle: Handle) -> GitHub[Any]:
 
 
 @pytest.fixture
-def bot(handle: Handle, github: FakeGitHub, app_key: tuple[str, str]) -> GitHub[Any]:
+def bot(handle: Handle, github: FakeGitHub, app_key: AppKey) -> GitHub[Any]:
     """Be the App's installation in acme."""
     found = github.organization("acme").installed(installation_id=1001)
-    return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key[0], found.id))
+    return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key.private, found.id))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import httpx
 import jwt
 import pytest
 
+from tests.harness.app_key import AppKey
 from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 
@@ -40,8 +41,8 @@ def mint(http: httpx.Client, key: str, **narrowed: Any) -> dict[str, Any]:
     return shown
 
 
-def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: tuple[str, str]) -> None:
-    assert http.get("/app", headers=bearer(app_token(app_key[0]))).json()["id"] == APP_ID
+def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: AppKey) -> None:
+    assert http.get("/app", headers=bearer(app_token(app_key.private))).json()["id"] == APP_ID
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,9 @@ def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: t
     ],
 )
 def test_app_token_with_invalid_times_or_issuer_is_rejected(
-    http: httpx.Client, app_key: tuple[str, str], changes: dict[str, Any], status: int, expected: str
+    http: httpx.Client, app_key: AppKey, changes: dict[str, Any], status: int, expected: str
 ) -> None:
-    answer = http.get("/app", headers=bearer(app_token(app_key[0], **changes)))
+    answer = http.get("/app", headers=bearer(app_token(app_key.private, **changes)))
     assert answer.status_code == status
     assert expected in answer.json()["message"]
 
@@ -70,10 +71,8 @@ def test_app_token_with_wrong_or_no_signature_is_rejected(http: httpx.Client) ->
         assert (answer.status_code, answer.json()["message"]) == (401, "A JSON web token could not be decoded")
 
 
-def test_installation_token_expires_after_an_hour(
-    http: httpx.Client, github: FakeGitHub, app_key: tuple[str, str]
-) -> None:
-    token = mint(http, app_key[0])["token"]
+def test_installation_token_expires_after_an_hour(http: httpx.Client, github: FakeGitHub, app_key: AppKey) -> None:
+    token = mint(http, app_key.private)["token"]
     assert http.get("/installation/repositories", headers=bearer(token)).json()["total_count"] == 2
     clock = github.world.clock
     github.world.clock = lambda: clock() + timedelta(hours=1)
@@ -81,15 +80,15 @@ def test_installation_token_expires_after_an_hour(
     assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
 
 
-def test_forged_installation_token_is_rejected(http: httpx.Client, app_key: tuple[str, str]) -> None:
-    token = mint(http, app_key[0])["token"]
+def test_forged_installation_token_is_rejected(http: httpx.Client, app_key: AppKey) -> None:
+    token = mint(http, app_key.private)["token"]
     for forged in (token[:-2] + "AA", "ghs_4242_e30.AAAA", "ghs_", "nobody"):
         assert http.get("/installation/repositories", headers=bearer(forged)).status_code == 401
     assert http.get("/installation/repositories").json()["message"] == "Requires authentication"
 
 
-def test_installation_token_can_be_narrowed_but_not_widened(http: httpx.Client, app_key: tuple[str, str]) -> None:
-    narrow = mint(http, app_key[0], repositories=["web"], permissions={"metadata": "read"})
+def test_installation_token_can_be_narrowed_but_not_widened(http: httpx.Client, app_key: AppKey) -> None:
+    narrow = mint(http, app_key.private, repositories=["web"], permissions={"metadata": "read"})
     headers = bearer(narrow["token"])
     assert narrow["repository_selection"] == "selected"
     assert http.get("/repos/acme/web", headers=headers).status_code == 200
@@ -97,12 +96,12 @@ def test_installation_token_can_be_narrowed_but_not_widened(http: httpx.Client, 
     assert http.get("/repos/acme/web/pulls", headers=headers).status_code == 403
     wide = {"permissions": {"contents": "admin"}}
     route = "/app/installations/1001/access_tokens"
-    assert http.post(route, headers=bearer(app_token(app_key[0])), json=wide).status_code == 422
-    assert http.post(route, headers=bearer(app_token(app_key[0])), json={"repositories": ["x"]}).status_code == 422
+    assert http.post(route, headers=bearer(app_token(app_key.private)), json=wide).status_code == 422
+    assert http.post(route, headers=bearer(app_token(app_key.private)), json={"repositories": ["x"]}).status_code == 422
 
 
-def test_token_of_a_suspended_or_removed_installation_is_rejected(http: httpx.Client, app_key: tuple[str, str]) -> None:
-    token = mint(http, app_key[0])["token"]
+def test_token_of_a_suspended_or_removed_installation_is_rejected(http: httpx.Client, app_key: AppKey) -> None:
+    token = mint(http, app_key.private)["token"]
 
     def after(action: str) -> tuple[int, str]:
         http.post("/_control/installations", json={"action": action, "id": 1001})
@@ -112,12 +111,12 @@ def test_token_of_a_suspended_or_removed_installation_is_rejected(http: httpx.Cl
     assert after("suspend") == (403, "This installation has been suspended")
     assert after("unsuspend")[0] == 200
     assert after("delete") == (401, "Bad credentials")
-    key = app_key[0]
+    key = app_key.private
     assert http.post("/app/installations/1001/access_tokens", headers=bearer(app_token(key))).status_code == 404
 
 
-def test_app_token_cannot_read_a_repository(http: httpx.Client, app_key: tuple[str, str]) -> None:
-    headers = bearer(app_token(app_key[0]))
+def test_app_token_cannot_read_a_repository(http: httpx.Client, app_key: AppKey) -> None:
+    headers = bearer(app_token(app_key.private))
     assert http.get("/repos/acme/web/pulls", headers=headers).status_code == 403
     assert http.post("/graphql", headers=headers, json={"query": "{viewer{login}}"}).status_code == 403
 

@@ -8,6 +8,7 @@ from github import Auth, Github, GithubException, GithubIntegration
 from github.PullRequest import PullRequest
 from github.Repository import Repository
 
+from tests.harness.app_key import AppKey
 from tests.tools.fake_github.conftest import APP_ID, PERSON_TOKEN
 from tools.fake_github import FakeGitHub, Handle
 
@@ -36,8 +37,8 @@ def person(handle: Handle, web: None) -> Iterator[Github]:
 
 
 @pytest.fixture
-def integration(handle: Handle, app_key: tuple[str, str], web: None) -> Iterator[GithubIntegration]:
-    auth = Auth.AppAuth(APP_ID, app_key[0])
+def integration(handle: Handle, app_key: AppKey, web: None) -> Iterator[GithubIntegration]:
+    auth = Auth.AppAuth(APP_ID, app_key.private)
     with GithubIntegration(auth=auth, base_url=handle.base_url, retry=None) as client:
         yield client
 

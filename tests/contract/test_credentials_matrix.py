@@ -24,7 +24,7 @@ from tests.factories import ROLES
 from tests.harness.contract_assertions import assert_conforms
 from tests.harness.credentials import Credential, everybody
 from tests.harness.product import product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.wakeups import RecordedWakeups
 
 CONTRACT = load_contract()
@@ -125,7 +125,7 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
         session.commit()
     engine.dispose()
     app = create_app(product_config(module_database, redis_url), product_parts(wakeups=RecordedWakeups()))
-    with serving(app) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
+    with serving(app) as base_url, client_of(base_url) as http:
         yield Service(http, credentials)
 
 

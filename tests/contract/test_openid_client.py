@@ -16,7 +16,7 @@ from schemas.contract import CONTRACT_PATH
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 
@@ -54,7 +54,7 @@ def person(issuer: str, database: str) -> Iterator[httpx.Client]:
         ada, acme = factories.user(session), factories.organization(session)
         factories.membership(session, acme, ada)
         factories.login(session, ada, acme, token_hash=token_hash(token))
-    with httpx.Client(base_url=issuer, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
+    with client_of(issuer, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
         yield client
 
 
@@ -76,7 +76,7 @@ def test_openid_client_signs_in_an_approved_device(node: str, issuer: str, perso
     status, body = answered.removeprefix("answered ").split(maxsplit=1)
     me = json.loads(body)
     assert (status, me["name"], me["organization"]["name"]) == ("200", "Ada", "Acme")
-    with httpx.Client(base_url=issuer, timeout=30) as device:
+    with client_of(issuer) as device:
         bearer = {"Authorization": f"Bearer {session.removeprefix('session ')}"}
         minted = device.get("/api/auth/token", headers=bearer).json()["token"]
         assert device.get("/v1/me", headers={"Authorization": f"Bearer {minted}"}).json() == me

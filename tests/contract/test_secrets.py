@@ -35,7 +35,7 @@ from services.identity.signing_keys import USE
 from tests.conftest import as_libpq
 from tests.harness.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
 from tests.harness.product import product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
 
 ADDRESS = "grace@example.com"
@@ -218,7 +218,7 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
         redis.flushdb()
         with (
             serving(create_app(config, product_parts(access_log=True))) as base_url,
-            httpx.Client(base_url=base_url, timeout=30) as http,
+            client_of(base_url) as http,
         ):
             life = live(Life(http, session), connection)
         for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import select
 
@@ -13,6 +12,7 @@ from schemas.contract import Operation, load_contract
 from services.core.tokens import new_session_token
 from tests import factories
 from tests.harness.accounts import PASSWORD, AccountFixture, account, ask, code, mailed_token, signs_in
+from tests.harness.servers import client_of
 
 CONTRACT = load_contract()
 ORIGIN = factories.ISSUER
@@ -211,7 +211,7 @@ class TestRedirects:
         ],
     )
     def test_sign_in_redirects_only_to_pages_of_the_service(self, accounts: AccountFixture, target: str) -> None:
-        with httpx.Client(base_url=accounts.http.base_url, timeout=30) as browser:
+        with client_of(str(accounts.http.base_url)) as browser:
             page = browser.get("/sign-in", params={"next": target})
             token = re.search(r'name="token" value="([^"]+)"', page.text)
             assert token is not None, page.text

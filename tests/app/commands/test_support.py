@@ -18,7 +18,7 @@ from tests import factories
 from tests.factories import SECRET_KEY
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 
@@ -46,7 +46,7 @@ def served(shared_database: psycopg.Connection, redis_url: str, clock_of_module:
 
 @pytest.fixture
 def http(served: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served, timeout=30) as client:
+    with client_of(served) as client:
         yield client
 
 

@@ -13,7 +13,7 @@ from app.main import Parts, create_app
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
 from tests.harness.product import product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
 
 BODY = {"name": "a thing", "scope": {"type": "organization"}}
@@ -30,7 +30,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
 @pytest.fixture
 def without_database(small_contract: Contract, redis_url: str) -> Iterator[httpx.Client]:
     config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url)
-    with serving(create_app(config, parts(small_contract))) as url, httpx.Client(base_url=url, timeout=30) as client:
+    with serving(create_app(config, parts(small_contract))) as url, client_of(url) as client:
         yield client
 
 
@@ -53,7 +53,7 @@ def test_connections_closed_by_postgresql_are_replaced(
     with (
         psycopg.connect(own_database.replace("+psycopg", ""), autocommit=True) as sql,
         serving(create_app(product_config(own_database, redis_url), parts(small_contract))) as url,
-        httpx.Client(base_url=url, timeout=30, headers={"Authorization": f"Bearer {tenant(sql).key()}"}) as api,
+        client_of(url, headers={"Authorization": f"Bearer {tenant(sql).key()}"}) as api,
     ):
         assert api.get("/v1/things").status_code == 200
         sql.execute(
@@ -74,7 +74,7 @@ def test_request_is_refused_with_retry_after_when_every_worker_is_busy(
     headers = {"Authorization": f"Bearer {acme.key()}"}
     with (
         serving(create_app(config, parts(small_contract))) as url,
-        httpx.Client(base_url=url, timeout=30, headers=headers) as client,
+        client_of(url, headers=headers) as client,
         ThreadPoolExecutor(1) as threads,
     ):
         held = threads.submit(client.post, "/v1/things/a/hold")

@@ -15,7 +15,7 @@ from schemas.contract import Contract
 from tests.app.edge.machinery import things
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.harness.tenants import tenant
 
 
@@ -107,7 +107,7 @@ def test_maintenance_window_refuses_all_but_public_operations(
     file.touch()
     config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=file)
     parts = product_parts(contract=small_contract, handlers="tests.app.edge.machinery")
-    with serving(create_app(config, parts)) as url, httpx.Client(base_url=url) as http:
+    with serving(create_app(config, parts)) as url, client_of(url) as http:
         for path in ("/v1/things", "/v1/sessions-only"):
             response = http.get(path)
             assert (response.status_code, error(response)["code"]) == (503, "maintenance")
@@ -124,7 +124,7 @@ def test_maintenance_error_has_rate_limit_headers_for_a_valid_credential(
     config = product_config(address_of(shared_database), redis_url, maintenance_file=file)
     parts = product_parts(contract=small_contract, handlers="tests.app.edge.machinery")
     headers = {"Authorization": f"Bearer {tenant(shared_database).key()}"}
-    with serving(create_app(config, parts)) as url, httpx.Client(base_url=url) as http:
+    with serving(create_app(config, parts)) as url, client_of(url) as http:
         for method in ("GET", "POST"):
             response = http.request(method, "/v1/things", headers=headers)
             assert (response.status_code, error(response)["code"]) == (503, "maintenance")

@@ -13,6 +13,7 @@ import httpx
 from schemas import walk
 from schemas.contract import Node, load_contract
 from tests.harness.response_conformance import operation_id_of
+from tests.harness.servers import client_of
 
 ADDED_VALUE = "added_later"
 CONTRACT = load_contract()
@@ -22,7 +23,7 @@ CONTRACT = load_contract()
 def later_version(base_url: str) -> Iterator[tuple[str, Counter[str]]]:
     """Yield the address of the proxy, and how many properties and values it has added so far."""
     added: Counter[str] = Counter()
-    upstream = httpx.Client(base_url=base_url)
+    upstream = client_of(base_url)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"upstream": upstream, "added": added}))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -181,7 +181,7 @@ def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
             assert process.stdout
             line = process.stdout.readline()
             assert line.startswith("GitHub at ")
-            with httpx.Client(base_url=line.split()[-1], trust_env=False) as http:
+            with client_of(line.split()[-1], trust_env=False) as http:
                 yield http
             process.send_signal(stop)
             assert process.wait(10) == 0

@@ -7,7 +7,7 @@ from redis import Redis
 
 from app.main import create_app
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.forms import Form, Page, set_cookie
 from tests.web.people.test_sign_in import grace
@@ -30,7 +30,7 @@ def value(answer: httpx.Response, name: str) -> str:
 @pytest.mark.usefixtures("grace")
 def test_cookies_are_secure_over_https(shared_database: psycopg.Connection, redis: Redis, redis_url: str) -> None:
     config = product_config(address_of(shared_database), redis_url, web_url=WEB)
-    with serving(create_app(config, product_parts())) as url, httpx.Client(base_url=url) as http:
+    with serving(create_app(config, product_parts())) as url, client_of(url) as http:
         shown = http.get("/sign-in")
         assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(set_cookie(shown, "__Host-forms").split("; "))
         assert "Domain" not in set_cookie(shown, "__Host-forms")
@@ -59,5 +59,5 @@ def test_cookies_are_secure_over_https(shared_database: psycopg.Connection, redi
 def test_browsers_are_held_to_https(shared_database: psycopg.Connection, redis_url: str, path: str) -> None:
     for web_url, expected in ((WEB, "max-age=31536000"), ("http://127.0.0.1:8080", None)):
         config = product_config(address_of(shared_database), redis_url, web_url=web_url)
-        with serving(create_app(config, product_parts())) as url, httpx.Client(base_url=url) as http:
+        with serving(create_app(config, product_parts())) as url, client_of(url) as http:
             assert http.get(path).headers.get("Strict-Transport-Security") == expected

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
+from tests.harness.servers import client_of
 from web.forms import MAX_FORM_BYTES
 from web.reference import RENDERER
 
@@ -37,7 +37,7 @@ def connect(site: str) -> Iterator[Connect]:
 
 
 def assert_pages_are_served(site: str) -> None:
-    with httpx.Client(base_url=site, timeout=PATIENCE) as http:
+    with client_of(site, timeout=PATIENCE) as http:
         began = time.monotonic()
         assert http.get("/sign-in").status_code == 200
         assert http.get("/docs/errors").status_code == 200
@@ -74,14 +74,14 @@ def test_form_that_arrives_in_parts_is_read(site: str, connect: Connect) -> None
 
 
 def test_form_that_is_too_large_is_refused_with_a_page(site: str) -> None:
-    with httpx.Client(base_url=site) as http:
+    with client_of(site) as http:
         answer = http.post("/sign-in", data={"email": "a" * MAX_FORM_BYTES}, headers={"Origin": site})
     assert answer.status_code == 413
     assert "<h1>" in answer.text
 
 
 def test_file_is_sent_whole(site: str) -> None:
-    with httpx.Client(base_url=site) as http:
+    with client_of(site) as http:
         whole = http.get(f"/static/{RENDERER}")
         assert whole.status_code == 200
         assert len(whole.content) == int(whole.headers["Content-Length"]) > 500_000

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rules.rulesets.snippets import Level
+from tests.harness.servers import client_of
 from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, Shell, made
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model import rulesets
@@ -60,7 +60,7 @@ def test_ruleset_json_is_accepted_by_github(
     first, second = web.pull_request(), web.pull_request()
     snippets = made("main", served_host.base_url, [web.record.id])
     path = "/repos/acme/web/rulesets" if level == "repository" else "/orgs/acme/rulesets"
-    with httpx.Client(base_url=served_host.base_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+    with client_of(served_host.base_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         created = client.post(path, content=snippets["ruleset_json", level, "enable"].content)
         assert created.status_code == 201, created.text
         assert created.json().items() >= json.loads(snippets["ruleset_json", level, "enable"].content).items()

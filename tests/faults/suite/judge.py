@@ -26,7 +26,8 @@ _BUSY = """
             JOIN installations i ON i.id = r.installation_id
             WHERE i.state = 'active' AND (b.lease_until > clock_timestamp() OR b.due_at <= clock_timestamp())
               AND b.organization_id = ANY(%s))
-         + (SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL)
+         + (SELECT count(*) FROM webhook_deliveries
+            WHERE processed_at IS NULL AND (installation_id IS NULL OR installation_id = ANY(%s)))
 """
 _ACKNOWLEDGED = """
     SELECT f.id, count(DISTINCT s.id), count(DISTINCT l.id), f.ended_at IS NOT NULL
@@ -79,7 +80,8 @@ def _compare(
 def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
-    return bool(stack.sql(_BUSY, [one.id for one in whose])[0][0]) or not (of or stack.host.sender.drain(0))
+    [[count]] = stack.sql(_BUSY, [one.id for one in whose], [one.installation_id for one in whose])
+    return bool(count) or not (of or stack.host.sender.drain(0))
 
 
 def unfinished_work(stack: Stack) -> str:

@@ -176,15 +176,17 @@ def _require_given_up(trial: Trial) -> None:
 def denied(trial: Trial) -> None:
     stack = trial.stack
     _allow(trial, "read")
-    freeze = fail_all(trial)
-    codes = {target["lastError"]["code"] for target in failed_targets(trial, freeze)}
-    trial.require(codes == {"github_permission_denied"}, f"targets name {codes}")
-    wait_until(lambda: _may_check(trial) == "read", "hearing of the permission", 30)  # after which all is tried once
-    wait_until(lambda: not is_busy(stack, stack.acme), "that one try", 30)
-    tried = _attempts_of_acme(trial)
-    time.sleep(3)
-    trial.require(_attempts_of_acme(trial) <= tried, "there is no immediate retry")
-    _allow(trial, "write")
+    try:
+        freeze = fail_all(trial)
+        codes = {target["lastError"]["code"] for target in failed_targets(trial, freeze)}
+        trial.require(codes == {"github_permission_denied"}, f"targets name {codes}")
+        wait_until(lambda: _may_check(trial) == "read", "the webhook of the permission", 30)  # then all is tried once
+        wait_until(lambda: not is_busy(stack, stack.acme), "that one try", 30)
+        tried = _attempts_of_acme(trial)
+        time.sleep(3)
+        trial.require(_attempts_of_acme(trial) <= tried, "there is no immediate retry")
+    finally:
+        _allow(trial, "write")  # the faults that follow need it
     trial.injected()
     wait_until(lambda: counts(trial, freeze)["applied"] == len(stack.acme.branches), "using the permission", 30)
 

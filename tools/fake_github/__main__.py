@@ -9,9 +9,10 @@ from pathlib import Path
 
 import uvloop
 
+from tools.fake_github.application import Application
 from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.fake_github.server import listen, make_server
+from tools.simulation.server import listen, make_server, url_of
 
 SAVE_SECONDS = 3.0
 
@@ -68,9 +69,9 @@ async def run(given: argparse.Namespace) -> None:
     github.oauth.app_client_secret = given.app_client_secret
     github.settings.setup_url = given.setup_url or github.settings.setup_url
     listener = listen(given.host, given.port)
-    github.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
+    github.use_base_url(url_of(listener))
     print(f"GitHub at {github.base_url}", flush=True)
-    server = make_server(github)
+    server = make_server(Application(github))
 
     def stop() -> None:
         server.should_exit = True

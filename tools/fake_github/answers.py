@@ -1,30 +1,21 @@
 """Answers of the API and how they are paged."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-import orjson
-
 from tools.fake_github.model.refusals import Refusal
+from tools.simulation.answers import Answer
+from tools.simulation.faults import Fault
 
 Item = TypeVar("Item")
 PER_PAGE = 30
 MAX_PER_PAGE = 100
-
-
-@dataclass(slots=True)
-class Answer:
-    """A status, a JSON body (None sends none) and headers."""
-
-    status: int
-    body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def encoded(self) -> bytes:
-        """Return the body's bytes."""
-        return b"" if self.body is None else orjson.dumps(self.body)
+FAULT_MESSAGES = {
+    401: "Bad credentials",
+    403: "Resource not accessible by integration",
+    404: "Not Found",
+}
 
 
 def refusal_answer(refusal: Refusal) -> Answer:
@@ -37,6 +28,14 @@ def refusal_answer(refusal: Refusal) -> Answer:
     if refusal.errors is not None:
         body["errors"] = refusal.errors
     return Answer(refusal.status, body, dict(refusal.headers))
+
+
+def fault_answer(fault: Fault) -> Answer:
+    """Return the answer that a fault gives."""
+    status = 401 if fault.kind == "revoked" else fault.status
+    message = fault.message or FAULT_MESSAGES.get(status, "Server Error")
+    body = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
+    return Answer(status, body, dict(fault.headers))
 
 
 def _number(query: dict[str, str], name: str, default: int) -> int:

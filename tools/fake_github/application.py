@@ -3,14 +3,13 @@
 import asyncio
 import secrets
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any
 
+import orjson
 from starlette.types import Receive, Scope, Send
 
-from tools.fake_github.answers import Answer, refusal_answer
+from tools.fake_github.answers import fault_answer, refusal_answer
 from tools.fake_github.control.routes import control
-from tools.fake_github.faults import CALL_KINDS
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.graph import endpoint
 from tools.fake_github.graph.costs import measure
@@ -29,7 +28,9 @@ from tools.fake_github.rest import (
     ruleset_routes,
 )
 from tools.fake_github.rest.routing import Call, Route, check_credential, locate, match
-from tools.fake_github.wire import Incoming, fault_answer, read, reply, withhold
+from tools.simulation.answers import Answer
+from tools.simulation.faults import CALL_KINDS
+from tools.simulation.wire import Incoming, is_loopback, read, reply, withhold
 
 ROUTE_MODULES = (
     activity_routes,
@@ -69,9 +70,14 @@ def _selected_version(incoming: Incoming) -> str:
     return version
 
 
-def _is_loopback(scope: Scope) -> bool:
-    client = scope.get("client")
-    return client is None or ip_address(client[0]).is_loopback
+def _json(raw: bytes) -> Any:
+    """Return a parsed body; an empty one is an empty object."""
+    if not raw.strip():
+        return {}
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise Refusal(400, "Problems parsing JSON") from error
 
 
 class Application:
@@ -86,7 +92,7 @@ class Application:
             return
         incoming = await read(scope, receive)
         if incoming.path.startswith("/_control/"):
-            if not _is_loopback(scope):
+            if not is_loopback(scope):
                 await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
                 return
             await reply(send, control(self.github, incoming.method, incoming.path, incoming.query, incoming.raw), {})
@@ -115,7 +121,7 @@ class Application:
         """Find out which operation a request is."""
         if incoming.path in {"/graphql", "/api/graphql"} and incoming.method == "POST":
             try:
-                body = incoming.json()
+                body = _json(incoming.raw)
             except Refusal:
                 body = None
             graph = endpoint.describe(body)
@@ -189,7 +195,7 @@ class Application:
             raise Refusal(404, "Not Found")
         if refused := self.github.limits.charge_rest(caller, incoming.method, found.route.template):
             return refused
-        body = incoming.json()
+        body = _json(incoming.raw)
         if not isinstance(body, dict):
             raise Refusal(400, "Body should be a JSON object")
         call = Call(self.github, caller, found.params, incoming.query, body, found.path)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tools.fake_github.calls import Calls
-from tools.fake_github.faults import Faults
 from tools.fake_github.identity import Credentials
 from tools.fake_github.limits import Limits
 from tools.fake_github.model.installations import register_app
@@ -12,6 +11,7 @@ from tools.fake_github.model.records import Account
 from tools.fake_github.model.world import World
 from tools.fake_github.payloads.view import View
 from tools.fake_github.settings import Settings
+from tools.simulation.faults import Faults
 
 MAINTAINER = "maintainer"
 
@@ -26,7 +26,7 @@ class Core:
         self.world = World()
         self.view = View(self.world, self.base_url)
         self.settings = Settings()
-        self.faults = Faults()
+        self.faults = Faults("null_check_run")
         self.calls = Calls()
         self.credentials = Credentials(self.world)
         self.limits = Limits(self.world, self.settings, self.calls)

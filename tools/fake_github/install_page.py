@@ -10,12 +10,12 @@ GitHub App".
 import re
 from urllib.parse import urlencode
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model.installations import client_id_of, install
 from tools.fake_github.model.records import Account
 from tools.fake_github.model.refusals import Refusal, not_found
 from tools.fake_github.model.world import Actor
+from tools.simulation.answers import Answer
 
 PAGE = re.compile(r"/apps/(?P<slug>[^/]+)/installations/new")
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.calls import Calls
 from tools.fake_github.identity import Caller
 from tools.fake_github.model.identifiers import timestamp
 from tools.fake_github.model.installations import accessible
 from tools.fake_github.model.world import World
 from tools.fake_github.settings import Settings
+from tools.simulation.answers import Answer
 
 HOUR, MINUTE = 3600, 60
 BASE, EXTRA, FREE_REPOSITORIES, CAP = 5000, 50, 20, 12_500

@@ -16,11 +16,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import orjson
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.core import Core
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.model.records import Account, Installation, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.simulation.answers import Answer
 
 CLIENT_ID = "Iv1.c0dehost00000000"
 CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but this simulation

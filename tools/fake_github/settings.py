@@ -1,11 +1,12 @@
 """What the control plane can set; written in JSON with camelCase names."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+
+from tools.simulation import settings
 
 
 @dataclass(slots=True)
-class Settings:
+class Settings(settings.Settings):
     """Latency, webhooks and limits. Everything that hinders is off by default."""
 
     latency_ms: float = 0.0
@@ -27,21 +28,3 @@ class Settings:
     retry_after_seconds: int = 60
     authorizing_person: str | None = None  # who authorises an OAuth client or installs; None = the maintainer
     setup_url: str | None = None  # where a person is sent who has installed the App
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all settings with camelCase names."""
-        return {camel(name): value for name, value in asdict(self).items()}
-
-    def update(self, given: dict[str, Any]) -> None:
-        """Take over what is given; raise ValueError for an unknown name."""
-        known = {camel(each.name): each.name for each in fields(self)}
-        for name, value in given.items():
-            if name not in known:
-                raise ValueError(f"unknown setting {name}")
-            setattr(self, known[name], value)
-
-
-def camel(name: str) -> str:
-    """`webhook_url` → `webhookUrl`."""
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)

@@ -3,7 +3,7 @@
 import socket
 
 from tools.fake_github.webhook_receiver import Mailbox
-from tools.fake_github.webhooks.poster import Poster
+from tools.simulation.poster import Poster
 
 
 def test_closed_connection_is_replaced() -> None:

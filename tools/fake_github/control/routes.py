@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model import checks, installations
@@ -14,6 +13,7 @@ from tools.fake_github.model.records import Installation
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import seed
+from tools.simulation.answers import Answer
 
 Json = dict[str, Any]
 Action = Callable[[FakeGitHub, dict[str, str], Json], Answer]

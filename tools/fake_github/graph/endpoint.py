@@ -5,7 +5,6 @@ from typing import Any
 
 import graphql
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.core import Core
 from tools.fake_github.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
 from tools.fake_github.graph.costs import MAX_NODES, measure
@@ -13,6 +12,7 @@ from tools.fake_github.graph.documents import SCHEMA, InvalidDocumentError, prep
 from tools.fake_github.graph.resolvers import Context, GraphError, resolve_attribute, resolve_type
 from tools.fake_github.identity import Caller
 from tools.fake_github.model.refusals import Refusal
+from tools.simulation.answers import Answer
 
 RESOLVER_MODULES = (
     check_fields,

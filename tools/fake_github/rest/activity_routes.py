@@ -2,11 +2,12 @@
 
 from urllib.parse import urlencode
 
-from tools.fake_github.answers import MAX_PER_PAGE, PER_PAGE, Answer
+from tools.fake_github.answers import MAX_PER_PAGE, PER_PAGE
 from tools.fake_github.model.records import Activity
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.payloads.activities import activity_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 DOCUMENTATION = "https://docs.github.com/rest/repos/repos#list-repository-activities"
 

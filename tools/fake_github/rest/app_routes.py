@@ -1,6 +1,6 @@
 """The App, its installations and its tokens."""
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.identity import LEVELS
 from tools.fake_github.model.installations import accessible, suspend, uninstall
 from tools.fake_github.model.records import Installation
@@ -15,6 +15,7 @@ from tools.fake_github.payloads.accounts import (
 )
 from tools.fake_github.payloads.repositories import repository_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 MAX_TOKEN_REPOSITORIES = 500
 

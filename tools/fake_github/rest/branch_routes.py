@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.model import branches
 from tools.fake_github.model.changes import history
 from tools.fake_github.model.records import Repository
@@ -11,6 +11,7 @@ from tools.fake_github.model.repositories import set_default_branch
 from tools.fake_github.model.rulesets import rules_for_branch
 from tools.fake_github.payloads import repositories as shapes
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 
 def _is_protected(call: Call, name: str) -> bool:

@@ -1,6 +1,6 @@
 """Check runs and check suites."""
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.model import checks
 from tools.fake_github.model.records import CheckRun, CheckSuite
 from tools.fake_github.model.refusals import not_found
@@ -8,6 +8,7 @@ from tools.fake_github.payloads.checks import annotation_json, check_run_json, c
 from tools.fake_github.payloads.repositories import repository_json, repository_url
 from tools.fake_github.rest.branch_routes import resolve
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 
 def _run(call: Call) -> CheckRun:

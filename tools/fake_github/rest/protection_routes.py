@@ -1,10 +1,10 @@
 """Classic branch protection."""
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.model import classic
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.payloads.protections import protection_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 PROTECTION = "/repos/{owner}/{repo}/branches/{branch*}/protection"
 

@@ -1,12 +1,13 @@
 """Pull requests and merging."""
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.model import changes, merges, pulls
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import invalid_request, validation_failed
 from tools.fake_github.payloads.pulls import file_json, issue_json, pull_json, review_json, simple_pull_json
 from tools.fake_github.payloads.repositories import commit_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 REVIEW_STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
 

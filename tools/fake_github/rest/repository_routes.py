@@ -1,11 +1,12 @@
 """Repositories."""
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.model import repositories
 from tools.fake_github.model.refusals import Refusal, not_found
 from tools.fake_github.payloads.accounts import collaborator_json
 from tools.fake_github.payloads.repositories import repository_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 ROLES = {"pull": "read", "push": "write"}
 PERMISSIONS = {"triage": "read", "maintain": "write"}

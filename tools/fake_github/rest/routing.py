@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from tools.fake_github.answers import Answer
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.identity import Caller
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor, World
 from tools.fake_github.payloads.view import View
+from tools.simulation.answers import Answer
 
 
 @dataclass(slots=True)

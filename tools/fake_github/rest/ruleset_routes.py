@@ -1,12 +1,13 @@
 """Rulesets of repositories and organisations, and the rules of a branch."""
 
-from tools.fake_github.answers import Answer, paged
+from tools.fake_github.answers import paged
 from tools.fake_github.model import rulesets
 from tools.fake_github.model.records import Account, Ruleset
 from tools.fake_github.model.refusals import not_found
 from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.payloads.rulesets import branch_rule_json, ruleset_json
 from tools.fake_github.rest.routing import Call, route
+from tools.simulation.answers import Answer
 
 
 def _organization(call: Call) -> Account:

@@ -21,7 +21,7 @@ from tools.fake_github.core import Core
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Event
 from tools.fake_github.webhooks.payloads import make_body
-from tools.fake_github.webhooks.poster import Poster
+from tools.simulation.poster import Poster
 
 KEPT = 1000
 WORKERS = 4

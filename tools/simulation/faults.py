@@ -1,7 +1,7 @@
 """The fault switch: what goes wrong, where, how often.
 
-A fault matches calls whose label contains its scope. Labels: `POST /repos/acme/web/check-runs` for REST,
-`graphql mutation <operation name> createCheckRun` for GraphQL, `webhook pull_request.opened acme/web` for webhooks.
+A fault matches calls whose label contains its scope. Labels: `POST /repos/acme/web/check-runs` for a call,
+`webhook pull_request.opened acme/web` for a webhook.
 """
 
 import random
@@ -11,7 +11,7 @@ from typing import Any
 
 CALL_KINDS = ("error", "timeout", "disconnect", "slow_body", "revoked")
 WEBHOOK_KINDS = ("webhook_drop", "webhook_duplicate", "webhook_reorder", "webhook_delay")
-KINDS = (*CALL_KINDS, *WEBHOOK_KINDS, "null_check_run")
+KINDS = (*CALL_KINDS, *WEBHOOK_KINDS)
 
 
 @dataclass(slots=True)
@@ -46,15 +46,16 @@ class Fault:
 class Faults:
     """The faults that are switched on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more_kinds: str) -> None:
+        self.kinds = (*KINDS, *more_kinds)
         self.active: list[Fault] = []
         self._lock = threading.Lock()
         self._next = 1
 
     def add(self, kind: str, scope: str = "", **details: Any) -> Fault:
         """Switch a fault on; raise ValueError for an unknown kind, TypeError for an unknown detail."""
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind of fault {kind}; known: {', '.join(KINDS)}")
+        if kind not in self.kinds:
+            raise ValueError(f"unknown kind of fault {kind}; known: {', '.join(self.kinds)}")
         fault = Fault(self._next, kind, scope, **details)
         fault.chance = random.Random(fault.seed)
         with self._lock:

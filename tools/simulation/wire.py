@@ -2,22 +2,15 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
-import orjson
 from starlette.types import Receive, Scope, Send
 
-from tools.fake_github.answers import Answer
-from tools.fake_github.faults import Fault
-from tools.fake_github.model.refusals import Refusal
+from tools.simulation.answers import Answer
+from tools.simulation.faults import Fault
 
 PIECES = 10
-FAULT_MESSAGES = {
-    401: "Bad credentials",
-    403: "Resource not accessible by integration",
-    404: "Not Found",
-}
 
 
 @dataclass(slots=True)
@@ -26,18 +19,20 @@ class Incoming:
 
     method: str
     path: str  # still percent-encoded
-    query: dict[str, str]
+    query_string: str
     headers: dict[str, str]
     raw: bytes
 
-    def json(self) -> Any:
-        """Return the parsed body; an empty one is an empty object."""
-        if not self.raw.strip():
-            return {}
-        try:
-            return orjson.loads(self.raw)
-        except orjson.JSONDecodeError as error:
-            raise Refusal(400, "Problems parsing JSON") from error
+    @property
+    def query(self) -> dict[str, str]:
+        """Return the query's parameters; the last of equal names counts."""
+        return dict(parse_qsl(self.query_string, keep_blank_values=True))
+
+
+def is_loopback(scope: Scope) -> bool:
+    """True if a request comes from this machine."""
+    client = scope.get("client")
+    return client is None or ip_address(client[0]).is_loopback
 
 
 async def read(scope: Scope, receive: Receive) -> Incoming:
@@ -50,16 +45,8 @@ async def read(scope: Scope, receive: Receive) -> Incoming:
             break
     path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    return Incoming(scope["method"], path.partition("?")[0], query, headers, b"".join(chunks))
-
-
-def fault_answer(fault: Fault) -> Answer:
-    """Return the answer that a fault gives."""
-    status = 401 if fault.kind == "revoked" else fault.status
-    message = fault.message or FAULT_MESSAGES.get(status, "Server Error")
-    body = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
-    return Answer(status, body, dict(fault.headers))
+    query_string = scope["query_string"].decode("latin-1")
+    return Incoming(scope["method"], path.partition("?")[0], query_string, headers, b"".join(chunks))
 
 
 async def withhold(fault: Fault, receive: Receive, send: Send) -> int:

@@ -1,0 +1,67 @@
+"""The ASGI application: control plane, hosted pages and API, with latency and faults around the API."""
+
+import asyncio
+
+from starlette.types import Receive, Scope, Send
+
+from tools.fake_stripe import api, control, pages
+from tools.fake_stripe.stripe import FakeStripe
+from tools.simulation.answers import Answer
+from tools.simulation.faults import CALL_KINDS, Fault
+from tools.simulation.wire import Incoming, is_loopback, read, reply, withhold
+
+INVALID = "invalid_request_error"
+LOCKED = (
+    "This object cannot be accessed right now because another API request or Stripe process is currently accessing it."
+)
+FAULT_ERRORS = {
+    401: {"message": "Invalid API Key provided: sk_test_*********", "type": INVALID},
+    409: {"code": "lock_timeout", "message": LOCKED, "type": INVALID},
+    429: {"code": "rate_limit", "message": "Request rate limit exceeded.", "type": INVALID},
+}
+UNKNOWN_ERROR = {"message": "An unknown error occurred.", "type": "api_error"}
+
+
+def fault_answer(fault: Fault) -> Answer:
+    """Return the answer that a fault gives."""
+    status = 401 if fault.kind == "revoked" else fault.status
+    error = dict(FAULT_ERRORS.get(status, UNKNOWN_ERROR))
+    if fault.message:
+        error["message"] = fault.message
+    return Answer(status, {"error": error}, dict(fault.headers))
+
+
+class Application:
+    """Serves one Stripe."""
+
+    def __init__(self, stripe: FakeStripe) -> None:
+        self.stripe = stripe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        incoming = await read(scope, receive)
+        if incoming.path.startswith("/v1/"):
+            await self._converse(incoming, receive, send)
+        elif not incoming.path.startswith("/_control/"):
+            await reply(send, pages.answer(self.stripe, incoming), {})
+        elif is_loopback(scope):
+            await reply(send, control.answer(self.stripe, incoming), {})
+        else:
+            await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
+
+    async def _converse(self, incoming: Incoming, receive: Receive, send: Send) -> None:
+        """Apply latency and faults around an answer of the API."""
+        if self.stripe.settings.latency_ms:
+            await asyncio.sleep(self.stripe.settings.latency_ms / 1000)
+        fault = self.stripe.faults.hit(CALL_KINDS, f"{incoming.method} {incoming.path}")
+        answer = None if fault and not fault.after else api.answer(self.stripe, incoming)
+        if fault and fault.kind in {"timeout", "disconnect"}:
+            await withhold(fault, receive, send)
+            return
+        if fault and fault.kind in {"error", "revoked"}:
+            answer = fault_answer(fault)
+        if answer is None:
+            answer = api.answer(self.stripe, incoming)
+        await reply(send, answer, {}, fault.seconds if fault and fault.kind == "slow_body" else 0.0)

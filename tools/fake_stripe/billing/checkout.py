@@ -1,0 +1,69 @@
+"""Checkout sessions: what completes and what expires them."""
+
+from tools.fake_stripe.billing.payment_methods import attach, detach, make_payment_method
+from tools.fake_stripe.billing.subscriptions import make_subscription
+from tools.fake_stripe.cards import Card
+from tools.fake_stripe.core import Core
+from tools.fake_stripe.refusals import Refusal, invalid
+from tools.fake_stripe.store import Json
+
+
+def needs_card(session: Json) -> bool:
+    """True if a person has to give a card, even if nothing is due now."""
+    return bool(session["amount_total"] or session["payment_method_collection"] == "always")
+
+
+def complete(core: Core, session: Json, card: Card | None, *, is_authenticated: bool = False) -> None:
+    """Subscribe, and pay if something is due. Raise Refusal if the payment fails: the session stays open then."""
+    hidden = core.store.hidden[session["id"]]
+    customer = core.store.get("customer", session["customer"], "customer")
+    method = None
+    if card:
+        method = make_payment_method(core, card, {"email": customer["email"], "name": customer["name"]})
+        attach(core, method, customer)
+        core.store.hidden[method["id"]]["is_authenticated"] = is_authenticated
+    params = {
+        **hidden["subscription_data"],
+        "automatic_tax": {"enabled": session["automatic_tax"]["enabled"]},
+        "currency": session["currency"],
+        "default_payment_method": method and method["id"],
+        "items": hidden["items"],
+        "payment_behavior": "error_if_incomplete",
+    }
+    try:
+        subscription = make_subscription(core, customer, params, method, is_authenticated=is_authenticated)
+    except Refusal:
+        if method:
+            detach(core, method)
+        raise
+    session |= {
+        "customer_details": {
+            "address": customer["address"],
+            "business_name": None,
+            "email": customer["email"],
+            "individual_name": None,
+            "name": customer["name"],
+            "phone": customer["phone"],
+            "tax_exempt": customer["tax_exempt"],
+            "tax_ids": [],
+        },
+        "invoice": subscription["latest_invoice"],
+        "payment_status": "no_payment_required" if subscription["status"] == "trialing" else "paid",
+        "status": "complete",
+        "subscription": subscription["id"],
+        "url": None,
+    }
+    core.store.changes += 1
+    core.announce("checkout.session.completed", session)
+
+
+def expire(core: Core, session: Json) -> None:
+    """Close an open session. Raise Refusal if it is not open."""
+    if session["status"] != "open":
+        message = (
+            'Only Checkout Sessions with a status in ["open"] can be expired. This Checkout Session has a status of '
+        )
+        raise invalid(f"{message}`{session['status']}`.")
+    session |= {"status": "expired", "url": None}
+    core.store.changes += 1
+    core.announce("checkout.session.expired", session)

@@ -1,0 +1,92 @@
+"""The state of the simulated Stripe and what everything else reads: objects, time, settings, keys, faults, counters."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tools.fake_stripe.calls import Calls
+from tools.fake_stripe.idempotency import IdempotencyKeys
+from tools.fake_stripe.keys import Keys
+from tools.fake_stripe.settings import Settings
+from tools.fake_stripe.store import Store
+from tools.simulation.faults import Faults
+
+Json = dict[str, Any]
+Listener = Callable[[Json], None]
+PAYLOAD_VERSION = "2020-08-27"
+"""The API version of webhooks' payloads: not the one that the service calls, as an endpoint of years ago has it."""
+NO_REQUEST = {"id": None, "idempotency_key": None}
+
+
+class Core:
+    """The account.
+
+    `clock` returns the seconds since the epoch. The control plane moves the simulation's time ahead of it; signatures
+    of webhooks are stamped with `clock`, since their receivers do not share the simulation's time.
+    """
+
+    def __init__(self, secret_key: str, clock: Callable[[], float] = time.time) -> None:
+        self.base_url = "http://localhost"
+        self.clock = clock
+        self.ahead = 0
+        """Seconds that the simulation's time is ahead of the clock."""
+        self.lock = threading.RLock()
+        self.store = Store()
+        self.settings = Settings()
+        self.keys = Keys(secret_key)
+        self.idempotency = IdempotencyKeys()
+        self.faults = Faults()
+        self.calls = Calls()
+        self.listeners: list[Listener] = []
+        self.request: Json = NO_REQUEST
+        """The request under way, as its events name it."""
+        self._moment: int | None = None
+
+    @property
+    def moment(self) -> int:
+        """Return the simulation's time."""
+        return self._moment if self._moment is not None else int(self.clock()) + self.ahead
+
+    @contextmanager
+    def at(self, moment: int) -> Iterator[None]:
+        """Let it be another time."""
+        before, self._moment = self._moment, moment
+        try:
+            yield
+        finally:
+            self._moment = before
+
+    def test_clock(self, customer_id: str | None) -> Json | None:
+        """Return the test clock of a customer."""
+        customer = self.store.objects["customer"].get(customer_id or "")
+        return self.store.find("test_helpers.test_clock", customer["test_clock"]) if customer else None
+
+    def now(self, customer_id: str | None = None) -> int:
+        """Return the time of a customer: that of their test clock, or the simulation's."""
+        clock = self.test_clock(customer_id)
+        return int(clock["frozen_time"]) if clock else self.moment
+
+    def announce(self, event_type: str, record: Json) -> None:
+        """Record an event of an object, and send it.
+
+        Its payload is rendered as an old API version would, and nearly empty: a receiver has to retrieve the object.
+        """
+        shown = {"id": record["id"], "object": record["object"]}
+        if "customer" in record:
+            shown["customer"] = record["customer"]
+        event = self.store.add(
+            "event",
+            {
+                "api_version": PAYLOAD_VERSION,
+                "created": self.now(record["id"] if record["object"] == "customer" else record.get("customer")),
+                "data": {"object": shown},
+                "livemode": False,
+                "pending_webhooks": 1 if self.settings.webhook_url else 0,
+                "request": dict(self.request),
+                "type": event_type,
+            },
+        )
+        for listener in self.listeners:
+            listener(event)

@@ -1,0 +1,48 @@
+"""The hosted page of an invoice: what it is for, its state, and a form to pay it."""
+
+from html import escape
+
+from tools.fake_stripe.billing.payment_methods import attach, make_payment_method
+from tools.fake_stripe.billing.subscriptions import settle
+from tools.fake_stripe.core import Core
+from tools.fake_stripe.pages.cards import NOT_AUTHENTICATED, read_card
+from tools.fake_stripe.pages.html import CARD_FIELD, CARD_HINT, alert, challenge_page, form, link, money, page
+from tools.fake_stripe.refusals import Refusal
+from tools.fake_stripe.store import Json
+from tools.simulation.answers import Answer
+
+
+def show(core: Core, invoice: Json, sent: dict[str, str] | None) -> Answer:
+    """Return the page of an invoice, or pay it with the card that a person sent."""
+    if sent is None or invoice["status"] != "open":
+        return _page(invoice)
+    try:
+        card = read_card(sent)
+        if card.challenge != "never" and "challenge" not in sent:
+            return challenge_page(card.number)
+        if sent.get("challenge") == "fail":
+            return _page(invoice, NOT_AUTHENTICATED)
+        method = make_payment_method(core, card)
+        attach(core, method, core.store.get("customer", invoice["customer"], "customer"))
+        refusal = settle(core, invoice, method, is_authenticated=sent.get("challenge") == "complete").refusal
+    except Refusal as error:
+        refusal = error
+    return _page(invoice, refusal.message if refusal else None)
+
+
+def _page(invoice: Json, message: str | None = None) -> Answer:
+    lines = "".join(
+        f"<li>{escape(line['description'] or '')}: {money(line['amount'], line['currency'])}</li>"
+        for line in invoice["lines"]["data"]
+    )
+    body = f"{alert(message)}<p>{invoice['status'].capitalize()}</p><ul>{lines}</ul>"
+    body += f"<p>Amount due: {money(invoice['amount_remaining'], invoice['currency'])}</p>"
+    if invoice["status"] == "open":
+        body += form(f"{CARD_FIELD}<button>Pay</button>") + f"<p>{CARD_HINT}</p>"
+    return page(f"Invoice {invoice['number']}", body + link(invoice["invoice_pdf"], "Download invoice"))
+
+
+def show_pdf(_core: Core, invoice: Json, _sent: dict[str, str] | None) -> Answer:
+    """Return a document with the invoice's number: an empty page in PDF."""
+    text = f"%PDF-1.4\n% Invoice {invoice['number']}\n%%EOF\n"
+    return Answer(200, text.encode(), {"Content-Type": "application/pdf"})

@@ -1,0 +1,55 @@
+"""The state file: everything that a second start needs, as one JSON document, replaced atomically."""
+
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from tools.fake_stripe.core import Core
+from tools.fake_stripe.settings import Settings
+
+VERSION = 1
+
+
+def save(core: Core, path: Path) -> None:
+    """Write the state file: a neighbour first, then renamed over it."""
+    with core.lock:
+        document = orjson.dumps(
+            {
+                "version": VERSION,
+                "ahead": core.ahead,
+                "settings": asdict(core.settings),
+                "objects": core.store.objects,
+                "hidden": core.store.hidden,
+                "deleted": sorted(core.store.deleted),
+                "restrictedKeys": core.keys.restricted,
+            },
+        )
+    neighbour = path.with_name(path.name + ".new")
+    neighbour.write_bytes(document)
+    neighbour.chmod(0o600)
+    neighbour.replace(path)
+
+
+def load(core: Core, path: Path) -> None:
+    """Read the state file, if there is one of this version."""
+    if not path.exists():
+        return
+    found = orjson.loads(path.read_bytes())
+    if found["version"] != VERSION:
+        return
+    core.ahead = found["ahead"]
+    core.settings = Settings(**found["settings"])
+    core.store.objects = defaultdict(dict, found["objects"])
+    core.store.hidden = defaultdict(dict, found["hidden"])
+    core.store.deleted = set(found["deleted"])
+    core.keys.restricted = found["restrictedKeys"]
+    _share_prices(core)
+
+
+def _share_prices(core: Core) -> None:
+    """Let items hold the prices themselves again, not copies: a price that changes changes in its subscriptions."""
+    for subscription in core.store.objects["subscription"].values():
+        for item in subscription["items"]["data"]:
+            item["price"] = core.store.objects["price"][item["price"]["id"]]

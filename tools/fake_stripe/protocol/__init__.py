@@ -1,0 +1,1 @@
+"""How Stripe's API is spoken: forms, parameters, routes, lists, expansion, metadata."""

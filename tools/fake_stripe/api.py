@@ -23,6 +23,7 @@ from tools.fake_stripe.resources import (
     portal,
     prices,
     products,
+    subscription_schedules,
     subscriptions,
     test_clocks,
 )
@@ -37,6 +38,7 @@ ROUTES: tuple[Route, ...] = (
     *payment_methods.ROUTES,
     *checkout_sessions.ROUTES,
     *subscriptions.ROUTES,
+    *subscription_schedules.ROUTES,
     *invoices.ROUTES,
     *portal.ROUTES,
     *events.ROUTES,

@@ -7,6 +7,7 @@ from functools import partial
 from tools.fake_stripe.billing.checkout import expire
 from tools.fake_stripe.billing.invoicing import finalize
 from tools.fake_stripe.billing.schedules import begin_phase
+from tools.fake_stripe.billing.subscription_items import period_end
 from tools.fake_stripe.billing.subscriptions import (
     BILLED,
     TRIAL_NOTICE,
@@ -14,7 +15,6 @@ from tools.fake_stripe.billing.subscriptions import (
     collect_automatically,
     end_subscription,
     expire_incomplete,
-    period_end,
     renew,
 )
 from tools.fake_stripe.core import Core

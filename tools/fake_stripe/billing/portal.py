@@ -1,8 +1,8 @@
 """What a person can change of a subscription in the billing portal."""
 
 from tools.fake_stripe.billing.catalogue import amount_in
+from tools.fake_stripe.billing.plan_changes import change_items
 from tools.fake_stripe.billing.schedules import schedule_price
-from tools.fake_stripe.billing.subscriptions import change_items
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json

@@ -1,7 +1,8 @@
 """Subscription schedules: a price that changes at the end of the period."""
 
 from tools.fake_stripe.billing.periods import end_of_period
-from tools.fake_stripe.billing.subscriptions import change_items, period_end
+from tools.fake_stripe.billing.plan_changes import change_items
+from tools.fake_stripe.billing.subscription_items import period_end
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, blank

@@ -1,18 +1,26 @@
-"""Subscriptions: from the first invoice over renewals, changes and failed payments to the end."""
-
-from typing import Any
+"""Subscriptions: from the first invoice over renewals and failed payments to the end."""
 
 from tools.fake_stripe.billing.catalogue import amount_in
 from tools.fake_stripe.billing.invoicing import Line, close, collect, finalize, make_invoice
 from tools.fake_stripe.billing.payment_methods import Charge, charge, payment_method_of
 from tools.fake_stripe.billing.periods import DAY, end_of_period
+from tools.fake_stripe.billing.subscription_items import (
+    add_item,
+    bill_pending,
+    interval_of,
+    line_of,
+    pending_lines,
+    recurring_price,
+    restart,
+)
 from tools.fake_stripe.core import Core
-from tools.fake_stripe.refusals import invalid, missing_parameter
+from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, blank
 
 ENDED = {"canceled", "incomplete_expired"}
 BILLED = {"trialing", "active", "past_due", "unpaid"}
 """States in which periods go on."""
+TRIAL_NOTICE = 3 * DAY
 
 
 def make_subscription(
@@ -28,8 +36,8 @@ def make_subscription(
     Raise Refusal if the parameters do not fit together, or if it cannot be paid and `payment_behavior` requires that.
     """
     now = core.now(customer["id"])
-    prices = [_recurring_price(core, item, position) for position, item in enumerate(params["items"])]
-    if len({_interval(each["recurring"]) for each in prices}) > 1:
+    prices = [recurring_price(core, item, position) for position, item in enumerate(params["items"])]
+    if len({interval_of(each["recurring"]) for each in prices}) > 1:
         raise invalid("All prices on a subscription must have the same recurring interval.", "items")
     currency = params.get("currency") or customer["currency"] or prices[0]["currency"]
     amounts = [amount_in(core, price, currency) for price in prices]
@@ -42,7 +50,7 @@ def make_subscription(
     subscription = _add(core, customer, params, currency, trial_end)
     end = trial_end or end_of_period(now, prices[0]["recurring"], now)
     for item, price in zip(params["items"], prices, strict=True):
-        _add_item(core, subscription, price, item, now, end)
+        add_item(core, subscription, price, item, now, end)
     if params.get("cancel_at_period_end"):
         subscription["cancel_at"] = end
     customer["currency"] = customer["currency"] or currency
@@ -66,19 +74,6 @@ def _require_payment(core: Core, behavior: str, method: Json | None, *, is_authe
         outcome = charge(core, method, is_authenticated=is_authenticated)
         if outcome.refusal:
             raise outcome.refusal
-
-
-def _recurring_price(core: Core, item: Json, position: int) -> Json:
-    price = core.store.get("price", item["price"], f"items[{position}][price]")
-    if not price["active"]:
-        message = f"The price specified is inactive. This field only accepts active prices: {price['id']}"
-        raise invalid(message, f"items[{position}][price]")
-    if price["recurring"] is None:
-        message = (
-            "The price specified is set to `type=one_time` but this field only accepts prices with `type=recurring`."
-        )
-        raise invalid(message, f"items[{position}][price]")
-    return price
 
 
 def _trial_end(params: Json, now: int) -> int | None:
@@ -160,52 +155,9 @@ def _add(core: Core, customer: Json, params: Json, currency: str, trial_end: int
     )
 
 
-def _add_item(core: Core, subscription: Json, price: Json, given: Json, start: int, end: int) -> Json:
-    item = {
-        "id": core.store.new_id("subscription_item"),
-        "object": "subscription_item",
-        "billed_until": start,
-        "billing_thresholds": None,
-        "created": start,
-        "current_period_end": end,
-        "current_period_start": start,
-        "current_trial": None,
-        "discounts": [],
-        "metadata": given.get("metadata", {}),
-        "plan": _plan(price),
-        "price": price,
-        "quantity": given.get("quantity", 1),
-        "subscription": subscription["id"],
-        "tax_rates": [],
-    }
-    subscription["items"]["data"].append(item)
-    return item
-
-
-def _plan(price: Json) -> Json:
-    """Return the older form of a price, which items still show."""
-    same = ("id", "active", "billing_scheme", "created", "currency", "livemode", "metadata", "nickname", "product")
-    recurring = price["recurring"]
-    return {
-        **{name: price[name] for name in same},
-        **blank("tiers_mode transform_usage"),
-        "object": "plan",
-        "amount": price["unit_amount"],
-        "amount_decimal": price["unit_amount_decimal"],
-        "interval": recurring["interval"],
-        "interval_count": recurring["interval_count"],
-        "meter": None,
-        "trial_period_days": None,
-        "usage_type": "licensed",
-    }
-
-
 def _announce_trial_end_if_near(core: Core, subscription: Json) -> None:
     if subscription["trial_end"] - TRIAL_NOTICE <= core.now(subscription["customer"]):
         announce_trial_end(core, subscription)
-
-
-TRIAL_NOTICE = 3 * DAY
 
 
 def announce_trial_end(core: Core, subscription: Json) -> None:
@@ -218,7 +170,7 @@ def _bill_first_period(
     core: Core, subscription: Json, behavior: str, method: Json | None, *, is_authenticated: bool
 ) -> None:
     is_trial = subscription["status"] == "trialing"
-    lines = [_line(core, subscription, item, is_free=is_trial) for item in subscription["items"]["data"]]
+    lines = [line_of(core, subscription, item, is_free=is_trial) for item in subscription["items"]["data"]]
     customer = core.store.objects["customer"][subscription["customer"]]
     invoice = make_invoice(core, customer, subscription["currency"], lines, "subscription_create", subscription)
     finalize(core, invoice)
@@ -228,17 +180,6 @@ def _bill_first_period(
         activate(core, subscription)
     elif behavior != "default_incomplete":
         settle(core, invoice, method, is_authenticated=is_authenticated)
-
-
-def _line(core: Core, subscription: Json, item: Json, *, is_free: bool = False) -> Line:
-    """Return the line of an item for its current period."""
-    price, quantity = item["price"], item["quantity"]
-    unit = amount_in(core, price, subscription["currency"])
-    product = core.store.objects["product"][price["product"]]["name"]
-    amount = 0 if is_free else unit * quantity
-    text = f"Free trial for {quantity} x {product}" if is_free else f"{quantity} x {product}"
-    start, end = item["current_period_start"], item["current_period_end"]
-    return Line(amount, text, start, end, price, unit, quantity, item["id"])
 
 
 def subscription_of(core: Core, invoice: Json) -> Json | None:
@@ -320,10 +261,10 @@ def renew(core: Core, subscription: Json) -> None:
         item |= {"billed_until": start, "current_period_end": end, "current_period_start": start}
     if subscription["status"] == "trialing":
         subscription["status"] = "active"
-    lines = [_line(core, subscription, item) for item in subscription["items"]["data"]]
-    lines += _pending_lines(core, subscription)
+    lines = [line_of(core, subscription, item) for item in subscription["items"]["data"]]
+    lines += pending_lines(core, subscription)
     invoice = make_invoice(core, customer, subscription["currency"], lines, "subscription_cycle", subscription)
-    _bill_pending(core, subscription, invoice)
+    bill_pending(core, subscription, invoice)
     if subscription["status"] == "unpaid":
         invoice["auto_advance"] = False  # what is unpaid is not collected: drafts pile up
     else:
@@ -359,180 +300,17 @@ def resume(core: Core, subscription: Json) -> None:
     if subscription["status"] != "paused":
         raise invalid("Only subscriptions with a status of `paused` can be resumed.")
     subscription |= {"status": "active", "status_details": None}
-    _restart(core, subscription)
+    restart(core, subscription)
     core.announce("customer.subscription.resumed", subscription)
-    _bill_now(core, subscription, [_line(core, subscription, item) for item in subscription["items"]["data"]])
+    bill_now(core, subscription, [line_of(core, subscription, item) for item in subscription["items"]["data"]])
 
 
-def _pending_lines(core: Core, subscription: Json) -> list[Line]:
-    return [
-        Line(
-            each["amount"],
-            each["description"] or "",
-            each["period"]["start"],
-            each["period"]["end"],
-            invoice_item=each["id"],
-            proration=each["proration"],
-        )
-        for each in _pending(core, subscription)
-    ]
-
-
-def _pending(core: Core, subscription: Json) -> list[Json]:
-    """Return the invoice items of a subscription that no invoice has yet."""
-    return [
-        each
-        for each in core.store.all("invoiceitem")
-        if each["invoice"] is None
-        and ((each["parent"] or {}).get("subscription_details") or {}).get("subscription") == subscription["id"]
-    ]
-
-
-def _bill_pending(core: Core, subscription: Json, invoice: Json) -> None:
-    for each in _pending(core, subscription):
-        each["invoice"] = invoice["id"]
-
-
-def _bill_now(core: Core, subscription: Json, lines: list[Line]) -> Charge | None:
+def bill_now(core: Core, subscription: Json, lines: list[Line]) -> Charge | None:
     """Invoice some lines at once, and collect them; None if nothing was due."""
     customer = core.store.objects["customer"][subscription["customer"]]
     invoice = make_invoice(core, customer, subscription["currency"], lines, "subscription_update", subscription)
     finalize(core, invoice)
     return settle(core, invoice) if invoice["status"] == "open" else None
-
-
-def change_items(core: Core, subscription: Json, changes: list[Json], proration: str) -> None:
-    """Change, add and delete items.
-
-    What is left of the period is credited at the old price and charged at the new one; another interval begins a new
-    period. `proration` is `always_invoice`, `create_prorations` (billed with the next invoice) or `none`.
-    """
-    now, items = core.now(subscription["customer"]), subscription["items"]["data"]
-    before = {item["id"]: dict(item) for item in items}
-    for position, change in enumerate(changes):
-        _change_item(core, subscription, change, position)
-    old = next(iter(before.values()))["price"]["recurring"]
-    intervals = {_interval(item["price"]["recurring"]) for item in items}
-    if len(intervals) != 1:
-        items[:] = list(before.values())
-        raise invalid("All prices on a subscription must have the same recurring interval.", "items")
-    if subscription["status"] == "trialing":
-        return
-    restarts = _interval(old) not in intervals
-    unused, rest = _prorations(core, subscription, before, now)
-    if restarts:
-        _restart(core, subscription)
-        full = [_line(core, subscription, item) for item in items]
-        _bill_now(core, subscription, (unused if proration != "none" else []) + full)
-    elif proration == "always_invoice" and (unused or rest):
-        _bill_now(core, subscription, unused + rest)
-    elif proration == "create_prorations":
-        for line in unused + rest:
-            make_invoice_item(core, subscription, line)
-
-
-def _interval(recurring: Json) -> tuple[str, int]:
-    return recurring["interval"], recurring["interval_count"]
-
-
-def _restart(core: Core, subscription: Json) -> None:
-    """Begin a period now."""
-    now = core.now(subscription["customer"])
-    subscription["billing_cycle_anchor"] = now
-    for item in subscription["items"]["data"]:
-        end = end_of_period(now, item["price"]["recurring"], now)
-        item |= {"billed_until": now, "current_period_end": end, "current_period_start": now}
-
-
-def _change_item(core: Core, subscription: Json, change: Json, position: int) -> None:
-    items = subscription["items"]["data"]
-    found = next((each for each in items if each["id"] == change.get("id")), None)
-    if "id" in change and found is None:
-        raise invalid(f"No such subscription item: '{change['id']}'", f"items[{position}][id]", "resource_missing")
-    if change.get("deleted") and found:
-        items.remove(found)
-        return
-    price = _recurring_price(core, change, position) if "price" in change else None
-    if price:
-        amount_in(core, price, subscription["currency"])
-    if found is None:
-        if price is None:
-            raise missing_parameter(f"items[{position}][price]")
-        start, end = core.now(subscription["customer"]), items[0]["current_period_end"]
-        _add_item(core, subscription, price, change, start, end)
-        return
-    if price:
-        found |= {"plan": _plan(price), "price": price}
-    found["quantity"] = change.get("quantity", found["quantity"])
-    found["metadata"] = change.get("metadata", found["metadata"])
-
-
-def _prorations(core: Core, subscription: Json, before: dict[str, Json], now: int) -> tuple[list[Line], list[Line]]:
-    """Return credits for what was paid and is not used, and charges for what replaces it until the period's end."""
-    after = {item["id"]: item for item in subscription["items"]["data"]}
-    unused, rest = [], []
-    for identifier in {**before, **after}:
-        old, new = before.get(identifier), after.get(identifier)
-        if old and new and (old["price"]["id"], old["quantity"]) == (new["price"]["id"], new["quantity"]):
-            continue
-        if old:
-            unused.append(_rest(core, subscription, old, now, sign=-1))
-        if new:
-            rest.append(_rest(core, subscription, new, now, sign=1))
-    return unused, rest
-
-
-def _rest(core: Core, subscription: Json, item: Json, now: int, sign: int) -> Line:
-    whole = _line(core, subscription, item)
-    share = (whole.end - now) / (whole.end - whole.start)
-    text = f"{'Unused' if sign < 0 else 'Remaining'} time on {whole.description}"
-    amount = sign * round(whole.amount * share)
-    unit = sign * whole.unit_amount
-    return Line(amount, text, now, whole.end, whole.price, unit, whole.quantity, item["id"], proration=True)
-
-
-def make_invoice_item(core: Core, subscription: Json, line: Line) -> Json:
-    """Add a pending line, which the next invoice of the subscription gets."""
-    details = {"subscription": subscription["id"], "subscription_item": line.subscription_item}
-    customer = core.store.objects["customer"][subscription["customer"]]
-    return add_invoice_item(
-        core,
-        customer,
-        line.amount,
-        subscription["currency"],
-        description=line.description,
-        parent={"subscription_details": details, "type": "subscription_details"},
-        period={"end": line.end, "start": line.start},
-        proration=line.proration,
-    )
-
-
-def add_invoice_item(core: Core, customer: Json, amount: int, currency: str, **fields: Any) -> Json:
-    """Add an invoice item of a customer."""
-    now = core.now(customer["id"])
-    return core.store.add(
-        "invoiceitem",
-        {
-            **blank("customer_account description frozen_fields invoice invoicing_rules parent proration_details"),
-            "amount": amount,
-            "currency": currency,
-            "customer": customer["id"],
-            "date": now,
-            "discountable": True,
-            "discounts": [],
-            "livemode": False,
-            "metadata": {},
-            "net_amount": amount,
-            "period": {"end": now, "start": now},
-            "pricing": {"price_details": None, "type": "price_details", "unit_amount_decimal": str(amount)},
-            "proration": False,
-            "quantity": 1,
-            "quantity_decimal": "1",
-            "tax_rates": [],
-            "test_clock": customer["test_clock"],
-            **fields,
-        },
-    )
 
 
 def schedule_cancellation(core: Core, subscription: Json, moment: int | None, details: Json | None = None) -> None:
@@ -548,8 +326,3 @@ def schedule_cancellation(core: Core, subscription: Json, moment: int | None, de
     }
     core.store.changes += 1
     core.announce("customer.subscription.updated", subscription)
-
-
-def period_end(subscription: Json) -> int:
-    """Return the end of the current period."""
-    return int(min(item["current_period_end"] for item in subscription["items"]["data"]))

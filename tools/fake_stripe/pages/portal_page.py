@@ -5,10 +5,10 @@ from html import escape
 
 from tools.fake_stripe.billing.payment_methods import attach, make_payment_method, payment_method_of
 from tools.fake_stripe.billing.portal import change_price, offers
+from tools.fake_stripe.billing.subscription_items import period_end
 from tools.fake_stripe.billing.subscriptions import (
     ENDED,
     end_subscription,
-    period_end,
     schedule_cancellation,
     settle,
 )

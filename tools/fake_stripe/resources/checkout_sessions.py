@@ -1,7 +1,8 @@
 """Checkout sessions, in the mode `subscription`."""
 
 from tools.fake_stripe.billing.catalogue import amount_in
-from tools.fake_stripe.billing.checkout import expire
+from tools.fake_stripe.billing.checkout import complete, expire
+from tools.fake_stripe.billing.payment_methods import card_behind
 from tools.fake_stripe.billing.periods import DAY
 from tools.fake_stripe.protocol.lists import matches, page
 from tools.fake_stripe.protocol.parameters import (
@@ -60,6 +61,7 @@ CREATE = Fields(
     },
 )
 UPDATE = Fields({"metadata": Metadata()})
+CONFIRM = Fields({"expected_amount": Whole(), "payment_method": Text()})
 LIST = Fields(
     {
         "created": Moment(),
@@ -256,6 +258,19 @@ def list_line_items(call: Call) -> Json:
     return page(call, call.store.hidden[session["id"]]["line_items"]["data"])
 
 
+def retrieve_page(call: Call) -> Json:
+    """Return a session as its page does for itself: undocumented, and what `stripe trigger` calls."""
+    return call.named("checkout.session")
+
+
+def confirm_page(call: Call) -> Json:
+    """Pay a session as its page does for itself."""
+    session = call.named("checkout.session")
+    method = call.referred("payment_method", "payment_method")
+    complete(call.core, session, card_behind(call.core, method) if method else None)
+    return session
+
+
 ROUTES = (
     Route("POST", "/v1/checkout/sessions", create, "checkout_session_write", CREATE),
     Route("GET", "/v1/checkout/sessions", list_all, "checkout_session_read", LIST),
@@ -263,4 +278,6 @@ ROUTES = (
     Route("POST", "/v1/checkout/sessions/{id}", update, "checkout_session_write", UPDATE),
     Route("POST", "/v1/checkout/sessions/{id}/expire", expire_session, "checkout_session_write"),
     Route("GET", "/v1/checkout/sessions/{id}/line_items", list_line_items, "checkout_session_read"),
+    Route("GET", "/v1/payment_pages/{id}", retrieve_page, "checkout_session_read"),
+    Route("POST", "/v1/payment_pages/{id}/confirm", confirm_page, "checkout_session_write", CONFIRM),
 )

@@ -66,30 +66,34 @@ def create(call: Call) -> Json:
             "test_clock": clock and clock["id"],
         },
     )
+    made = {}
     if "payment_method" in call.params:
-        attach(call.core, _payment_method(call, call.params["payment_method"], "payment_method"), customer)
-    _apply(call, customer)
+        method = _payment_method(call, call.params["payment_method"], "payment_method")
+        attach(call.core, method, customer)
+        made[call.params["payment_method"]] = method["id"]
+    _apply(call, customer, made)
     call.core.announce("customer.created", customer)
     return customer
 
 
 def _payment_method(call: Call, given: str, param: str) -> Json:
-    """Return the card that a parameter names: an id, or one of Stripe's names of test cards."""
+    """Return the card that a parameter names: an id, or one of Stripe's names of test cards, which makes a new one."""
     if given in TOKENS:
         return make_payment_method(call.core, CARDS[TOKENS[given]])
     return call.store.get("payment_method", given, param)
 
 
-def _apply(call: Call, customer: Json) -> None:
-    """Set what the parameters say."""
+def _apply(call: Call, customer: Json, made: dict[str, str]) -> None:
+    """Set what the parameters say; `made` are cards that this call has made, by the names that it gave them."""
     params = call.params
-    settings = params.get("invoice_settings", {})
-    if settings.get("default_payment_method"):
+    settings = dict(params.get("invoice_settings", {}))
+    default = settings.get("default_payment_method")
+    if default:
         param = "invoice_settings[default_payment_method]"
-        method = _payment_method(call, settings["default_payment_method"], param)
+        method = call.store.get("payment_method", made.get(default, default), param)
         if method["customer"] != customer["id"]:
             raise missing("payment_method", method["id"], param)
-        settings = {**settings, "default_payment_method": method["id"]}
+        settings["default_payment_method"] = method["id"]
     customer["invoice_settings"] |= settings
     customer |= {name: params[name] for name in PLAIN if name in params}
     if "address" in params:
@@ -112,7 +116,7 @@ def retrieve(call: Call) -> Json:
 def update(call: Call) -> Json:
     """Change a customer."""
     customer = call.named("customer")
-    _apply(call, customer)
+    _apply(call, customer, {})
     call.core.announce("customer.updated", customer)
     return customer
 

@@ -1,7 +1,8 @@
 """Invoices and invoice items."""
 
 from tools.fake_stripe.billing.invoicing import Line, close, finalize, make_invoice, mark_paid
-from tools.fake_stripe.billing.subscriptions import activate, add_invoice_item, settle, subscription_of
+from tools.fake_stripe.billing.subscription_items import add_invoice_item
+from tools.fake_stripe.billing.subscriptions import activate, settle, subscription_of
 from tools.fake_stripe.protocol.lists import matches, page
 from tools.fake_stripe.protocol.parameters import (
     Choice,

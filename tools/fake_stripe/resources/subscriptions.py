@@ -1,11 +1,11 @@
 """Subscriptions."""
 
+from tools.fake_stripe.billing.plan_changes import change_items
+from tools.fake_stripe.billing.subscription_items import period_end
 from tools.fake_stripe.billing.subscriptions import (
     ENDED,
-    change_items,
     end_subscription,
     make_subscription,
-    period_end,
     renew,
     resume,
     schedule_cancellation,

@@ -5,12 +5,16 @@ Every exchange of a test is held against the classes of the `stripe` package at 
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 import stripe
 
+from tests.harness.servers import client_of as httpx_client
+from tests.tools.fake_stripe.shop import Shop
 from tests.tools.fake_stripe.stripe_classes import operation
 from tools.fake_stripe import FakeStripe, Handle, serve
 from tools.fake_stripe.calls import Exchange
+from tools.simulation.webhook_receiver import WebhookReceiver
 
 VERSION = "2026-10-28.endive"
 SECRETS = ("whsec_first", "whsec_second")
@@ -18,6 +22,7 @@ START = 1_800_000_000
 """Time stands still here, until a test moves it."""
 LEFT_OUT = frozenset(
     {
+        "*.Liability.account",
         "*.deleted",
         "Customer.cash_balance",
         "Customer.invoice_credit_balance",
@@ -25,6 +30,9 @@ LEFT_OUT = frozenset(
         "Customer.subscriptions",
         "Customer.tax",
         "Customer.tax_ids",
+        "Event.Data.previous_attributes",
+        "Event.account",
+        "Event.context",
         "Invoice.Issuer.account",
         "Invoice.payments",
         "LineItem.discounts",
@@ -38,6 +46,7 @@ LEFT_OUT = frozenset(
         "Session.TotalDetails.breakdown",
         "Session.line_items",
         "Subscription.InvoiceSettings.Issuer.account",
+        "TestClock.StatusDetails.advancing",
         "SubscriptionSchedule.DefaultSettings.InvoiceSettings.Issuer.account",
     }
 )
@@ -94,3 +103,27 @@ def client_of(handle: Handle, key: str | None = None, retries: int = 0) -> strip
 @pytest.fixture
 def api(handle: Handle) -> stripe.V1Services:
     return client_of(handle).v1
+
+
+@pytest.fixture
+def shop(api: stripe.V1Services, fake: FakeStripe) -> Shop:
+    return Shop(api, fake)
+
+
+@pytest.fixture
+def http(handle: Handle) -> Iterator[httpx.Client]:
+    """Return a client without manners: it sends what it is given."""
+    headers = {"Authorization": f"Bearer {handle.stripe.keys.secret_key}"}
+    with httpx_client(handle.base_url, headers=headers, trust_env=False, timeout=5) as client:
+        yield client
+
+
+@pytest.fixture
+def receiver(fake: FakeStripe) -> Iterator[WebhookReceiver]:
+    """Receive what Stripe sends in this test."""
+    found = WebhookReceiver("/webhooks/stripe")
+    fake.settings.webhook_url = found.url
+    yield found
+    fake.settings.webhook_url = None
+    fake.sender.drain()
+    found.stop()

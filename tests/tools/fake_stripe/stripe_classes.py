@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
@@ -22,7 +23,6 @@ from stripe._request_options import RequestOptions
 
 _PACKAGE = Path(stripe.__file__).parent
 _KEY_MARKS = (typing_extensions.NotRequired, typing_extensions.Required)
-_NOT_FIELDS = {"OBJECT_NAME", *RequestOptions.__annotations__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,7 @@ class Operation:
     def faults_of_answer(self, body: Any, absent: frozenset[str]) -> list[str]:
         """Return what is wrong with an answer, a line each.
 
-        `absent` are fields that an answer may leave out, such as `Price.tiers`; `Price.*` are all of a class,
-        `*.deleted` is that name in all classes.
+        `absent` are fields that an answer may leave out, such as `Price.tiers`, or patterns such as `*.deleted`.
         """
         return list(_check(_evaluated(self.answer, _scope(self.module)), body, self.answer, absent))
 
@@ -111,8 +110,9 @@ def _scope(module_name: str) -> dict[str, Any]:
 def fields_of(kind: type) -> dict[str, Any]:
     """Return the fields of a class with their types."""
     fields = {}
+    options = set(RequestOptions.__annotations__) if typing_extensions.is_typeddict(kind) else set()
     for base in reversed(kind.__mro__):
-        if not base.__module__.startswith("stripe.") or base.__name__ in {"StripeObject", "RequestOptions"}:
+        if not base.__module__.startswith("stripe.") or base.__name__ == "StripeObject":
             continue
         scope: dict[str, Any] = dict(_scope(base.__module__))
         at: Any = importlib.import_module(base.__module__)
@@ -120,7 +120,7 @@ def fields_of(kind: type) -> dict[str, Any]:
             at = getattr(at, part)
             scope |= {name: value for name, value in vars(at).items() if inspect.isclass(value)}
         for name, annotation in inspect.get_annotations(base).items():
-            if not name.startswith("_") and name not in _NOT_FIELDS:
+            if not name.startswith("_") and name not in {"OBJECT_NAME"} | options:
                 fields[name] = _evaluated(annotation, scope)
     return fields
 
@@ -151,7 +151,8 @@ def _check(kind: Any, value: Any, at: str, absent: frozenset[str] | None) -> Ite
     elif inspect.isclass(kind) and kind.__module__.startswith("stripe.") and origin is None:
         yield from _check_object(kind, value, at, absent)
     elif not _is_plain(kind, value):
-        yield f"{at}: {value!r} is no {getattr(kind, '__name__', kind)}"
+        wanted = f"none of {get_args(kind)}" if origin is Literal else f"no {getattr(kind, '__name__', kind)}"
+        yield f"{at}: {value!r} is {wanted}"
 
 
 def _check_list(kind: Any, value: Any, at: str, absent: frozenset[str] | None, *, is_page: bool) -> Iterator[str]:
@@ -206,5 +207,5 @@ def _check_object(kind: type, value: Any, at: str, absent: frozenset[str] | None
             yield from _check(expected, value[name], f"{at}.{name}", absent)
         elif get_origin(expected) is typing_extensions.NotRequired:
             continue
-        elif absent is None or not {f"{kind.__qualname__}.{name}", f"{kind.__qualname__}.*", f"*.{name}"} & absent:
+        elif absent is None or not any(fnmatchcase(f"{kind.__qualname__}.{name}", pattern) for pattern in absent):
             yield f"{at}.{name}: missing"

@@ -1,27 +1,182 @@
-"""Checkout: from a customer to a subscription that is paid."""
+"""Checkout: sessions, and the page on which a person pays."""
 
-import requests
+from typing import Any
+
+import pytest
 import stripe
 
+from tests.tools.fake_stripe.conftest import START, Clock
+from tests.tools.fake_stripe.shop import BACK, DAY, Shop, press, read
 from tools.fake_stripe import FakeStripe
 
+VISA = "4242 4242 4242 4242"
+CHALLENGED = "4000 0025 0000 3155"
 
-def test_checkout_paid_by_card_makes_an_active_subscription(api: stripe.V1Services, fake: FakeStripe) -> None:
-    customer = api.customers.create({"name": "Acme"})
-    product = api.products.create({"name": "Team"})
-    price = api.prices.create(
-        {"product": product.id, "currency": "eur", "unit_amount": 4900, "recurring": {"interval": "month"}}
-    )
-    session = api.checkout.sessions.create(
-        {
-            "mode": "subscription",
-            "customer": customer.id,
-            "line_items": [{"price": price.id, "quantity": 1}],
-            "success_url": "http://127.0.0.1:9/billing?checkout={CHECKOUT_SESSION_ID}",
-        }
-    )
-    assert session.url
-    done = requests.post(session.url, {"card": "4242424242424242"}, allow_redirects=False, timeout=5)
-    assert done.headers["Location"].endswith(session.id)
-    found = api.subscriptions.list({"customer": customer.id, "expand": ["data.latest_invoice"]}).data
-    assert [each.status for each in found] == ["active"]
+
+def subscriptions(shop: Shop, customer: str) -> list[stripe.Subscription]:
+    """Return the subscriptions as the service reads them."""
+    return shop.api.subscriptions.list({"customer": customer, "status": "all", "expand": ["data.latest_invoice"]}).data
+
+
+def test_card_that_pays_makes_an_active_subscription(shop: Shop) -> None:
+    customer = shop.customer().id
+    session = shop.checkout(customer, client_reference_id="org_1", subscription_data={"metadata": {"org": "1"}})
+    assert "Team: 49.00 EUR per month" in read(session.url)
+    answer = press(session.url, card=VISA)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"{BACK}?checkout={session.id}")
+    [subscription] = subscriptions(shop, customer)
+    assert (subscription.status, subscription.metadata.to_dict()) == ("active", {"org": "1"})
+    done = shop.api.checkout.sessions.retrieve(session.id, {"expand": ["subscription", "line_items"]})
+    assert (done.status, done.payment_status, done.url) == ("complete", "paid", None)
+    assert isinstance(done.subscription, stripe.Subscription)
+    assert done.subscription.id == subscription.id
+    assert done.line_items is not None
+    assert done.line_items.data[0].amount_total == 4900
+    assert shop.types()[-1] == "checkout.session.completed"
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        ("4000 0000 0000 0002", "Your card was declined."),
+        ("4000 0000 0000 9995", "Your card has insufficient funds."),
+        ("4000 0000 0000 0341", "Your card was declined."),
+        ("4111 1111 1111 1111", "Your card number is invalid."),
+    ],
+)
+def test_declined_card_leaves_the_session_open(shop: Shop, card: str, message: str) -> None:
+    customer = shop.customer().id
+    session = shop.checkout(customer)
+    assert message in press(session.url, card=card).text
+    assert shop.api.checkout.sessions.retrieve(session.id).status == "open"
+    assert subscriptions(shop, customer) == []
+    assert shop.api.payment_methods.list({"customer": customer}).data == []
+    assert press(session.url, card=VISA).status_code == 303
+
+
+@pytest.mark.parametrize("card", [CHALLENGED, "4000 0027 6000 3184"])
+def test_3d_secure_is_passed_or_failed(shop: Shop, card: str) -> None:
+    customer = shop.customer().id
+    session = shop.checkout(customer)
+    assert "Complete authentication" in press(session.url, card=card).text
+    assert "unable to authenticate" in press(session.url, card=card, challenge="fail").text
+    assert subscriptions(shop, customer) == []
+    assert press(session.url, card=card, challenge="complete").status_code == 303
+    assert subscriptions(shop, customer)[0].status == "active"
+
+
+def test_page_is_closed_after_payment(shop: Shop) -> None:
+    customer = shop.customer().id
+    session = shop.checkout(customer)
+    press(session.url, card=VISA)
+    assert "You have completed your payment" in press(session.url, card=VISA).text
+    assert len(subscriptions(shop, customer)) == 1
+
+
+def test_two_open_sessions_pay_twice(shop: Shop) -> None:
+    customer, price = shop.customer().id, shop.price()
+    sessions = [shop.checkout(customer, price) for _ in range(2)]
+    for session in sessions:
+        press(session.url, card=VISA)
+    assert [each.status for each in subscriptions(shop, customer)] == ["active", "active"]
+
+
+class TestTrial:
+    def test_trial_costs_nothing_today(self, shop: Shop) -> None:
+        customer = shop.customer().id
+        session = shop.checkout(customer, subscription_data={"trial_end": START + 3 * DAY})
+        assert "Start trial" in read(session.url)
+        press(session.url, card=VISA)
+        [subscription] = subscriptions(shop, customer)
+        assert (subscription.status, subscription.trial_end) == ("trialing", START + 3 * DAY)
+        assert isinstance(subscription.latest_invoice, stripe.Invoice)
+        assert (subscription.latest_invoice.total, subscription.latest_invoice.status) == (0, "paid")
+        assert shop.api.checkout.sessions.retrieve(session.id).payment_status == "no_payment_required"
+
+    def test_trial_needs_no_card_if_that_is_said(self, shop: Shop) -> None:
+        customer = shop.customer().id
+        session = shop.checkout(
+            customer,
+            payment_method_collection="if_required",
+            subscription_data={
+                "trial_period_days": 14,
+                "trial_settings": {"end_behavior": {"missing_payment_method": "cancel"}},
+            },
+        )
+        assert "Card number" not in read(session.url)
+        press(session.url)
+        assert subscriptions(shop, customer)[0].status == "trialing"
+
+    @pytest.mark.parametrize("ahead", [3600, 2 * DAY - 1])
+    def test_trial_that_ends_within_two_days_is_refused(self, shop: Shop, ahead: int) -> None:
+        with pytest.raises(stripe.InvalidRequestError, match="at least 2 days in the future") as error:
+            shop.checkout(shop.customer().id, subscription_data={"trial_end": START + ahead})
+        assert error.value.param == "subscription_data[trial_end]"
+
+
+@pytest.mark.parametrize(
+    ("updates", "message"),
+    [({}, "requires a valid address"), ({"address": "auto"}, "Tax ID collection requires updating business name")],
+)
+def test_taxes_need_updates_of_the_customer(shop: Shop, updates: dict[str, str], message: str) -> None:
+    tax: Any = {"automatic_tax": {"enabled": True}, "tax_id_collection": {"enabled": True}}
+    customer = shop.customer().id
+    with pytest.raises(stripe.InvalidRequestError, match=message):
+        shop.checkout(customer, **tax, customer_update=updates)
+    session = shop.checkout(customer, **tax, customer_update={"address": "auto", "name": "auto"})
+    assert session.automatic_tax.enabled
+    press(session.url, card=VISA)
+    assert subscriptions(shop, customer)[0].automatic_tax.enabled
+
+
+def test_currency_is_chosen_among_those_of_the_price(shop: Shop) -> None:
+    customer, price = shop.customer().id, shop.price(currency_options={"usd": {"unit_amount": 5900}})
+    session = shop.checkout(customer, price, currency="usd")
+    assert (session.currency, session.amount_total) == ("usd", 5900)
+    press(session.url, card=VISA)
+    [subscription] = subscriptions(shop, customer)
+    assert (subscription.currency, subscription["items"].data[0].price.currency) == ("usd", "eur")
+    with pytest.raises(stripe.InvalidRequestError, match="only supports `eur`"):
+        shop.checkout(shop.customer().id, price, currency="chf")
+
+
+class TestExpiry:
+    def test_session_expires_after_a_day(self, shop: Shop, clock: Clock) -> None:
+        session = shop.checkout(shop.customer().id)
+        clock.now += DAY
+        assert "This link has expired" in read(session.url)
+        assert shop.api.checkout.sessions.list({"status": "expired"}).data[0].id == session.id
+        assert shop.types()[-1] == "checkout.session.expired"
+
+    def test_session_is_expired_once(self, shop: Shop) -> None:
+        session = shop.checkout(shop.customer().id)
+        assert shop.api.checkout.sessions.expire(session.id).status == "expired"
+        with pytest.raises(stripe.InvalidRequestError, match="has a status of `expired`"):
+            shop.api.checkout.sessions.expire(session.id)
+        assert press(session.url, card=VISA).status_code == 404
+
+    @pytest.mark.parametrize("ahead", [60, 2 * DAY])
+    def test_expiry_has_bounds(self, shop: Shop, ahead: int) -> None:
+        with pytest.raises(stripe.InvalidRequestError) as error:
+            shop.checkout(shop.customer().id, expires_at=START + ahead)
+        assert error.value.param == "expires_at"
+
+
+def test_session_keeps_metadata_and_lists_what_it_sells(shop: Shop) -> None:
+    customer = shop.customer().id
+    session = shop.checkout(customer, metadata={"a": "1"})
+    shop.api.checkout.sessions.update(session.id, {"metadata": {"b": "2"}})
+    [found] = shop.api.checkout.sessions.list({"customer": customer}).data
+    assert found.metadata is not None
+    assert found.metadata.to_dict() == {"a": "1", "b": "2"}
+    assert shop.api.checkout.sessions.line_items.list(session.id).data[0].quantity == 1
+
+
+@pytest.mark.parametrize("mode", ["payment", "setup"])
+def test_other_modes_are_refused(shop: Shop, mode: str) -> None:
+    with pytest.raises(stripe.InvalidRequestError, match="mode `subscription`"):
+        shop.checkout(shop.customer().id, mode=mode)
+
+
+def test_unknown_page_is_404(fake: FakeStripe) -> None:
+    assert "Page not found" in read(f"{fake.base_url}/c/pay/cs_test_x")

@@ -13,7 +13,7 @@ from tools.fake_stripe.billing.subscription_items import (
 )
 from tools.fake_stripe.billing.subscriptions import bill_now
 from tools.fake_stripe.core import Core
-from tools.fake_stripe.refusals import invalid, missing_parameter
+from tools.fake_stripe.refusals import Refusal, invalid, missing_parameter
 from tools.fake_stripe.store import Json
 
 
@@ -25,13 +25,16 @@ def change_items(core: Core, subscription: Json, changes: list[Json], proration:
     """
     now, items = core.now(subscription["customer"]), subscription["items"]["data"]
     before = {item["id"]: dict(item) for item in items}
-    for position, change in enumerate(changes):
-        _change_item(core, subscription, change, position)
-    old = next(iter(before.values()))["price"]["recurring"]
-    intervals = {interval_of(item["price"]["recurring"]) for item in items}
-    if len(intervals) != 1:
+    try:
+        for position, change in enumerate(changes):
+            _change_item(core, subscription, change, position)
+        intervals = {interval_of(item["price"]["recurring"]) for item in items}
+        if len(intervals) != 1:
+            raise invalid("All prices on a subscription must have the same recurring interval.", "items")
+    except Refusal:
         items[:] = list(before.values())
-        raise invalid("All prices on a subscription must have the same recurring interval.", "items")
+        raise
+    old = next(iter(before.values()))["price"]["recurring"]
     if subscription["status"] == "trialing":
         return
     restarts = interval_of(old) not in intervals

@@ -11,18 +11,21 @@ _INDEX = re.compile(r"\[([^\[\]]*)\]")
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Return the parameters of a form: strings, lists and objects. Raise Refusal if a name is malformed."""
+    """Return the parameters of a form: strings and objects; a list is an object whose keys are numbers.
+
+    Raise Refusal if a name is malformed.
+    """
     tree: dict[str, Any] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         found = _NAME.fullmatch(name)
         if found is None:
             raise invalid(f"Invalid parameter name: {name}", name)
         _put(tree, [found[1], *_INDEX.findall(found[2])], value)
-    return {name: _with_lists(value) for name, value in tree.items()}
+    return tree
 
 
 def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
-    """Put a value into a tree of dicts, in which an element of a list has its number as a key."""
+    """Put a value into a tree of objects."""
     for position, name in enumerate(path[:-1]):
         key = name or _open_element(tree, path[position + 1 :])
         inner = tree.setdefault(key, {})
@@ -37,12 +40,3 @@ def _open_element(tree: dict[str, Any], rest: list[str]) -> str:
     last = tree.get(str(len(tree) - 1))
     is_open = isinstance(last, dict) and rest[0] not in last
     return str(len(tree) - 1 if is_open else len(tree))
-
-
-def _with_lists(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    read = {key: _with_lists(each) for key, each in value.items()}
-    if read and all(key.isdecimal() for key in read):
-        return [read[key] for key in sorted(read, key=int)]
-    return read

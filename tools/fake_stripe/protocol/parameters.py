@@ -153,9 +153,10 @@ class Many:
 
     def read(self, value: Any, name: str) -> list[Any]:
         """Return the list."""
-        if not isinstance(value, list):
+        if not isinstance(value, dict) or not all(key.isdecimal() for key in value):
             raise invalid("Invalid array", name)
-        return [self.each.read(one, f"{name}[{position}]") for position, one in enumerate(value)]
+        ordered = [value[key] for key in sorted(value, key=int)]
+        return [self.each.read(one, f"{name}[{position}]") for position, one in enumerate(ordered)]
 
 
 @dataclass(frozen=True, slots=True)

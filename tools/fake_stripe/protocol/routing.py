@@ -10,7 +10,7 @@ from tools.fake_stripe.protocol.parameters import NOTHING, Fields, Many, Paramet
 from tools.fake_stripe.store import Json, Store
 
 MAX_LIMIT = 100
-_EXPAND: dict[str, Parameter] = {"expand": Many(Text())}
+EXPAND: dict[str, Parameter] = {"expand": Many(Text())}
 _PAGE: dict[str, Parameter] = {"limit": Whole(1, MAX_LIMIT), "starting_after": Text(), "ending_before": Text()}
 
 
@@ -56,7 +56,8 @@ class Route:
     def accepted(self) -> Fields:
         """Return all parameters, with those that every method of this form has."""
         lists = self.method == "GET" and not self.template.endswith("}")
-        return self.parameters.with_more({**_EXPAND, **(_PAGE if lists else {})})
+        more = {} if self.method == "DELETE" else EXPAND
+        return self.parameters.with_more({**more, **(_PAGE if lists else {})})
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -22,6 +22,7 @@ from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, blank
 
 AUTO = Choice("auto", "never")
+LOCALE = Choice("auto", "da", "de", "en", "es", "fr", "it", "ja", "nb", "nl", "pl", "pt", "sv")
 TRIAL_SETTINGS = Fields(
     {
         "end_behavior!": Fields(
@@ -40,7 +41,7 @@ CREATE = Fields(
         "customer_update": Fields({"address": AUTO, "name": AUTO, "shipping": AUTO}),
         "expires_at": Whole(),
         "line_items!": Many(Fields({"price!": Text(), "quantity": Whole(1)})),
-        "locale": Text(),
+        "locale": LOCALE,
         "metadata": Metadata(),
         "mode!": Choice("payment", "setup", "subscription"),
         "payment_method_collection": Choice("always", "if_required"),

@@ -97,12 +97,20 @@ def _apply(call: Call, customer: Json, made: dict[str, str]) -> None:
     customer["invoice_settings"] |= settings
     customer |= {name: params[name] for name in PLAIN if name in params}
     if "address" in params:
-        customer["address"] = params["address"] and {**blank(" ".join(POSTAL_ADDRESS.known)), **params["address"]}
+        customer["address"] = params["address"] and _address(params["address"])
     if "shipping" in params:
-        customer["shipping"] = params["shipping"] and {**blank("carrier phone tracking_number"), **params["shipping"]}
+        customer["shipping"] = params["shipping"] and {
+            **blank("carrier phone tracking_number"),
+            **params["shipping"],
+            "address": _address(params["shipping"]["address"]),
+        }
     customer["preferred_locales"] = params.get("preferred_locales", customer["preferred_locales"])
     customer["metadata"] = merged_metadata(customer["metadata"], params.get("metadata", {}))
     call.store.changes += 1
+
+
+def _address(given: Json) -> Json:
+    return {**dict.fromkeys(POSTAL_ADDRESS.known), **given}
 
 
 def retrieve(call: Call) -> Json:

@@ -16,7 +16,7 @@ from tools.fake_stripe.protocol.parameters import (
 )
 from tools.fake_stripe.protocol.routing import Call, Route
 from tools.fake_stripe.refusals import card_error, missing, missing_parameter
-from tools.fake_stripe.store import Json, blank
+from tools.fake_stripe.store import Json
 
 BILLING_DETAILS = Fields(
     {
@@ -60,7 +60,7 @@ def update(call: Call) -> Json:
     method, details = call.named("payment_method"), call.params.get("billing_details", {})
     method["billing_details"] |= details
     if details.get("address"):
-        method["billing_details"]["address"] = {**blank(" ".join(POSTAL_ADDRESS.known)), **details["address"]}
+        method["billing_details"]["address"] = {**dict.fromkeys(POSTAL_ADDRESS.known), **details["address"]}
     method["metadata"] = merged_metadata(method["metadata"], call.params.get("metadata", {}))
     call.store.changes += 1
     call.core.announce("payment_method.updated", method)

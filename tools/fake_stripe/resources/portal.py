@@ -15,6 +15,7 @@ from tools.fake_stripe.protocol.parameters import (
 )
 from tools.fake_stripe.protocol.routing import Call, Route
 from tools.fake_stripe.refusals import invalid, missing_parameter
+from tools.fake_stripe.resources.checkout_sessions import LOCALE
 from tools.fake_stripe.resources.subscriptions import FEEDBACK, PRORATION
 from tools.fake_stripe.store import Json, blank
 
@@ -94,7 +95,7 @@ SESSION = Fields(
         "configuration": Text(),
         "customer!": Text(),
         "flow_data": FLOW,
-        "locale": Text(),
+        "locale": LOCALE,
         "return_url": Address(),
     },
 )

@@ -25,7 +25,7 @@ from tools.fake_stripe.protocol.parameters import (
     WordOr,
     merged_metadata,
 )
-from tools.fake_stripe.protocol.routing import Call, Route
+from tools.fake_stripe.protocol.routing import EXPAND, Call, Route
 from tools.fake_stripe.refusals import invalid, missing
 from tools.fake_stripe.resources.checkout_sessions import TRIAL_SETTINGS
 from tools.fake_stripe.store import Json
@@ -58,6 +58,7 @@ SHARED: dict[str, Parameter] = {
 CREATE = Fields(
     {
         **SHARED,
+        "cancel_at": Whole(),
         "billing_mode": Fields({"type!": Choice("flexible")}),
         "currency": Text(3),
         "customer!": Text(),
@@ -86,7 +87,7 @@ UPDATE = Fields(
         ),
     },
 )
-CANCEL = Fields({"cancellation_details": CANCELLATION_DETAILS, "invoice_now": Flag(), "prorate": Flag()})
+CANCEL = Fields({**EXPAND, "cancellation_details": CANCELLATION_DETAILS, "invoice_now": Flag(), "prorate": Flag()})
 LIST = Fields(
     {
         "collection_method": Choice("charge_automatically", "send_invoice"),
@@ -137,6 +138,9 @@ def update(call: Call) -> Json:
     if subscription["status"] in ENDED and params.keys() - {"metadata", "cancellation_details"}:
         raise invalid("A canceled subscription can only update its cancellation_details and metadata.")
     _check_payment_method(call, subscription["customer"])
+    _check_times(call, subscription)
+    if "items" in params:
+        change_items(call.core, subscription, params["items"], params.get("proration_behavior", "create_prorations"))
     subscription["metadata"] = merged_metadata(subscription["metadata"], params.get("metadata", {}))
     plain = ("default_payment_method", "description", "pause_collection")
     subscription |= {name: params[name] for name in plain if name in params}
@@ -145,8 +149,6 @@ def update(call: Call) -> Json:
     if "trial_settings" in params:
         behavior = params["trial_settings"]["end_behavior"]["missing_payment_method"]
         subscription["trial_settings"]["end_behavior"]["missing_payment_method"] = behavior
-    if "items" in params:
-        change_items(call.core, subscription, params["items"], params.get("proration_behavior", "create_prorations"))
     _change_trial(call, subscription)
     _change_end(call, subscription)
     call.store.changes += 1
@@ -154,13 +156,21 @@ def update(call: Call) -> Json:
     return subscription
 
 
+def _check_times(call: Call, subscription: Json) -> None:
+    """Raise Refusal if the trial would end in the past, or the end is given twice."""
+    params, now = call.params, call.core.now(subscription["customer"])
+    if params.get("trial_end", "now") != "now" and params["trial_end"] <= now:
+        raise invalid("Invalid timestamp: must be an integer Unix timestamp in the future", "trial_end")
+    if "cancel_at" in params and params.get("cancel_at_period_end"):
+        message = "You may only specify one of these parameters: cancel_at, cancel_at_period_end."
+        raise invalid(message, "cancel_at")
+
+
 def _change_trial(call: Call, subscription: Json) -> None:
     """End a trial now, or let it end at another time."""
     if "trial_end" not in call.params:
         return
     now, wanted = call.core.now(subscription["customer"]), call.params["trial_end"]
-    if wanted != "now" and wanted <= now:
-        raise invalid("Invalid timestamp: must be an integer Unix timestamp in the future", "trial_end")
     if wanted == "now" and subscription["status"] != "trialing":
         return
     end = now if wanted == "now" else wanted
@@ -175,9 +185,6 @@ def _change_trial(call: Call, subscription: Json) -> None:
 def _change_end(call: Call, subscription: Json) -> None:
     """Schedule the end, or take that back."""
     params, details = call.params, call.params.get("cancellation_details")
-    if "cancel_at" in params and params.get("cancel_at_period_end"):
-        message = "You may only specify one of these parameters: cancel_at, cancel_at_period_end."
-        raise invalid(message, "cancel_at")
     if "cancel_at" in params:
         subscription["cancel_at_period_end"] = False
         schedule_cancellation(call.core, subscription, params["cancel_at"], details)

@@ -1,0 +1,95 @@
+"""What the tests sell, and to whom."""
+
+from typing import Any
+
+import pytest
+import requests
+import stripe
+
+from tools.fake_stripe import FakeStripe
+
+DAY = 86_400
+BACK = "http://127.0.0.1:9/billing"
+RETURN = f"{BACK}?checkout={{CHECKOUT_SESSION_ID}}"
+
+
+class Shop:
+    """An account with a few prices; its methods are what people and the service do."""
+
+    def __init__(self, api: stripe.V1Services, fake: FakeStripe) -> None:
+        self.api, self.fake = api, fake
+
+    def price(self, amount: int = 4900, interval: str = "month", plan: str = "team", **more: Any) -> stripe.Price:
+        """Add a price of a product of its own."""
+        params: Any = {
+            "product_data": {"name": plan.title(), "metadata": {"plan": plan}},
+            "currency": "eur",
+            "unit_amount": amount,
+            "recurring": {"interval": interval},
+            **more,
+        }
+        return self.api.prices.create(params)
+
+    def customer(self, card: str | None = None, **more: Any) -> stripe.Customer:
+        """Add a customer, with a card that is charged by default."""
+        paying: Any = {"payment_method": card, "invoice_settings": {"default_payment_method": card}} if card else {}
+        params: Any = {"name": "Acme", **paying, **more}
+        return self.api.customers.create(params)
+
+    def subscribe(
+        self, price: stripe.Price | None = None, card: str | None = "pm_card_visa", **more: Any
+    ) -> stripe.Subscription:
+        """Subscribe a new customer."""
+        price = price or self.price()
+        params: Any = {"customer": self.customer(card).id, "items": [{"price": price.id}], **more}
+        return self.api.subscriptions.create(params)
+
+    def checkout(self, customer: str, price: stripe.Price | None = None, **more: Any) -> stripe.checkout.Session:
+        """Open a session."""
+        price = price or self.price()
+        params: Any = {
+            "mode": "subscription",
+            "customer": customer,
+            "line_items": [{"price": price.id, "quantity": 1}],
+            "success_url": RETURN,
+            "cancel_url": BACK,
+            **more,
+        }
+        return self.api.checkout.sessions.create(params)
+
+    def again(self, subscription: stripe.Subscription) -> stripe.Subscription:
+        """Return a subscription as it is now, with its last invoice."""
+        return self.api.subscriptions.retrieve(subscription.id, {"expand": ["latest_invoice"]})
+
+    def last_invoice(self, subscription: stripe.Subscription) -> stripe.Invoice:
+        """Return the last invoice of a subscription."""
+        invoice = self.again(subscription).latest_invoice
+        assert isinstance(invoice, stripe.Invoice)
+        return invoice
+
+    def change_card(self, customer: str, card: str) -> None:
+        """Give a customer another card, which is charged by default."""
+        made = self.api.payment_methods.attach(card, {"customer": customer})
+        self.api.customers.update(customer, {"invoice_settings": {"default_payment_method": made.id}})
+
+    def types(self) -> list[str]:
+        """Return the types of all events, the oldest first."""
+        return [event["type"] for event in reversed(self.fake.store.all("event"))]
+
+
+def error_of(raised: pytest.ExceptionInfo[stripe.StripeError]) -> dict[str, Any]:
+    """Return the error of an answer as it was sent."""
+    body: Any = raised.value.json_body
+    return dict(body["error"])
+
+
+def press(url: str | None, **sent: str) -> requests.Response:
+    """Send the form of a hosted page as a browser does; a redirection is not followed."""
+    assert url is not None
+    return requests.post(url, sent, allow_redirects=False, timeout=5)
+
+
+def read(url: str | None) -> str:
+    """Return a hosted page."""
+    assert url is not None
+    return requests.get(url, timeout=5).text

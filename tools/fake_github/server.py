@@ -22,7 +22,7 @@ class Handle:
         """
         self.github.sender.stop()
         github.use_base_url(self.base_url)
-        self.server.config.loaded_app = Application(github)  # each connection takes it when it is opened
+        self.running.replace(Application(github))
         self.github = github
 
     def stop(self, *, wait: bool = True) -> None:

@@ -29,6 +29,10 @@ class ServerThread:
     server: Server
     thread: threading.Thread
 
+    def replace(self, application: ASGIApp) -> None:
+        """Serve another application to connections that are opened from now on."""
+        self.server.config.loaded_app = application
+
     def stop(self, *, wait: bool = True) -> None:
         """Stop serving; without `wait`, requests may still be answered for a fifth of a second."""
         self.server.should_exit = True

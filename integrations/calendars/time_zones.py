@@ -123,7 +123,7 @@ class TimeZones:
             if component.name == "VTIMEZONE":
                 self._components.setdefault(clean_name(component.get("TZID")), component)
         self._definitions: dict[str, Definition | None] = {}
-        self._found: dict[tuple[str, Span, Span], str | None] = {}
+        self._found: dict[tuple[str, Span, bool], str | None] = {}
         declared = clean_name(calendar.get("X-WR-TIMEZONE"))
         self._declared = self._mapped.get(declared) or next(_meant(declared), None)
         """The zone of the calendar's times that are in UTC or without a zone."""
@@ -169,13 +169,20 @@ class TimeZones:
         if definition is None:
             return next(_meant(tzid), None)
         own, ahead = self._spans(extent, definition)
-        key = (tzid, own, ahead)
-        if key not in self._found:
-            location = clean_name(self._components[tzid].get("X-LIC-LOCATION"))
-            self._found[key] = _first_with(
-                definition.samples(own), chain(_meant(tzid), _meant(location))
-            ) or _first_with(definition.samples(ahead), self._others(tzid))
-        return self._found[key]
+        return self._agreeing(tzid, own, is_meant=True) or self._agreeing(tzid, ahead, is_meant=False)
+
+    def _agreeing(self, tzid: str, span: Span, *, is_meant: bool) -> str | None:
+        """Return the first zone that agrees with a definition in a span, of those that its name means or of others."""
+        key = (tzid, span, is_meant)
+        definition = self.definition_of(tzid)
+        if definition is not None and key not in self._found:
+            names = self._meant(tzid) if is_meant else self._others(tzid)
+            self._found[key] = _first_with(definition.samples(span), names)
+        return self._found.get(key)
+
+    def _meant(self, tzid: str) -> Iterator[str]:
+        yield from _meant(tzid)
+        yield from _meant(clean_name(self._components[tzid].get("X-LIC-LOCATION")))
 
     def _others(self, tzid: str) -> Iterator[str]:
         yield self._options.timezone
@@ -194,10 +201,14 @@ class TimeZones:
         return self._definitions[tzid]
 
     def _spans(self, extent: "Extent", definition: Definition) -> tuple[Span, Span]:
-        """Return the time of an event, and all time from its start on, within the years in which offsets matter."""
+        """Return the time of an event, and all time from its start on, within the years in which offsets matter.
+
+        Both begin with the month of the start, so that few different ones have to be compared.
+        """
         year = self._options.now.year
         first, final, last = (datetime(year + years, 1, 1) for years in (0, YEARS_AHEAD, YEARS_AHEAD + 1))  # noqa: DTZ001
-        since = min(max(definition.instant_of(extent.start), first), final)
+        start = min(max(definition.instant_of(extent.start), first), final)
+        since = start.replace(day=1, hour=0, minute=0, second=0)
         until = min(max(definition.instant_of(extent.end), since), last)
         return (since, until), (since, last)
 

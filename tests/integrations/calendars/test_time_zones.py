@@ -204,6 +204,11 @@ class TestDefinedZones:
             "is in an unknown time zone, 'Ours'; timezones in the request can name its IANA zone",
         )
 
+    def test_calendars_may_define_the_same_zone_again_and_again(self) -> None:
+        one = calendar(weekly("W. Europe Standard Time"), head=zone("W. Europe Standard Time"))
+        found = read("".join(one.replace("UID:1", f"UID:{number}") for number in range(120))).found
+        assert [(each.timezone, each.recurrence) for each in found] == [("Europe/Berlin", WEEKLY)] * 120
+
     def test_each_calendar_of_a_file_has_its_own_definitions(self) -> None:
         event = weekly("Customized Time Zone")
         text = calendar(event, head=zone("Customized Time Zone")) + calendar(
@@ -290,7 +295,7 @@ class TestMalformedDefinitions:
 
     def test_unusual_rules_of_definitions_do_not_stop_the_reader(self) -> None:
         rules = [
-            "FREQ=DAILY",
+            "FREQ=SECONDLY",
             "FREQ=MONTHLY;BYDAY=1SU",
             "FREQ=YEARLY;INTERVAL=0",
             f"FREQ=YEARLY;INTERVAL={10**30}",
@@ -310,6 +315,16 @@ class TestMalformedDefinitions:
         )
         events = [weekly(name).replace("UID:1", f"UID:{name}") for name in names]
         assert why(read_apart(calendar(*events, head=head))) == ["unknown_timezone"] * 100
+
+
+@pytest.mark.check
+def test_zones_that_never_agree_do_not_stop_the_reader() -> None:
+    days = [(date(2026, 1, 5) + timedelta(days=number)).strftime("%Y%m%d") for number in range(1000)]
+    repeated = [f"{once('Berlin', day)}\nRRULE:FREQ=DAILY".replace("UID:1", f"UID:{day}") for day in days]
+    single = [once("Berlin", day).replace("UID:1", f"UID:once-{day}") for day in days]
+    reading = read_apart(calendar(*repeated, *single, head=zone("Berlin", NOWHERE)))
+    assert {skipped.code for skipped in reading.skipped} == {"unknown_timezone"}
+    assert (len(reading.skipped), len(reading.found)) == (1000, 1000)
 
 
 @pytest.mark.parametrize("head", [zone("Ours", NEW_YORK), zone("Ours", NOWHERE), "X-WR-TIMEZONE:America/New_York\n"])

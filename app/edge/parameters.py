@@ -17,6 +17,8 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,18})?")
 _PERCENT_GARBAGE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _MAX_PAIRS = 2000
+_LISTS = {b"if-match"}
+"""Headers whose lines are parts of one list (RFC 9110, 5.3)."""
 
 
 def _integer(text: str) -> int | str:
@@ -112,6 +114,8 @@ class ParameterReader:
 
 def _header(request: RequestContext, name: bytes, reader: _Reader, violations: list[Violation]) -> Any:
     given = request.headers(name)
+    if name in _LISTS and given:
+        given = [b", ".join(given)]
     if given:
         return reader.value([value.decode("latin-1") for value in given], violations)
     if reader.required:

@@ -95,12 +95,14 @@ def _headers(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[bytes, 
 
 
 def make_conditional(reply: Reply, request: RequestContext) -> Reply:
-    """Add a strong `ETag`; return a 304 instead if the client already has this version."""
+    """Add a strong `ETag`, unless the handler has; return a 304 instead if the client already has this version."""
     if reply.status != 200:
         return reply
-    digest = hashlib.blake2b(reply.body, digest_size=16).digest()
-    tag = b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'
-    reply.headers.append((b"etag", tag))
+    tag = next((value for name, value in reply.headers if name == b"etag"), None)
+    if tag is None:
+        digest = hashlib.blake2b(reply.body, digest_size=16).digest()
+        tag = b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'
+        reply.headers.append((b"etag", tag))
     if not reply.cacheable:
         reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
         reply.cacheable = True

@@ -21,7 +21,7 @@ from services.schedules.overlaps import require_no_overlap
 from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
 from services.schedules.validation import check_terms
-from services.schedules.views import get_schedule
+from services.schedules.views import get_matching
 
 _COLUMNS = {"window": "wall_clock_window"}
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}
@@ -115,13 +115,12 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     return schedule
 
 
-def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any]) -> Schedule:
+def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any], if_match: str | None = None) -> Schedule:
     """Change the given properties of a schedule, and replan its future windows if they depend on them.
 
-    Raise `schedule_not_found`, the errors of `check_terms`, `schedule_overlap`.
+    Raise `schedule_not_found`, `precondition_failed`, the errors of `check_terms`, `schedule_overlap`.
     """
-    schedule = get_schedule(uow, schedule_id, lock=True)
-    uow.refresh_now()
+    schedule = get_matching(uow, schedule_id, if_match)
     check_terms(uow, changes)
     return change(uow, schedule, changes)
 

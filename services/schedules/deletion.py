@@ -9,18 +9,17 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import lift, lock_branches
 from services.schedules import alerts
 from services.schedules.changes import audit_snapshot
-from services.schedules.views import get_schedule
+from services.schedules.views import get_matching
 
 REASON = "Its schedule was deleted"
 
 
-def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> None:
+def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_match: str | None = None) -> None:
     """Delete a schedule with its planned occurrences; its freezes continue, unless `end_active`.
 
-    Raise `schedule_not_found`.
+    Raise `schedule_not_found`, `precondition_failed`.
     """
-    schedule = get_schedule(uow, schedule_id, lock=True)
-    uow.refresh_now()
+    schedule = get_matching(uow, schedule_id, if_match)
     uow.session.execute(
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.started_at.is_(None))

@@ -11,6 +11,7 @@ from models.queries import any_of
 from models.schedule_queries import existing, next_planned, next_start
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
+from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
@@ -41,6 +42,18 @@ def get_schedule(uow: UnitOfWork, schedule_id: str, *, lock: bool = False) -> Sc
     schedule = uow.session.scalar(query.with_for_update(key_share=True) if lock else query)
     if schedule is None:
         raise not_found(schedule_id)
+    return schedule
+
+
+def get_matching(uow: UnitOfWork, schedule_id: str, if_match: str | None) -> Schedule:
+    """Return a schedule, locked, that a request with this header `If-Match` may change.
+
+    Raise `schedule_not_found`, `precondition_failed`.
+    """
+    schedule = get_schedule(uow, schedule_id, lock=True)
+    uow.refresh_now()
+    if if_match is not None:
+        require_match(if_match, view(uow, schedule))
     return schedule
 
 

@@ -43,6 +43,7 @@ ADDITIVE_CODES = {
     401: "wrong_credentials",
     403: "origin_not_allowed",
     408: "request_timeout",
+    412: "precondition_failed",
     422: "weak_password github_rejected",
 }
 """Codes that the specification of `/v1` does not have: of signing in, of HTTP itself, and of what GitHub rejects."""
@@ -55,6 +56,7 @@ FAMILIES = {
     408: "invalid_request",
     409: "conflict",
     410: "gone",
+    412: "conflict",
     413: "payload_too_large",
     422: "validation_failed",
     429: "rate_limited",

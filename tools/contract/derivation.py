@@ -18,6 +18,7 @@
 | a JSON body | `validation_failed` | | |
 | a property with `x-error-code` in the body | that code | | |
 | `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
+| the parameter `IfMatch` | `precondition_failed` | | |
 | a `nextCursor` in the response | `invalid_cursor` | `Limit`, `Cursor` | |
 | a 201 response with a link `self` | | | `Location` |
 
@@ -67,6 +68,7 @@ CODES: Mapping[str, Condition] = {
     "insufficient_permission": lambda operation: operation.raw.get("x-least-role", "viewer") != "viewer",
     "installation_removed": lambda operation: operation.raw.get("x-installation") == "required",
     "validation_failed": lambda operation: operation.validated,
+    "precondition_failed": lambda operation: operation.has_parameter("If-Match", "header"),
     "invalid_cursor": lambda operation: operation.is_list,
 }
 """Code → the fact from which it follows. Without the fact, the code is removed from `x-errors`."""
@@ -115,6 +117,7 @@ SHARED_RESPONSES = {
     "408": "RequestTimeout",
     "409": "Conflict",
     "410": "Gone",
+    "412": "PreconditionFailed",
     "413": "PayloadTooLarge",
     "422": "ValidationFailed",
     "429": "RateLimited",

@@ -1,0 +1,32 @@
+"""Entity tags of objects that clients change: `ETag` and `If-Match` of RFC 9110, 8.8.3 and 13.1.1.
+
+A tag is strong: it changes whenever anything changes that the object shows. `If-Match` is compared under the lock with
+which the object is then changed.
+"""
+
+import base64
+import hashlib
+import re
+from typing import Any
+
+import orjson
+
+from rules.errors import ServiceError
+
+_TAG = re.compile(r'(?:W/)?"[^"]*"')
+
+
+def entity_tag(shown: Any) -> str:
+    """Return the entity tag of an object as handlers return it."""
+    digest = hashlib.blake2b(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+    return f'"{base64.urlsafe_b64encode(digest).rstrip(b"=").decode()}"'
+
+
+def require_match(if_match: str | None, shown: Any) -> None:
+    """Raise `precondition_failed` if a valid header `If-Match` does not list the tag of an object; None: no header.
+
+    `*` matches every object that exists. Tags are compared strongly, so a weak one matches nothing.
+    """
+    if if_match is None or if_match.strip() == "*" or entity_tag(shown) in _TAG.findall(if_match):
+        return
+    raise ServiceError("precondition_failed", "It has changed since the response with this ETag. Read it again.")

@@ -1,0 +1,128 @@
+"""`ETag` and `If-Match` of schedules: a change that was made in between is not lost."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.schedules.requests import DAILY, FIRST, UNKNOWN
+
+Write = Callable[[Caller, str, str | None], httpx.Response]
+OTHER = '"0000000000000000000000"'
+
+
+def patch(caller: Caller, path: str, if_match: str | None, name: str = "Renamed") -> httpx.Response:
+    return caller.patch(path, {"name": name}, headers={} if if_match is None else {"If-Match": if_match})
+
+
+def delete(caller: Caller, path: str, if_match: str | None) -> httpx.Response:
+    return caller.delete(path, headers={} if if_match is None else {"If-Match": if_match})
+
+
+@pytest.fixture
+def key(acme: Tenant) -> Caller:
+    return acme.key()
+
+
+@pytest.fixture
+def answer(key: Caller) -> httpx.Response:
+    return key.post("/v1/schedules", FIRST)
+
+
+@pytest.fixture
+def path(answer: httpx.Response) -> str:
+    return str(answer.headers["Location"])
+
+
+class TestEntityTag:
+    def test_tag_is_the_same_in_every_response_about_a_schedule(
+        self, key: Caller, answer: httpx.Response, path: str
+    ) -> None:
+        first = key.get(path)
+        assert first.headers["ETag"] == answer.headers["ETag"]
+        assert first.headers["Cache-Control"] == "private, no-cache"
+        unchanged = key.patch(path, {})
+        assert unchanged.headers["ETag"] == first.headers["ETag"]
+        changed = key.patch(path, {"name": "Renamed", "recurrence": {**DAILY, "interval": 2}})
+        assert changed.headers["ETag"] == key.get(path).headers["ETag"] != first.headers["ETag"]
+
+    def test_unchanged_schedule_is_not_sent_again(self, key: Caller, path: str) -> None:
+        tag = key.get(path).headers["ETag"]
+        for sent in (tag, f"W/{tag}", f"{OTHER}, {tag}", "*"):
+            again = key.send("GET", path, headers={"If-None-Match": sent})
+            assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
+        assert key.send("GET", path, headers={"If-None-Match": OTHER}).status_code == 200
+
+    def test_tag_changes_with_the_next_occurrence(self, key: Caller, path: str) -> None:
+        tag = key.get(path).headers["ETag"]
+        key.post(f"{path}/skip-next")
+        refusal(patch(key, path, tag), 412, "precondition_failed")
+
+
+@pytest.mark.parametrize("write", [patch, delete])
+class TestIfMatch:
+    @pytest.mark.parametrize(
+        "form", ["{}", "*", f"{OTHER}, {{}}", f"{{}},{OTHER}", ", {} ,", f'W/{OTHER} , {{}}, "a,b"']
+    )
+    def test_write_takes_effect_when_the_tag_is_listed(
+        self, key: Caller, answer: httpx.Response, path: str, write: Write, form: str
+    ) -> None:
+        assert write(key, path, form.format(answer.headers["ETag"])).is_success
+
+    def test_write_without_if_match_takes_effect(self, key: Caller, path: str, write: Write) -> None:
+        assert patch(key, path, None, "Between").is_success
+        assert write(key, path, None).is_success
+
+    @pytest.mark.parametrize("form", [OTHER, "W/{}", '""', '"*"', f'{OTHER}, "x"'])
+    def test_write_is_refused_when_no_tag_matches_strongly(
+        self, acme: Tenant, key: Caller, answer: httpx.Response, path: str, write: Write, form: str
+    ) -> None:
+        refusal(write(key, path, form.format(answer.headers["ETag"])), 412, "precondition_failed")
+        assert key.get(path).headers["ETag"] == answer.headers["ETag"]
+        assert acme.audit() == ["schedule.created"]
+
+    def test_write_is_refused_when_the_schedule_has_changed(
+        self, key: Caller, answer: httpx.Response, path: str, write: Write
+    ) -> None:
+        assert patch(key, path, answer.headers["ETag"], "Between").is_success
+        refusal(write(key, path, answer.headers["ETag"]), 412, "precondition_failed")
+        assert key.get(path).json()["name"] == "Between"
+
+    @pytest.mark.parametrize("form", ["", "abc", '"abc', 'w/"abc"', '"a" "b"', '*, "a"', '"a b"', "W/*", "'a'"])
+    def test_malformed_if_match_is_invalid(self, key: Caller, path: str, write: Write, form: str) -> None:
+        error = refusal(write(key, path, form), 400, "invalid_parameter")
+        assert [row["path"] for row in error["details"]] == ["If-Match"]
+
+    def test_if_match_in_several_lines_is_one_list(
+        self, key: Caller, answer: httpx.Response, path: str, write: Write
+    ) -> None:
+        lines = [("If-Match", OTHER), ("If-Match", answer.headers["ETag"]), ("Authorization", f"Bearer {key.token}")]
+        method, body = ("PATCH", {"name": "Renamed"}) if write is patch else ("DELETE", None)
+        assert key.http.request(method, path, headers=lines, json=body).is_success
+
+    def test_missing_schedule_is_not_found_before_its_tag_matters(self, key: Caller, write: Write) -> None:
+        for tag in ("*", OTHER):
+            refusal(write(key, f"/v1/schedules/{UNKNOWN}", tag), 404, "schedule_not_found")
+
+
+def test_one_of_concurrent_changes_with_the_same_tag_takes_effect(
+    acme: Tenant, key: Caller, answer: httpx.Response, path: str
+) -> None:
+    tag = answer.headers["ETag"]
+    answers = at_once(*[lambda name=name: patch(key, path, tag, name) for name in ("One", "Two", "Three", "Four")])
+    assert sorted(each.status_code for each in answers) == [200, 412, 412, 412]
+    [won] = [each.json()["name"] for each in answers if each.is_success]
+    assert key.get(path).json()["name"] == won
+    assert acme.audit() == ["schedule.created", "schedule.updated"]
+
+
+def test_refused_change_leaves_its_idempotency_key_free(key: Caller, answer: httpx.Response, path: str) -> None:
+    def send(tag: str) -> httpx.Response:
+        return key.patch(path, {"name": "Renamed"}, headers={"If-Match": tag, "Idempotency-Key": "rename"})
+
+    refusal(send(OTHER), 412, "precondition_failed")
+    first = send(answer.headers["ETag"])
+    again = send(answer.headers["ETag"])
+    assert (first.status_code, again.status_code, again.headers["Idempotency-Replayed"]) == (200, 200, "true")
+    assert first.headers["ETag"] == again.headers["ETag"]

@@ -29,6 +29,7 @@ def enforcement_pages(authorizations: RulesetAuthorizations, web_url: str) -> Bl
 
     @pages.get(ENFORCEMENT_AUTHORIZED)
     def show() -> Response:
+        """Show what the administrator authorises, after GitHub has led back here."""
         state = request.args.get("state", "")
         if "error" in request.args:
             raise NotAuthorizedError("Not authorised", "You did not authorise the service. Nothing was written.")

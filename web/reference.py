@@ -27,6 +27,7 @@ def reference_pages(contract: Contract) -> Blueprint:
 
     @cache
     def reference_html() -> bytes:
+        """Return the page of the reference."""
         return render_template(
             "docs/reference.html",
             info=contract.document["info"],
@@ -38,6 +39,7 @@ def reference_pages(contract: Contract) -> Blueprint:
 
     @cache
     def errors_html() -> bytes:
+        """Return the page of the error codes."""
         return render_template(
             "docs/errors.html",
             by_status=_by_status(contract),
@@ -47,10 +49,12 @@ def reference_pages(contract: Contract) -> Blueprint:
 
     @pages.get(web_addresses.REFERENCE)
     def reference() -> Response:
+        """Show the reference."""
         return _page(reference_html(), _RENDERER_POLICY)
 
     @pages.get(web_addresses.ERROR_CODES)
     def errors() -> Response:
+        """Show the error codes."""
         return _page(errors_html(), POLICY)
 
     return pages

@@ -122,6 +122,8 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
 
     def _no_endpoint(self, raw_path: bytes) -> str:
         """Return the message for an unknown path; it names the address if the slash of a repository was not encoded."""
+        if self._router.is_too_deep(raw_path.replace(b"/", b"", 1)):
+            return "No such endpoint."
         segments = raw_path.split(b"/")
         for index in range(1, min(len(segments), _MAX_HINTED_SEGMENTS) - 1):
             joined = b"/".join([*segments[:index], b"%2F".join(segments[index : index + 2]), *segments[index + 2 :]])

@@ -45,10 +45,13 @@ class Router(Generic[T]):
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._concrete: dict[bytes, Match[T]] = {}
+        self._depth = 0
+        """The number of segments of the longest route."""
 
     def add(self, path: str, method: str, target: T) -> None:
         """Add a route, with the path as in the contract: `/v1/freezes/{freezeId}`."""
         node, names = self._root, []
+        self._depth = max(self._depth, path.count("/"))
         for segment in path.split("/")[1:]:
             if segment.startswith("{") and segment.endswith("}"):
                 names.append(segment[1:-1])
@@ -64,11 +67,17 @@ class Router(Generic[T]):
         if not names:
             self._concrete[path.encode()] = Match(node.methods, ())
 
+    def is_too_deep(self, raw_path: bytes) -> bool:
+        """True if a path has more segments than any route, so that it need not be read."""
+        return raw_path.count(b"/") > self._depth
+
     def find(self, raw_path: bytes) -> Match[T] | None:
         """Return the match of the path, or None; a path that is not UTF-8 has none."""
         found = self._concrete.get(raw_path)
         if found is not None:
             return found
+        if self.is_too_deep(raw_path):
+            return None
         segments = _decoded(raw_path)
         if segments is None:
             return None

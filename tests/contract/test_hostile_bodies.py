@@ -8,36 +8,21 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
 
 from app.edge.access_log import AccessLog
-from app.edge.auth import Credentials, Identity
-from app.edge.downloads import DatabaseDownloads
-from app.edge.errors import ErrorMapper
-from app.edge.maintenance_mode import Maintenance
 from app.edge.middleware import RequestMiddleware
 from app.edge.operation import CompiledOperation, Edge
-from app.edge.rate_limits import RateLimits
 from app.edge.validation_errors import MAX_VIOLATIONS
-from app.edge.worker_threads import Workers
-from rules.access.permissions import Principal
-from schemas.contract import MIN_BODY_LIMIT, Node, Operation, load_contract
-from schemas.dialect import Validators, branches_by_tag
-from schemas.serialization import Serializers
-from services.core.read_context import Reader
-from services.core.unit_of_work import UnitOfWorkFactory
+from schemas.contract import MIN_BODY_LIMIT, Node, Operation
+from schemas.dialect import branches_by_tag
+from tests.contract.hostile_edge import ATTEMPTS, CONTRACT, MAX_LOOP_SECONDS, MAX_SECONDS, AnyCredential, edge_of
 
-MAX_LOOP_SECONDS = 0.05
-MAX_SECONDS = 0.15
-ATTEMPTS = 3
-"""The best of them counts: CPU time also grows while the caches are cold, or shared with others."""
 MAX_DEPTH = 4
-CONTRACT = load_contract()
 OPERATIONS = [
     one for one in CONTRACT.operations.values() if "application/json" in one.body and not one.accepts("GithubSignature")
 ]
@@ -144,34 +129,9 @@ def positions_of(operations: Iterable[Operation]) -> list[tuple[Operation, Posit
     return list(found.values())
 
 
-class AnyCredential:
-    """Credentials that accept every request as the owner's."""
-
-    async def identify(self, *_: object, **__: object) -> Identity:
-        owner = Principal("session", "usr_1", "Ada", "org_1", "business", role="owner", session_id="ses_1")
-        return Identity(owner, datetime.now(UTC), cast("Any", None))
-
-    identify_sign_in = identify
-
-
 @pytest.fixture(scope="module")
 def edge() -> Edge:
-    errors = ErrorMapper(CONTRACT, "https://docs.example")
-    workers = {"organization": Workers(1), "identity": Workers(1)}
-    return Edge(
-        contract=CONTRACT,
-        errors=errors,
-        maintenance=Maintenance(None, ""),
-        credentials=cast("Credentials", AnyCredential()),
-        rate_limits=RateLimits(None, organization=10**9, writes=10**9),
-        workers=cast("Any", workers),
-        uow_factories=cast("dict[Any, UnitOfWorkFactory]", {}),
-        reader=cast("Reader", None),
-        downloads=DatabaseDownloads("postgresql://"),
-        validators=Validators(CONTRACT.document),
-        serializers=Serializers(CONTRACT.document),
-        check_replies=False,
-    )
+    return edge_of(AnyCredential())
 
 
 def application_of(edge: Edge, operation: Operation) -> Application:

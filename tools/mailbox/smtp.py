@@ -56,6 +56,7 @@ def _scripted(verb: str) -> Command:
 
     @wraps(respond)
     async def command(connection: "Connection", argument: str | None) -> None:
+        """Note the command, and send the reply that a test has prescribed, or the usual one."""
         connection.mailbox.commands.append(verb)
         while connection.mailbox.silent_after == verb:  # noqa: ASYNC110 - another thread changes it
             await asyncio.sleep(SILENCE_INTERVAL)

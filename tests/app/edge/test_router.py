@@ -52,6 +52,7 @@ def test_router_finds_methods_and_values_of_a_path(
         b"/v1/repos/",
         b"/v1//repos",
         b"/v1/repos/a/b",
+        b"/v1/repos/acme%2Fweb/pulls/1",
         b"/v1/repos/%ff",
         b"/v1/repos/%00",
         b"/v1/repos/\xff",

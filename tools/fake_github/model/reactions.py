@@ -13,6 +13,7 @@ def reactions(world: World) -> Callable[[Event], None]:
     """Make the listener that keeps queues and waiting merges going."""
 
     def react(event: Event) -> None:
+        """Continue what waits for the event."""
         repository, facts = event.repository, event.facts
         if repository is None:
             return

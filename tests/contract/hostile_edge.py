@@ -1,0 +1,57 @@
+"""The edge of the application without a database, for requests that are costly to read, and how long they may take.
+
+What is measured is the CPU time of the event loop's thread, so that a busy machine changes nothing; and that of all
+threads, since a parser in another thread keeps the interpreter's lock.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from app.edge.auth import Credentials, Identity
+from app.edge.downloads import DatabaseDownloads
+from app.edge.errors import ErrorMapper
+from app.edge.maintenance_mode import Maintenance
+from app.edge.operation import Edge
+from app.edge.rate_limits import RateLimits
+from app.edge.worker_threads import Workers
+from rules.access.permissions import Principal
+from schemas.contract import load_contract
+from schemas.dialect import Validators
+from schemas.serialization import Serializers
+from services.core.read_context import Reader
+from services.core.unit_of_work import UnitOfWorkFactory
+
+MAX_LOOP_SECONDS = 0.05
+MAX_SECONDS = 0.15
+ATTEMPTS = 3
+"""The best of them counts: CPU time also grows while the caches are cold, or shared with others."""
+CONTRACT = load_contract()
+
+
+class AnyCredential:
+    """Credentials that accept every request as the owner's."""
+
+    async def identify(self, *_: object, **__: object) -> Identity:
+        owner = Principal("session", "usr_1", "Ada", "org_1", "business", role="owner", session_id="ses_1")
+        return Identity(owner, datetime.now(UTC), cast("Any", None))
+
+    identify_sign_in = identify
+
+
+def edge_of(credentials: object) -> Edge:
+    """Return an edge that checks requests by these credentials, and has no database."""
+    workers = {"organization": Workers(1), "identity": Workers(1)}
+    return Edge(
+        contract=CONTRACT,
+        errors=ErrorMapper(CONTRACT, "https://docs.example"),
+        maintenance=Maintenance(None, ""),
+        credentials=cast("Credentials", credentials),
+        rate_limits=RateLimits(None, organization=10**9, writes=10**9),
+        workers=cast("Any", workers),
+        uow_factories=cast("dict[Any, UnitOfWorkFactory]", {}),
+        reader=cast("Reader", None),
+        downloads=DatabaseDownloads("postgresql://"),
+        validators=Validators(CONTRACT.document),
+        serializers=Serializers(CONTRACT.document),
+        check_replies=False,
+    )

@@ -262,6 +262,10 @@ class Config:
         None
     )
     database_pool_size: Annotated[int, Variable("Database connections of one API process", _number(1, 500))] = 8
+    max_connections: Annotated[
+        int,
+        Variable("Open connections of clients to one API process; each takes a file (`ulimit -n`)", _number(10, 10**6)),
+    ] = 800
     sweep_every: Annotated[timedelta, Variable("Seconds between two sweeps for due work", _seconds(1, 3600))] = (
         timedelta(seconds=2)
     )

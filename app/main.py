@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from app import logs
 from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
-from app.edge import connexion_adapter
+from app.edge import connexion_adapter, http_protocol
 from app.edge.access_log import AccessLog, standard_error
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
@@ -184,6 +184,7 @@ def from_environment() -> Application:
     try:
         config = load_config()
         logs.configure(config.log_level)
+        http_protocol.LIMITS.open = config.max_connections
         return create_app(config)
     except (ConfigurationError, ContractError) as error:
         sys.stderr.write(f"The API cannot start.\n{error}\n")

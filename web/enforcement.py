@@ -50,6 +50,7 @@ def enforcement_pages(authorizations: RulesetAuthorizations, web_url: str) -> Bl
 
     @pages.post(ENFORCEMENT_AUTHORIZED)
     def confirm() -> Response:
+        """Write the rulesets, as the administrator who has authorised it."""
         request.max_content_length = MAX_FORM_BYTES
         state, code = request.form.get("state", ""), request.form.get("code", "")
         guard.check(state)

@@ -35,7 +35,7 @@ MAX_INLINE_BYTES = 32_768
 """Larger bodies are parsed and validated in a thread."""
 MAX_BRACKETS = 50_000
 """`[` and `{` in a body, also inside its texts. Lists and objects are what takes time to create: 50,000 about 10 ms."""
-MAX_UNSIGNED_BYTES = 64 << 20
+MAX_UNSIGNED_BYTES = 52 << 20
 """Memory of one process for bodies whose sender is known only when they are complete."""
 FREE_UNSIGNED_BYTES = 65_536
 """The beginning of each such body does not count, so that small ones are always read."""

@@ -28,6 +28,21 @@ _TOO_LARGE = f"The request line and the headers are larger than {MAX_HEAD_BYTES}
 _MAX_SHOWN_PATH = 200
 
 Phase = Literal["new", "head", "body", "response", "idle", "refused"]
+_RETRY_SECONDS = 1
+_DISPENSABLE: tuple[Phase, ...] = ("idle", "new", "head", "body")
+"""What connections wait for that make room for new ones, in this order; a request that is served is not given up."""
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """Limits of one process."""
+
+    open: int = 800
+    """Open connections (`MAX_CONNECTIONS`): with the other files of the process fewer than the usual limit of 1024."""
+
+
+LIMITS = ConnectionLimits()
+"""The limits of this process."""
 
 
 @dataclass(slots=True)
@@ -82,6 +97,32 @@ class EdgeProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         self._timer = self.loop.call_later(TIMEOUTS.check_interval, self._check)
+        if len(self.connections) > LIMITS.open and not self._end_another():
+            message = "There are too many connections. Try again."
+            self._refuse(ServiceError("too_many_connections", message, retry_after=_RETRY_SECONDS))
+
+    def _end_another(self) -> bool:
+        """End the connection that can best be spared, in favour of this one; False if each of the others is served.
+
+        An idle one is closed, then one that has sent nothing, then the one whose request has been unfinished longest.
+        """
+        others = [each for each in self.connections if isinstance(each, EdgeProtocol) and each is not self]
+        spared = [each for each in others if each._phase in _DISPENSABLE]  # noqa: SLF001 - the same class
+        if not spared:
+            return False
+        now = self.loop.time()
+        min(spared, key=lambda each: each._rank(now))._give_way()  # noqa: SLF001
+        return True
+
+    def _rank(self, now: float) -> tuple[int, float]:
+        return _DISPENSABLE.index(self._phase), self._since or now
+
+    def _give_way(self) -> None:
+        if self._phase in {"new", "idle"}:
+            self._phase = "refused"
+            self.transport.close()
+        else:
+            self._refuse(ServiceError("request_timeout", "The request did not arrive in time: others are waiting."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop watching the connection."""

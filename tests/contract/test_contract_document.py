@@ -45,6 +45,7 @@ ADDITIVE_CODES = {
     408: "request_timeout",
     412: "precondition_failed",
     422: "weak_password github_rejected",
+    503: "too_many_connections",
 }
 """Codes that the specification of `/v1` does not have: of signing in, of HTTP itself, and of what GitHub rejects."""
 FAMILIES = {

@@ -5,20 +5,25 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from app.config import Config
 from app.edge import http_protocol
 from app.edge.bodies import BodyMemory
-from app.edge.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED
+from app.edge.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED, ConnectionLimits
 from tests.app.edge.machinery import things
 from tests.harness.tenants import Tenant
 
 HOST = b"Host: test\r\n"
+PING = b"GET /ping HTTP/1.1\r\n" + HOST + b"\r\n"
 PATIENCE = 10.0
+OPEN = 12
+"""Connections that the service takes in the tests of that limit."""
 
 Connect = Callable[[], socket.socket]
 
@@ -246,6 +251,85 @@ class TestManyConnections:
         assert api.post("/v1/things", json={"name": "a thing", "scope": {"type": "organization"}}).status_code == 201
         assert api.get("/v1/things").status_code == 200
         assert time.monotonic() - began < PATIENCE / 2
+
+
+class TestConnectionLimit:
+    @pytest.fixture(autouse=True)
+    def few_connections(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(http_protocol.LIMITS, "open", OPEN)
+        monkeypatch.setattr(http_protocol.TIMEOUTS, "check_interval", 0.02)
+
+    @pytest.fixture
+    def fill(self, connect: Connect) -> Callable[[bytes], list[socket.socket]]:
+        """Return a function that opens as many connections as the service takes, and sends the same on each."""
+
+        def fill(sent: bytes) -> list[socket.socket]:
+            connections = []
+            for _ in range(OPEN):
+                connections.append(connect())
+                connections[-1].sendall(sent)
+                if sent == PING:
+                    assert connections[-1].recv(65_536).startswith(b"HTTP/1.1 200")
+                time.sleep(0.03)  # each begins to wait at another time
+            return connections
+
+        return fill
+
+    def test_limit_is_that_of_the_configuration(self) -> None:
+        assert {one.name: one.default for one in fields(Config)}["max_connections"] == ConnectionLimits().open
+
+    @pytest.mark.parametrize("waiting", [PING, b"", b"GET /pi"], ids=["idle", "silent", "unfinished"])
+    def test_oldest_waiting_connection_makes_room_for_a_new_one(
+        self, connect: Connect, fill: Callable[[bytes], list[socket.socket]], waiting: bytes
+    ) -> None:
+        first, *others = fill(waiting)
+        new = connect()
+        new.sendall(PING)
+        assert new.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert read_all(first) == b"" if waiting in {PING, b""} else error_of(read_all(first))[0] == 408
+        for connection in others:
+            connection.sendall(PING.removeprefix(waiting) if waiting == b"GET /pi" else PING)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+
+    def test_idle_connection_makes_room_before_an_unfinished_request(
+        self, connect: Connect, fill: Callable[[bytes], list[socket.socket]]
+    ) -> None:
+        connections = fill(b"GET /pi")
+        last = connections[-1]
+        last.sendall(PING.removeprefix(b"GET /pi"))
+        assert last.recv(65_536).startswith(b"HTTP/1.1 200")
+        time.sleep(0.05)
+        connect()
+        assert read_all(last) == b""
+        connections[0].sendall(PING.removeprefix(b"GET /pi"))
+        assert connections[0].recv(65_536).startswith(b"HTTP/1.1 200")
+
+    def test_body_that_has_been_unfinished_longest_makes_room(
+        self, connect: Connect, fill: Callable[[bytes], list[socket.socket]], acme: Tenant
+    ) -> None:
+        first, second, *_ = fill(_post_head(acme, b"Content-Length: 100\r\n"))
+        connect()
+        assert error_of(read_all(first)) == (408, "request_timeout")
+        second.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            second.recv(1)
+
+    def test_connection_is_refused_when_all_others_are_served(
+        self, connect: Connect, fill: Callable[[bytes], list[socket.socket]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http_protocol, "_DISPENSABLE", ())
+        fill(PING)
+        assert error_of(read_all(connect())) == (503, "too_many_connections")
+
+    def test_attack_with_new_connections_harms_no_client(self, connect: Connect) -> None:
+        client = connect()
+        for number in range(10 * OPEN):
+            connect().sendall((b"", b"GET /pi")[number % 2])
+            if number % OPEN == 0:
+                client.close()
+                client = connect()
+                client.sendall(PING)
+                assert client.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
 def _post_head(acme: Tenant, *headers: bytes) -> bytes:

@@ -28,8 +28,9 @@ from app.edge.operation import CompiledOperation, Edge
 from app.edge.token_verification import TokenVerifier
 from app.edge.validation_errors import MAX_VIOLATIONS
 from rules.errors import ServiceError
-from schemas.contract import Operation
+from schemas.contract import DatabaseRole, Operation
 from services.core.clock import DatabaseClock
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests.contract.hostile_edge import ATTEMPTS, CONTRACT, MAX_LOOP_SECONDS, MAX_SECONDS, AnyCredential, edge_of
 
 SIZE = MAX_HEAD_BYTES - 5000
@@ -193,7 +194,7 @@ def application_of(edge: Edge) -> Application:
 @pytest.fixture(scope="module")
 def edge() -> Edge:
     refusing = cast("Any", Refusing())
-    factories = {"organization": refusing, "identity": refusing}
+    factories = cast("dict[DatabaseRole, UnitOfWorkFactory]", {"organization": refusing, "identity": refusing})
     probes = {"database": refusing.probe, "redis": refusing.probe}
     return replace(
         edge_of(AnyCredential()), uow_factories=factories, reader=refusing, downloads=refusing, probes=probes

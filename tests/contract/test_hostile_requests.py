@@ -177,7 +177,7 @@ async def no_lifespan(_: object) -> AsyncIterator[None]:
 
 
 def application_of(edge: Edge) -> Application:
-    return connexion_adapter.build(
+    application: Application = connexion_adapter.build(
         CONTRACT,
         "handlers",
         partial(CompiledOperation, edge),
@@ -189,6 +189,7 @@ def application_of(edge: Edge) -> Application:
         ),
         lifespan=no_lifespan,
     )
+    return application
 
 
 @pytest.fixture(scope="module")

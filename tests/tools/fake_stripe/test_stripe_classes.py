@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.tools.fake_stripe.conftest import LEFT_OUT
+from tests.tools.fake_stripe.conftest import LEFT_OUT, UNDOCUMENTED
 from tests.tools.fake_stripe.stripe_classes import operation
 from tools.fake_stripe.api import ROUTES
 from tools.fake_stripe.protocol import parameters
 from tools.fake_stripe.protocol.parameters import Parameter
 from tools.fake_stripe.protocol.routing import Route
 
-DOCUMENTED = [route for route in ROUTES if not route.template.startswith("/v1/payment_pages/")]
-"""All routes but those of checkout's own page, which Stripe does not document."""
+DOCUMENTED = [route for route in ROUTES if not route.template.startswith(UNDOCUMENTED)]
 PLAIN: dict[type, list[Any]] = {
     parameters.Text: ["text"],
     parameters.Address: ["https://example.com"],

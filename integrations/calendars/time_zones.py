@@ -75,7 +75,7 @@ _AREAS = frozenset(
 )
 _FIRST_YEAR = 1600
 """A leap year before all time zones. Programs write years from 1 on."""
-_RULE_PARTS = frozenset({"FREQ", "INTERVAL", "UNTIL", "BYDAY", "BYMONTH", "BYMONTHDAY", "WKST"})
+_RULE_PARTS = frozenset({"FREQ", "INTERVAL", "UNTIL", "BYDAY", "BYMONTH", "BYMONTHDAY", "BYSETPOS", "WKST"})
 _FIRST, _LAST = datetime(1900, 1, 1), datetime(2100, 1, 1)  # noqa: DTZ001
 _WEEK = timedelta(weeks=1)
 _SECOND = timedelta(seconds=1)
@@ -362,6 +362,7 @@ def _recurrence(rule: Any, start: datetime, year: int) -> Recurrence:
         tuple(map(str, rule.get("BYDAY", ()))),
         tuple(by_month_day),
         tuple(rule.get("BYMONTH", (start.month,))),
+        by_set_position=tuple(rule.get("BYSETPOS", ())),
     )
     check(replace(recurrence, start_date=EARLIEST))
     return recurrence

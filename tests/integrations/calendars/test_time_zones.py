@@ -1,7 +1,8 @@
 """Zones of calendars: names of the programs that write them, with and without their definition."""
 
 import resource
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -162,6 +163,18 @@ class TestDefinedZones:
     def test_zone_without_changes_is_one_that_has_none(self, offset: str, found: str) -> None:
         assert only(calendar(weekly("Ours"), head=fixed("Ours", offset))).timezone == found
 
+    @pytest.mark.parametrize(
+        ("begins", "ends"),
+        [
+            ("SU;BYMONTH=3;BYMONTHDAY=8,9,10,11,12,13,14", "SU;BYMONTH=11;BYMONTHDAY=1,2,3,4,5,6,7"),
+            ("SU;BYMONTH=3;BYSETPOS=2", "SU;BYMONTH=11;BYSETPOS=1"),
+            ("+2SU;BYMONTH=3;WKST=SU", "+1SU;BYMONTH=11;WKST=SU"),
+        ],
+    )
+    def test_rules_may_be_written_in_several_ways(self, begins: str, ends: str) -> None:
+        rules = (begins, *NEW_YORK[1:4], ends, NEW_YORK[5])
+        assert only(calendar(weekly("Ours"), head=zone("Ours", rules))).timezone == "America/New_York"
+
     def test_rules_that_have_ended_count_until_then(self) -> None:
         past = (
             "BEGIN:DAYLIGHT\nDTSTART:19800301T000000\nTZOFFSETFROM:+0530\nTZOFFSETTO:+0630\n"
@@ -190,6 +203,13 @@ class TestDefinedZones:
         summer = fixed(name, "+0200").replace("16010101", "20270328")
         assert only(calendar(once(name), head=summer)).timezone == "Europe/Berlin"
         assert only(calendar(weekly(name), head=summer)).timezone != "Europe/Berlin"
+
+    def test_definition_of_its_years_only_is_enough_for_an_event_that_ends(self) -> None:
+        name = "W. Europe Standard Time"
+        summer = fixed(name, "+0200").replace("16010101", "20270328")
+        text = "\n".join([once(name, "20270405"), "RRULE:FREQ=WEEKLY;UNTIL={}"])
+        assert only(calendar(text.format("20271001T080000Z"), head=summer)).timezone == "Europe/Berlin"
+        assert only(calendar(text.format("20271201T080000Z"), head=summer)).timezone != "Europe/Berlin"
 
     def test_time_of_a_single_event_is_an_instant_when_no_zone_agrees(self) -> None:
         found = only(calendar(once("Ours"), head=zone("Ours", NOWHERE)))
@@ -220,6 +240,38 @@ class TestDefinedZones:
         }
 
 
+def changes(found: ZoneInfo) -> Iterator[tuple[datetime, timedelta, timedelta]]:
+    """Yield the instants, from 2025 to 2033, at which the offset of a zone changes, with both offsets."""
+
+    def offset(minute: int) -> timedelta:
+        instant = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+        return instant.astimezone(found).utcoffset() or timedelta()
+
+    week = 7 * 24 * 60
+    for first in range(0, 8 * 52 * week, week):
+        before, after = offset(first), offset(first + week)
+        if before != after:
+            minute = next(minute for minute in range(first, first + week, 30) if offset(minute) == after)
+            yield datetime(2025, 1, 1, tzinfo=UTC) + timedelta(minutes=minute), before, after
+
+
+def with_changes(name: str, found: ZoneInfo) -> str:
+    """Return a definition that lists the changes of a zone."""
+    head = fixed(name, f"{datetime(2025, 1, 1, tzinfo=UTC).astimezone(found):%z}").removesuffix("END:VTIMEZONE\n")
+    for instant, before, after in changes(found):
+        offsets = [f"{datetime(2025, 1, 1, tzinfo=timezone(offset)):%z}" for offset in (before, after)]
+        head += f"BEGIN:DAYLIGHT\nDTSTART:{instant + before:%Y%m%dT%H%M%S}\n"
+        head += f"TZOFFSETFROM:{offsets[0]}\nTZOFFSETTO:{offsets[1]}\nEND:DAYLIGHT\n"
+    return head + "END:VTIMEZONE\n"
+
+
+def test_every_zone_of_windows_with_its_changes_is_its_iana_zone() -> None:
+    names = {name: found for name, found in WINDOWS_TO_OLSON.items() if name not in zone_names()}
+    for name, found in names.items():
+        text = calendar(weekly(name), head=with_changes(name, ZoneInfo(found)))
+        assert only(text, timezone="Africa/Lagos").timezone == found
+
+
 class TestUndefinedZones:
     @pytest.mark.parametrize(
         ("name", "found"),
@@ -228,6 +280,7 @@ class TestUndefinedZones:
             ("/freeassociation.sourceforge.net/Europe/Berlin", "Europe/Berlin"),
             ("/mozilla.org/20050126_1/America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires"),
             ("europe/berlin", "Europe/Berlin"),
+            ("tzone://Microsoft/Utc", "UTC"),
         ],
     )
     def test_undefined_zone_is_the_one_that_its_name_means(self, name: str, found: str) -> None:
@@ -248,7 +301,7 @@ class TestUndefinedZones:
     def test_unknown_zone_is_not_replaced_by_the_declared_one(self) -> None:
         assert why(read(calendar(once("Moon/Sea"), head="X-WR-TIMEZONE:Europe/Berlin\n"))) == ["unknown_timezone"]
 
-    def test_every_zone_of_windows_is_known(self) -> None:
+    def test_zone_of_every_name_of_windows_is_known(self) -> None:
         assert set(WINDOWS_TO_OLSON.values()) | set(COMMON) <= zone_names()
 
 

@@ -141,7 +141,8 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
             command or [sys.executable, "-m", "tools.sandbox"],
             cwd=ROOT,
             env=inherited
-            | {"SANDBOX_DIR": str(directory), "PORT": "0", "FAKE_GITHUB_PORT": "0", "MAILBOX_PORT": "0"}
+            | {"SANDBOX_DIR": str(directory), "PORT": "0", "FAKE_GITHUB_PORT": "0"}
+            | {"FAKE_STRIPE_PORT": "0", "MAILBOX_PORT": "0"}
             | environment,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -189,8 +190,15 @@ class TestReadySandbox:
 
     def test_report_names_every_running_process(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
-        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "fake_github", "mailbox"}
+        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "fake_github", "fake_stripe", "mailbox"}
         assert [name for name, process in pids.items() if is_gone(process)] == []
+
+    def test_stripe_answers_and_sends_its_webhooks_to_the_service(self, sandbox: Run) -> None:
+        url, key = sandbox.report["stripeUrl"], sandbox.report["stripeKey"]
+        assert requests.get(f"{url}/v1/customers", auth=(key, ""), timeout=10).json()["data"] == []
+        settings = requests.get(f"{url}/_control/settings", timeout=10).json()
+        assert settings["webhookUrl"] == f"{sandbox.report['baseUrl']}/webhooks/stripe"
+        assert settings["webhookSecrets"]
 
     def test_mail_of_the_service_is_shown_in_the_mailbox(self, sandbox: Run) -> None:
         eve = {"name": "Eve Adams", "email": "eve.adams@example.com", "password": "canoe-Harbour-71-violet"}

@@ -29,6 +29,7 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
         "SANDBOX_DIR": str(home / "sandbox"),
         "PORT": "0",
         "FAKE_GITHUB_PORT": "0",
+        "FAKE_STRIPE_PORT": "0",
         "MAILBOX_PORT": "0",
         "DEMO": "0",
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.config import Config
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_stripe.keys import SECRET_KEY
 from tools.sandbox.persisted_secrets import PersistedSecrets, write_private_text
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
@@ -47,6 +48,9 @@ def child_environment(
         "GITHUB_CLIENT_SECRET": CLIENT_SECRET,
         "GITHUB_WEB_URL": settings.github_url,
         "GITHUB_WEBHOOK_SECRET": secrets.webhook_secret,
+        "STRIPE_API_URL": settings.stripe_url,
+        "STRIPE_SECRET_KEY": SECRET_KEY,
+        "STRIPE_WEBHOOK_SECRET": secrets.stripe_webhook_secret,
         "CURSOR_SECRET": secrets.cursor_secret,
         "SECRET_KEY": secrets.cursor_secret,
         "SMTP_URL": f"smtp://{HOST}:{settings.smtp_port}",

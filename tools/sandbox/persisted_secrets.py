@@ -27,6 +27,11 @@ class PersistedSecrets:
     keys: dict[str, dict[str, str]]
     """Slug of an organisation → name of a key → its secret."""
 
+    @property
+    def stripe_webhook_secret(self) -> str:
+        """The secret that the simulated Stripe signs with."""
+        return f"whsec_{self.webhook_secret}"
+
 
 def load_secrets(directory: Path) -> PersistedSecrets:
     """Return what was kept in `directory`, or make it."""

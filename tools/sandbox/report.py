@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from tools.fake_stripe.keys import SECRET_KEY
 from tools.sandbox.console import say
 from tools.sandbox.persisted_secrets import PersistedSecrets, write_private
 from tools.sandbox.settings import ENVIRONMENT, Settings
@@ -24,8 +25,10 @@ def write_report(
         "baseUrl": settings.base_url,
         "webUrl": settings.base_url,
         "githubUrl": settings.github_url,
+        "stripeUrl": settings.stripe_url,
         "mailboxUrl": settings.mailbox_url,
         "githubToken": secrets.github_token,
+        "stripeKey": SECRET_KEY,
         "webhookSecret": secrets.webhook_secret,
         "password": PASSWORD,
         "pids": pids,
@@ -42,6 +45,7 @@ def print_summary(settings: Settings, key: str, administrator: str) -> None:
 API        {settings.base_url}
 Reference  {settings.base_url}/docs
 GitHub     {settings.github_url}
+Stripe     {settings.stripe_url}
 Mail sent  {settings.mailbox_url}
 Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}

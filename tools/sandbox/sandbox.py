@@ -60,7 +60,8 @@ class Sandbox:
         write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("GitHub"):
             self.start_fake_github(environment)
-        with self.step("Mailbox"):
+        with self.step("Stripe and mailbox"):
+            self.start_fake_stripe(environment)
             self.start_mailbox(environment)
         with self.step("Migrations"):
             migrate(addresses["databaseUrl"])
@@ -146,6 +147,17 @@ class Sandbox:
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "GitHub's start")
         seed_fake_github(client)
 
+    def start_fake_stripe(self, environment: dict[str, str]) -> None:
+        """Start the simulated Stripe; it answers when the API does."""
+        options = {
+            "--port": str(self.settings.fake_stripe_port),
+            "--state": str(self.settings.directory / "fake_stripe.json"),
+            "--webhook-url": f"{self.settings.base_url}/webhooks/stripe",
+            "--webhook-secret": self.secrets.stripe_webhook_secret,
+        }
+        command = [sys.executable, "-m", "tools.fake_stripe", *(part for option in options.items() for part in option)]
+        self.pids["fake_stripe"] = self.processes.start("fake_stripe", command, environment)
+
     def start_mailbox(self, environment: dict[str, str]) -> None:
         """Start the mail server that keeps what it is sent, and shows it."""
         ports = {"--smtp-port": str(self.settings.smtp_port), "--port": str(self.settings.mailbox_port)}
@@ -192,6 +204,8 @@ class Sandbox:
             self.pids[name] = self.processes.start(name, [sys.executable, "-m", "app", name], environment)
         client = Client(self.settings.base_url)
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
+        stripe = Client(self.settings.stripe_url)
+        self.processes.wait_until(lambda: stripe.answers("/_control/settings"), "Stripe's start")
 
     def prepare(self) -> None:
         """Let the service find its repositories, and judge every head."""

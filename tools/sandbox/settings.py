@@ -23,6 +23,7 @@ class Settings:
     directory: Path
     port: int
     fake_github_port: int
+    fake_stripe_port: int
     mailbox_port: int
     smtp_port: int
     demonstrate: bool
@@ -39,6 +40,11 @@ class Settings:
         return f"http://{HOST}:{self.fake_github_port}"
 
     @property
+    def stripe_url(self) -> str:
+        """Where the simulated Stripe answers."""
+        return f"http://{HOST}:{self.fake_stripe_port}"
+
+    @property
     def mailbox_url(self) -> str:
         """Where the mails that were sent are shown."""
         return f"http://{HOST}:{self.mailbox_port}"
@@ -50,6 +56,7 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
         port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
         fake_github_port=any_port(number("FAKE_GITHUB_PORT", environment.get("FAKE_GITHUB_PORT") or "9000", 65535)),
+        fake_stripe_port=any_port(number("FAKE_STRIPE_PORT", environment.get("FAKE_STRIPE_PORT") or "9001", 65535)),
         mailbox_port=any_port(number("MAILBOX_PORT", environment.get("MAILBOX_PORT") or "8025", 65535)),
         smtp_port=any_port(0),
         demonstrate=environment.get("DEMO", "1") != "0",
@@ -78,10 +85,11 @@ def claim_ports(settings: Settings) -> None:
     ports = {
         "PORT": settings.port,
         "FAKE_GITHUB_PORT": settings.fake_github_port,
+        "FAKE_STRIPE_PORT": settings.fake_stripe_port,
         "MAILBOX_PORT": settings.mailbox_port,
     }
     if len(set(ports.values())) < len(ports):
-        raise SandboxError("PORT, FAKE_GITHUB_PORT and MAILBOX_PORT must differ.")
+        raise SandboxError("PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT and MAILBOX_PORT must differ.")
     for variable, port in ports.items():
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -20,15 +20,16 @@ from services.schedules import (
     views,
 )
 from services.schedules.import_matching import Import
+from services.schedules.schedule_filters import ScheduleFilters
 
 TERMS = ("recurrence", "window")
 SHOWN = 10
 """Default number of windows in the preview of a draft."""
 
 
-def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
+def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: str | None) -> Page:
     """List schedules, ordered by their next occurrence."""
-    return views.list_schedules(uow, cursor, limit)
+    return views.list_schedules(uow, ScheduleFilters(**filters), cursor, limit)
 
 
 def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:
@@ -83,14 +84,14 @@ def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
 
 def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List occurrences, earliest first."""
-    since, until = filters.pop("from"), filters.pop("to")
-    wanted = occurrences.OccurrenceFilters(since, until, **filters)
+    of_time = filters.pop("from"), filters.pop("to"), filters.pop("state")
+    wanted = occurrences.OccurrenceFilters(*of_time, ScheduleFilters(**filters))
     return occurrences.list_occurrences(uow, wanted, cursor, limit)
 
 
-def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> object:
+def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, **filters: str | None) -> object:
     """Return the calendar of a month."""
-    return month_calendar.calendar_of(uow, month, timezone, schedule_id)
+    return month_calendar.calendar_of(uow, month, timezone, ScheduleFilters(**filters))
 
 
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:

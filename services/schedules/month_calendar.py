@@ -16,12 +16,12 @@ from models.schedule_queries import ONLY_INSTANTS
 from models.schedules import Occurrence, Schedule
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
-from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import LaterWindow, LaterWindows
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
 from services.schedules.previews import local
+from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters, matching_schedules, one_of
 
 MAX_PER_DAY = 20
 """Occurrences listed per day; all are counted."""
@@ -30,21 +30,22 @@ MAX_ATTEMPTS = 3
 _MOMENT = timedelta(microseconds=1)
 
 
-def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> dict[str, Any]:
+def calendar_of(
+    uow: UnitOfWork, month: str, timezone: str | None, filters: ScheduleFilters = NO_FILTERS
+) -> dict[str, Any]:
     """Return the days of a month (`2026-12`), each with the occurrences that touch it.
 
     Days are those of the given time zone, or else of each schedule's own. Deleted schedules are included.
-    Raise `invalid_timezone`, `schedule_not_found`.
+    Raise `invalid_timezone`, `schedule_not_found`, `repository_not_found`.
     """
     if timezone is not None:
         check_zone(timezone, "timezone")
-    if schedule_id is not None:
-        require_schedule(uow, schedule_id)
+    schedule_ids = matching_schedules(uow, filters)
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(uow)
     edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}
-    later = _later(uow, edges, timezone, schedule_id)
-    placed, shown = _placed_and_shown(uow, edges, timezone, schedule_id)
+    later = _later(uow, edges, timezone, schedule_ids)
+    placed, shown = _placed_and_shown(uow, edges, timezone, schedule_ids)
     found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
     for number, count, ids in placed:
         found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
@@ -57,15 +58,14 @@ def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: 
 
 
 def _later(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
 ) -> dict[int, list[LaterWindow]]:
     """Return the windows that are not stored, by the numbers of the days that they touch, in order."""
     touched: dict[int, list[LaterWindow]] = defaultdict(list)
     if not edges:
         return touched
     since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
-    conditions = () if schedule_id is None else (Schedule.id == schedule_id,)
-    for one in LaterWindows(uow, until, *conditions).ending_after(since):
+    for one in LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids)).ending_after(since):
         of = edges.get(timezone or one.schedule.timezone, ())  # a zone may be new since they were read
         last_moment = max(one.window.end - _MOMENT, one.window.start)
         for number in range(max(bisect(of, one.window.start), 1), min(bisect(of, last_moment), len(of) - 1) + 1):
@@ -91,14 +91,14 @@ def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
 
 
 def _placed_and_shown(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
 ) -> tuple[Sequence[tuple[int, int, Sequence[str]]], dict[str, dict[str, Any]]]:
     """Return the results of `_placed` and of `_shown` for it.
 
     An edit may replace occurrences between the two; then both are read again.
     """
     for _ in range(MAX_ATTEMPTS):
-        placed = _placed(uow, edges, timezone, schedule_id)
+        placed = _placed(uow, edges, timezone, schedule_ids)
         wanted = {occurrence_id for _, _, ids in placed for occurrence_id in ids}
         shown = _shown(uow, wanted, timezone)
         if shown.keys() == wanted:
@@ -107,7 +107,7 @@ def _placed_and_shown(
 
 
 def _placed(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
 ) -> Sequence[tuple[int, int, list[str]]]:
     """Return for each touched day its number, the number of occurrences, and the ids of the first of them.
 
@@ -128,8 +128,7 @@ def _placed(
     )
     if timezone is None:
         touched = touched.join(Schedule, and_(Schedule.id == Occurrence.schedule_id, Schedule.timezone == zones.c.zone))
-    if schedule_id is not None:
-        touched = touched.where(Occurrence.schedule_id == schedule_id)
+    touched = touched.where(*one_of(Occurrence.schedule_id, schedule_ids))
     each = touched.subquery().c
     # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
     ids = func.array_agg(aggregate_order_by(each.id, each.starts_at, each.id.collate("C")), type_=ARRAY(Text))

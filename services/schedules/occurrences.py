@@ -9,13 +9,13 @@ from sqlalchemy import ColumnElement, Row, Select, func, select, text, tuple_
 from models.freezes import Freeze
 from models.schedule_queries import with_freezes
 from models.schedules import LONG, Occurrence, OccurrenceState, Schedule
-from services.core.lookups import require_schedule
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import LaterWindow, LaterWindows, Position
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.plans import HORIZON
+from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters, matching_schedules, one_of
 
 NOT_LONG = timedelta(days=8)
 """Longest duration of occurrences outside of the index of long ones."""
@@ -31,23 +31,23 @@ class OccurrenceFilters:
     """Occurrences that end later."""
     until: datetime | None = None
     """Occurrences that start earlier."""
-    schedule_id: str | None = None
     state: OccurrenceState | None = None
+    schedule: ScheduleFilters = NO_FILTERS
 
 
 def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of occurrences, earliest start first, including those of deleted schedules.
 
     Those that are not stored yet are listed until the end of the range, or without one for 90 days.
-    Raise `invalid_parameter` if the range ends before it starts, `schedule_not_found`, `invalid_cursor`.
+    Raise `invalid_parameter` if the range ends before it starts, `schedule_not_found`, `repository_not_found`,
+    `invalid_cursor`.
     """
     require_range(filters.since, filters.until, ("from", "to"))
     secret, bound = uow.dependencies.cursor_secret, ("list_occurrences", uow.organization, filters)
     position: Position | None = read_cursor(secret, bound, cursor) if cursor is not None else None
-    if filters.schedule_id is not None:
-        require_schedule(uow, filters.schedule_id)
-    later = _later_windows(uow, filters)
-    stored = _stored(uow, filters, position, limit + 1)
+    schedule_ids = matching_schedules(uow, filters.schedule)
+    later = _later_windows(uow, filters, schedule_ids)
+    stored = _stored(uow, filters, schedule_ids, position, limit + 1)
     end = stored[limit][0].starts_at if len(stored) > limit else None
     found: dict[str, tuple[Occurrence, Freeze | None]]
     found = {one.id: (one.occurrence(), None) for one in _next_later(uow, later, filters, position, limit + 1, end)}
@@ -63,12 +63,15 @@ def _position_of(row: Occurrence) -> Position:
 
 
 def _stored(
-    uow: UnitOfWork, filters: OccurrenceFilters, position: Position | None, count: int
+    uow: UnitOfWork,
+    filters: OccurrenceFilters,
+    schedule_ids: Sequence[str] | None,
+    position: Position | None,
+    count: int,
 ) -> Sequence[Row[Occurrence, Freeze | None]]:
     """Return the next rows of the list with their freezes."""
     query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
-    if filters.schedule_id is not None:
-        query = query.where(Occurrence.schedule_id == filters.schedule_id)
+    query = query.where(*one_of(Occurrence.schedule_id, schedule_ids))
     if filters.state is not None:
         query = query.where(Occurrence.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
     if position is not None:
@@ -76,7 +79,9 @@ def _stored(
     return uow.session.execute(query.order_by(Occurrence.starts_at, Occurrence.id).limit(count)).all()
 
 
-def _later_windows(uow: UnitOfWork, filters: OccurrenceFilters) -> LaterWindows | None:
+def _later_windows(
+    uow: UnitOfWork, filters: OccurrenceFilters, schedule_ids: Sequence[str] | None
+) -> LaterWindows | None:
     """Return the windows of the list that are not stored; None if all of them are.
 
     Without an end of the range that is those that start in the 90 days after its start.
@@ -85,7 +90,7 @@ def _later_windows(uow: UnitOfWork, filters: OccurrenceFilters) -> LaterWindows 
     until = filters.until or since + HORIZON
     if filters.state in {"active", "past"} or (filters.until is None and since <= uow.now):
         return None
-    return LaterWindows(uow, until, *(() if filters.schedule_id is None else (Schedule.id == filters.schedule_id,)))
+    return LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids))
 
 
 def _next_later(

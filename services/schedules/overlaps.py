@@ -113,7 +113,7 @@ def overlaps_of(
     others = uow.session.execute(query).all()
     if others and reached is None:
         reached = resolve(uow, schedule.scope, stored=True).branches
-    sharing = _sharing(uow, BranchIndex(reached or ()), others)
+    sharing = covering_schedules(uow, BranchIndex(reached or ()), others)
     if not sharing:
         return NONE
     mine = _read_once(windows)
@@ -152,7 +152,7 @@ def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> Column
     return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
-def _sharing(uow: UnitOfWork, ground: BranchIndex, others: Sequence[Row[str, str]]) -> list[str]:
+def covering_schedules(uow: UnitOfWork, ground: BranchIndex, others: Sequence[Row[str, str]]) -> list[str]:
     """Return the ids of schedules whose scopes cover one of the branches.
 
     Scopes come as text from the database, equal for equal scopes, so that each is evaluated once.

@@ -15,6 +15,7 @@ from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
+from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
 from services.schedules.terms import is_over
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -62,11 +63,14 @@ def not_found(schedule_id: str) -> ServiceError:
     return ServiceError("schedule_not_found", f"Schedule {schedule_id!r} not found in this organisation.")
 
 
-def list_schedules(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of schedules by next start; those without one come last."""
-    query = select(Schedule).where(existing(uow.organization))
+def list_schedules(uow: UnitOfWork, filters: ScheduleFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of schedules by next start; those without one come last.
+
+    Raise `repository_not_found`, `invalid_cursor`.
+    """
+    query = select(Schedule).where(existing(uow.organization), *one_of(Schedule.id, matching_schedules(uow, filters)))
     keys = (func.coalesce(next_start(uow.now), literal(NEVER)), Schedule.id)
-    page = page_of(uow, "list_schedules", None, query, keys, cursor=cursor, limit=limit, ascending=True)
+    page = page_of(uow, "list_schedules", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
     return Page(views(uow, page.data), page.next_cursor)
 
 

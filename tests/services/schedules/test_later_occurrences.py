@@ -15,6 +15,7 @@ from services.schedules.month_calendar import MAX_PER_DAY, calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
 from services.schedules.previews import preview_saved
+from services.schedules.schedule_filters import ScheduleFilters
 from tests import factories
 from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
 
@@ -44,7 +45,7 @@ def everything(schedules: ScheduleFixture, limit: int = 100, **filters: Any) -> 
 def month(schedules: ScheduleFixture, name: str, timezone: str | None = None, of: str | None = None) -> dict[str, int]:
     """Return how many occurrences each day of a month has; at most 20 are listed."""
     with schedules.uow_factory.open(schedules.caller) as uow:
-        days = calendar_of(uow, name, timezone, of)["days"]
+        days = calendar_of(uow, name, timezone, ScheduleFilters(of))["days"]
     assert all(len(day["occurrences"]) == min(day["count"], MAX_PER_DAY) for day in days)
     assert all(day["occurrences"] == sorted(day["occurrences"], key=by_start) for day in days)
     return {str(day["date"]): day["count"] for day in days if day["count"]}
@@ -125,7 +126,9 @@ class TestList:
     def test_later_occurrence_of_another_schedule_filter_is_left_out(self, schedules: ScheduleFixture) -> None:
         made = schedules.at(NOW).create(recurrence=FRIDAYS, window=NOON)
         schedules.create(allow_overlap=True)
-        found = everything(schedules, schedule_id=made, since=utc("2027-06-01 00:00"), until=utc("2027-07-01 00:00"))
+        found = everything(
+            schedules, schedule=ScheduleFilters(made), since=utc("2027-06-01 00:00"), until=utc("2027-07-01 00:00")
+        )
         assert [one["id"] for one in found] == [
             occurrence_id(made, utc("2027-06-04 11:00") + timedelta(weeks=n)) for n in range(4)
         ]

@@ -170,7 +170,7 @@ class TestConcurrency:
 
         editing = listening(schedules.uow_factory.engine, "after_cursor_execute", edit)
         with editing, schedules.uow_factory.open(schedules.caller) as uow:
-            days = month_calendar.calendar_of(uow, "2026-11", None, None)["days"]
+            days = month_calendar.calendar_of(uow, "2026-11", None)["days"]
         assert not left
         shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
         assert shown == {20: [], **{day: ["14:00"] for day in range(21, 31)}}
@@ -185,7 +185,7 @@ class TestConcurrency:
 
         editing = listening(schedules.uow_factory.engine, "after_cursor_execute", edit)
         with editing, schedules.uow_factory.open(schedules.caller) as uow:
-            days = month_calendar.calendar_of(uow, "2026-11", None, None)["days"]
+            days = month_calendar.calendar_of(uow, "2026-11", None)["days"]
         assert [day["occurrences"] for day in days] == [[]] * 30
 
 

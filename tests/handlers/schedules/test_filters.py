@@ -1,0 +1,105 @@
+"""Filters by schedule: of the list of schedules, of occurrences and of the calendar."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.schedules.preview_requests import DAY
+from tests.handlers.schedules.requests import created
+
+SCOPES: dict[str, dict[str, Any]] = {
+    "everything": {"type": "organization"},
+    "releases": {"type": "organization", "branches": ["release/*"]},
+    "glob": {"type": "glob", "patterns": ["acme/*", "!acme/api"]},
+    "listed": {"type": "repositories", "repositories": ["acme/api"], "branches": ["main"]},
+    "branch": {"type": "branch", "repository": "acme/web", "branch": "main"},
+}
+
+
+@pytest.fixture
+def key(acme: Tenant, session: Session, web: WatchedBranch) -> Caller:
+    """Return a key of an organisation that watches main of two repositories and a release branch of one."""
+    factories.branch(session, session.get_one(Repository, web.repository_id), "release/1.x")
+    factories.branch(session, acme.repository("api"), "main")
+    acme.repository("docs")
+    return acme.key()
+
+
+@pytest.fixture
+def made(key: Caller) -> dict[str, str]:
+    """Return the names of schedules with each scope, by id."""
+    given = SCOPES.items()
+    return {created(key, name=f"Freeze {name}", scope=scope, allowOverlap=True)["id"]: name for name, scope in given}
+
+
+FILTERS: list[tuple[dict[str, str], set[str]]] = [
+    ({}, set(SCOPES)),
+    ({"repo": "acme/web"}, {"everything", "releases", "glob", "branch"}),
+    ({"repo": "ACME/api"}, {"everything", "listed"}),
+    ({"repo": "acme/docs"}, set()),
+    ({"branch": "main"}, {"everything", "glob", "listed", "branch"}),
+    ({"branch": "release/1.x"}, {"everything", "releases", "glob"}),
+    ({"branch": "release/2.x"}, set()),
+    ({"repo": "acme/api", "branch": "release/1.x"}, set()),
+    ({"repo": "acme/web", "branch": "main"}, {"everything", "glob", "branch"}),
+    ({"name": "EEZE b"}, {"branch"}),
+    ({"name": "%"}, set()),
+    ({"name": "_"}, set()),
+    ({"source": "import"}, set()),
+    ({"source": "manual", "name": "s", "repo": "acme/web"}, {"releases"}),
+]
+"""Filters, and the schedules that match."""
+
+
+class TestFilters:
+    def test_list_of_schedules_has_those_that_match(self, key: Caller, made: dict[str, str]) -> None:
+        for filters, expected in FILTERS:
+            shown = key.get("/v1/schedules", **filters).json()["data"]
+            assert ({made[one["id"]] for one in shown}, filters) == (expected, filters)
+
+    @pytest.mark.parametrize("days", [4, 300], ids=["stored", "later"])
+    def test_list_of_occurrences_has_those_that_match(self, key: Caller, made: dict[str, str], days: int) -> None:
+        day = (factories.now() + DAY * days).date()
+        span = {"from": f"{day}T21:00:00Z", "to": f"{day}T23:00:00Z"}
+        for filters, expected in FILTERS:
+            shown = key.get("/v1/schedules/occurrences", **span, **filters).json()["data"]
+            assert (sorted(made[one["scheduleId"]] for one in shown), filters) == (sorted(expected), filters)
+
+    @pytest.mark.parametrize("days", [33, 300], ids=["stored", "later"])
+    def test_calendar_has_occurrences_that_match(self, key: Caller, made: dict[str, str], days: int) -> None:
+        month = f"{factories.now() + DAY * days:%Y-%m}"
+        for filters, expected in FILTERS[::4]:
+            shown = key.get("/v1/schedules/calendar", month=month, timezone="UTC", **filters).json()["days"][14]
+            assert ({made[one["scheduleId"]] for one in shown["occurrences"]}, filters) == (expected, filters)
+
+
+@pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/occurrences", "/v1/schedules/calendar?month=2027-01"])
+class TestFiltersOfEveryList:
+    def test_filter_by_an_unknown_or_foreign_repository_is_not_found(
+        self, key: Caller, globex: Tenant, session: Session, path: str
+    ) -> None:
+        foreign = globex.repository("web")
+        for repo in ("acme/nothing", foreign.id, "globex/web"):
+            refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}repo={repo}"), 404, "repository_not_found")
+
+    def test_filter_by_an_unknown_source_is_invalid(self, key: Caller, path: str) -> None:
+        refusal(key.send("GET", f"{path}{'&' if '?' in path else '?'}source=file"), 400, "invalid_parameter")
+
+
+def test_occurrences_of_deleted_schedules_are_filtered_as_well(acme: Tenant, key: Caller, session: Session) -> None:
+    for name in ("Old", "Older"):
+        gone = factories.schedule(session, acme.organization, name=name, deleted_at=factories.now())
+        factories.occurrence(session, gone)
+    shown = key.get("/v1/schedules/occurrences", name="older", branch="main").json()["data"]
+    assert [one["scheduleId"] for one in shown] == [gone.id]
+
+
+def test_cursor_of_other_filters_is_invalid(key: Caller, made: dict[str, str]) -> None:
+    cursor = key.get("/v1/schedules", limit=1, branch="main").json()["nextCursor"]
+    assert key.get("/v1/schedules", limit=1, branch="main", cursor=cursor).is_success
+    refusal(key.get("/v1/schedules", limit=1, branch="other", cursor=cursor), 400, "invalid_cursor")
+    assert len(made) == len(SCOPES)

@@ -41,6 +41,8 @@ MAX_OCCURRENCES = 5_000
 """Of one event, within the expanded years."""
 MAX_EXCEPTIONS = 5_000
 YEARS_AHEAD = 5
+END_OF_MONTH = "end of month"
+"""The part of an event whose windows start on the day before the first of a month."""
 _FAR = datetime(2099, 12, 31)  # noqa: DTZ001 - gets the zone of the compared value
 _DAY = timedelta(days=1)
 
@@ -99,26 +101,31 @@ class Series:
         """Yield the windows of a rule as a recurrence, and those of other days or times as lists.
 
         All are one list if the rule has an end and other days have the same times, or if no recurrence expresses it.
+        Lists beside a rule that goes on are left out when they are over.
         """
         shift = start - first_day(self._options, start) if not isinstance(start, datetime) else timedelta()
         by_shape = yield from self._by_shape(self._beside_rule(rule, start, clocks), clocks)
         alike = {day + shift for day in by_shape.pop(usual, ())}
         left_out = _among(rule, self._excepted(start, clocks)) - alike
         extra = alike - _among(rule, alike)
-        recurrence = self._recurrence(rule, left_out, usual, shift)
+        recurrences = self._recurrences(rule, left_out, usual, shift)
         ends = next(days(rule, self._last.date() + _DAY, LATEST), None) is None
-        if recurrence is None or (extra and ends):
+        if not recurrences or (extra and ends):
             listing = extra | self._days_in_expanded_years(rule, usual) - left_out
-            if recurrence is None or len(listing) <= MAX_DATES:
+            if not recurrences or len(listing) <= MAX_DATES:
                 by_shape[usual] = {day - shift for day in listing}
                 yield from self._lists(by_shape, usual, clocks, cut=not ends)
                 return
-        yield self._window(recurrence, usual, clocks)
+        parts = zip(recurrences, ("", END_OF_MONTH), strict=False)
+        rules = [self._window(recurrence, usual, clocks, part) for recurrence, part in parts]
+        yield from rules
         if extra:
             by_shape[usual] = {day - shift for day in extra}
         for shape in sorted(by_shape, key=part_of):
             others, cut = listed(by_shape[shape])
-            yield self._window(others, shape, clocks, part_of(shape), cut=cut)
+            window = self._window(others, shape, clocks, part_of(shape), cut=cut)
+            if not window.past or all(found.past for found in rules):
+                yield window
 
     def _days_in_expanded_years(self, rule: Recurrence, window: Window) -> set[date]:
         """Return the days of a rule whose windows end after the start of the expanded years and start within them."""
@@ -143,17 +150,19 @@ class Series:
         moments = [moment.dt for moment in [*(moment for found in lists for moment in found.dts), *changed]]
         return {day for moment in moments if (day := clocks.day_of_instance(moment, start)) is not None}
 
-    def _recurrence(self, rule: Recurrence, left_out: set[date], usual: Window, shift: timedelta) -> Recurrence | None:
-        """Return the recurrence of a schedule that has the days of a rule but some; None if there is none."""
+    def _recurrences(
+        self, rule: Recurrence, left_out: set[date], usual: Window, shift: timedelta
+    ) -> Sequence[Recurrence]:
+        """Return the recurrences of schedules that have the days of a rule but some; none if there are no such ones."""
         if len(left_out) > MAX_EXCEPT_DATES:
             oldest = self._from.date() - timedelta(days=usual.days + 1)
             left_out = {day for day in left_out if day >= oldest}
         if len(left_out) > MAX_EXCEPT_DATES:
-            return None
+            return []
         restricted = replace(rule, except_dates=tuple(sorted(left_out)))
-        moved = one_day_earlier(restricted) if shift else restricted
-        found = from_earliest(moved) if moved is not None else None
-        return found if found and next(days(found, found.start_date, LATEST), None) else None
+        moved = one_day_earlier(restricted) if shift else [restricted]
+        usable = [found for one in moved if (found := from_earliest(one)) is not None]
+        return [one for one in usable if next(days(one, one.start_date, LATEST), None)]
 
     def _by_shape(
         self, occurrences: Iterable[tuple[End, End]], clocks: Clocks

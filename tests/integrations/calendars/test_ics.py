@@ -319,6 +319,11 @@ class TestChangedRules:
         assert found[""].recurrence == {"frequency": "weekly", "start_date": "2026-12-30", "by_day": ["MO"]}
         assert found["00:00-00:00+1"].recurrence == {"frequency": "once", "start_date": "2026-12-30"}
 
+    def test_other_days_of_a_rule_are_left_out_when_they_are_over(self) -> None:
+        rule = "RRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1"
+        found = only(calendar(f"UID:1\nDTSTART;VALUE=DATE:20260105\n{rule}"))
+        assert (found.part, found.recurrence["start_date"]) == ("", "2026-01-05")
+
     def test_rule_that_loses_all_days_is_left_out(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20261230\nRRULE:FREQ=DAILY;COUNT=1\nEXDATE;VALUE=DATE:20261230")
         assert why(read(text)) == ["past"]
@@ -391,6 +396,28 @@ class TestDayBefore:
     ) -> None:
         found = only(calendar(f"UID:1\nDTSTART;VALUE=DATE:{start}\nRRULE:{rule}"), day_before=True)
         assert (found.recurrence, found.cut) == (recurrence, False)
+
+    def test_first_weekday_of_a_month_becomes_two_rules(self) -> None:
+        text = calendar("UID:1\nSUMMARY:Bank\nDTSTART;VALUE=DATE:20260504\nRRULE:FREQ=YEARLY;BYMONTH=5;BYDAY=1MO")
+        reading = read(text, day_before=True)
+        rules = {found.part: found.recurrence for found in reading.found}
+        assert rules[""] == {
+            "frequency": "yearly",
+            "start_date": "2026-05-03",
+            "by_day": ["SU"],
+            "by_month": [5],
+            "by_month_day": [1, 2, 3, 4, 5, 6],
+        }
+        assert rules["end of month"] == {
+            "frequency": "yearly",
+            "start_date": "2028-04-30",
+            "by_day": ["SU"],
+            "by_month": [4],
+            "by_month_day": [-1],
+        }
+        assert [(found.name, found.cut) for found in reading.found] == [("Bank", False), ("Bank (end of month)", False)]
+        counted = only(text.replace("BYDAY=1MO", "BYDAY=1MO;COUNT=4"), day_before=True)
+        assert counted.recurrence["dates"] == ["2026-05-03", "2027-05-02", "2028-04-30", "2029-05-06"]
 
     def test_rule_without_a_day_before_is_listed_and_cut(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20260131\nRRULE:FREQ=MONTHLY;BYMONTHDAY=31")

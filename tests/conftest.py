@@ -42,25 +42,36 @@ hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exp
 hypothesis.settings.load_profile("tests")
 validate_contracts_once()
 
+SECONDS_OF_A_TEST = 0.1
+"""What a test takes on average."""
+gc.disable()  # until the tests are collected: that makes hundreds of thousands of objects, and drops none
+
 
 def pytest_collection_finish() -> None:
-    """Exempt what collecting has made, hundreds of thousands of objects, from each garbage collection to come."""
+    """Exempt what collecting has made from each garbage collection to come."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have files of slow tests begun first, and those of few tests last, where several workers share the files.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the files that take longest begun first, where several workers share the files.
 
-    A long file begun last leaves the other worker idle. (xdist itself goes by the number of tests alone, so that
-    the longest files come last, which are a single test; hence `--no-loadscope-reorder` in the Makefile.)
+    A long file that is begun last leaves the other workers idle. (xdist itself goes by the number of tests alone, so
+    that the longest files come last, which are a single test; hence `--no-loadscope-reorder` in the Makefile.)
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    tests = Counter(item.path for item in items)
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, -tests[item.path], item.path))
+    seconds = Counter[Path]()
+    marks = set[tuple[Path, int]]()
+    for item in items:
+        seconds[item.path] += SECONDS_OF_A_TEST
+        for mark in item.iter_markers("slow"):
+            if (item.path, id(mark)) not in marks:  # one mark can be of all tests of a file, or of all parameters
+                marks.add((item.path, id(mark)))
+                seconds[item.path] += mark.args[0]
+    items.sort(key=lambda item: (-seconds[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

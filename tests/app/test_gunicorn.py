@@ -18,7 +18,7 @@ import pytest
 from tests.app.test_config import private_key
 from tests.harness.processes import eventually
 
-pytestmark = pytest.mark.check
+pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

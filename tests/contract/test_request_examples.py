@@ -22,7 +22,7 @@ from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, CallFixtures, 
 from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
 
-pytestmark = [pytest.mark.check, pytest.mark.slow]
+pytestmark = [pytest.mark.check, pytest.mark.slow(45)]
 CONTRACT = load_contract()
 DOCUMENT = Document.parse(CONTRACT.source)
 EXAMPLES = [

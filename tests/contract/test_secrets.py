@@ -288,7 +288,7 @@ def shapes(secret: str) -> set[str]:
     return {secret, json.dumps(secret)[1:-1], raw.hex(), plain, base64.urlsafe_b64encode(raw).decode().rstrip("=")}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(7)
 def test_secrets_are_found_in_no_storage_log_or_response(remains: Remains) -> None:
     found = [
         f"{name} in {place}"

@@ -154,7 +154,7 @@ def test_no_failing_call_to_github_lets_a_success_through(
     fail_at_every_call(rehearsal, kind, details)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(25)
 @each_third
 def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal, first: int) -> None:
     lose_the_database_at_every_third_statement(rehearsal, first)

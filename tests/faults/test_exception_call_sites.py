@@ -87,7 +87,7 @@ def test_no_failing_call_to_github_allows_a_blocked_merge(
     fail_at_every_call(rehearsal, kind, details)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @each_third
 def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal, first: int) -> None:
     lose_the_database_at_every_third_statement(rehearsal, first, notify=notify)

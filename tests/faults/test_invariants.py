@@ -382,7 +382,7 @@ class Machine(HarnessMachine):
             assert write["conclusion"] == "failure" or not blocked, write
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.parametrize("histories", [3, pytest.param(5, marks=pytest.mark.check)])
 def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int

@@ -20,6 +20,7 @@ from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor
 
+pytestmark = pytest.mark.slow(12)
 CHECK = "change-freeze/main"
 STRATEGIES = ["ALLGREEN", "HEADGREEN"]
 both_strategies = pytest.mark.parametrize("strategy", STRATEGIES)

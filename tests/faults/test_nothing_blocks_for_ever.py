@@ -16,6 +16,7 @@ from tests.harness.webhook_queue import WebhookQueue, full_resync, work
 from tools.fake_github.model import queue
 from tools.fake_github.model.world import Actor
 
+pytestmark = pytest.mark.slow(20)
 PATTERN = "release/*"
 CHECK = f"change-freeze/{PATTERN}"
 

@@ -59,7 +59,7 @@ def seed(database_url: str) -> None:
 
 
 @pytest.mark.check
-@pytest.mark.slow
+@pytest.mark.slow(10)
 def test_sweeper_is_atomic_when_killed_before_any_statement(own_database: str, redis_url: str, app_key: AppKey) -> None:
     seed(own_database)
     environment = {

@@ -114,7 +114,7 @@ def do_something(key: Caller, repositories: list[str], chance: random.Random) ->
     return chance.choice(deeds)().status_code
 
 
-@pytest.mark.slow
+@pytest.mark.slow(7)
 def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenant, session: Session) -> None:
     seed = chosen_seed()
     rows = [acme.repository(f"r{number}", "release/1") for number in range(4)]

@@ -28,7 +28,7 @@ from tools.embedded.processes import tail
 from tools.sandbox.settings import SandboxError, claim_ports, load_settings
 from tools.sandbox.tenants import SCOPES, TENANTS
 
-pytestmark = [pytest.mark.check, pytest.mark.slow]
+pytestmark = [pytest.mark.check, pytest.mark.slow(90)]
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -149,6 +149,14 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
         )
     runs.append(Run(directory, process, log))
     return runs[-1]
+
+
+def running_in(directory: Path) -> Run:
+    """Return the sandbox that runs in a directory; it is started if there is none, without the demo."""
+    last = next((run for run in reversed(runs) if run.directory == directory), None)
+    if last is not None and last.process.poll() is None:
+        return last
+    return start(directory, DEMO="0").wait_until_ready()
 
 
 @pytest.fixture(scope="module")
@@ -305,33 +313,31 @@ class TestReadySandbox:
 
 
 class TestStopping:
-    def test_second_start_keeps_the_data_and_makes_new_sessions(self, home: Path) -> None:
-        first = start(home / "twice").wait_until_ready()
-        before = first.report
-        assert first.stop() == 0
-        assert not (first.directory / "sandbox.json").exists()
+    """What a test leaves running, the next one uses: each start takes seconds."""
+
+    def test_second_start_keeps_the_data_and_makes_new_sessions(self, sandbox: Run) -> None:
+        before = sandbox.report
+        assert sandbox.stop() == 0
+        assert not (sandbox.directory / "sandbox.json").exists()
         assert [process for process in before["pids"].values() if not is_gone(process)] == []
-        second = start(home / "twice", DEMO="0").wait_until_ready()
-        after = second.report
+        second = running_in(sandbox.directory)
         assert "POST /v1/freezes " not in second.output
-        assert second.stop() == 0
         for name, organization in before["organizations"].items():
-            again = after["organizations"][name]
+            again = second.report["organizations"][name]
             assert again["id"] == organization["id"]
             assert again["keys"] == organization["keys"]
             assert all(again["sessions"][role] != token for role, token in organization["sessions"].items())
 
-    def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
-        makefile = home / "Makefile"
-        makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
-        under_make = start(home / "twice", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0").wait_until_ready()
-        pids = under_make.report["pids"].values()
-        under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
-        under_make.process.wait(60)
+    def test_sandbox_killed_with_9_leaves_nothing_and_restarts(self, home: Path) -> None:
+        killed = running_in(home / "sandbox")
+        pids = killed.report["pids"].values()
+        killed.process.kill()
+        killed.process.wait()
+        running_in(home / "sandbox")
         assert [process for process in pids if not is_gone(process)] == []
 
     def test_killed_process_is_restarted_and_the_service_continues(self, home: Path) -> None:
-        run = start(home / "twice", DEMO="0").wait_until_ready()
+        run = running_in(home / "sandbox")
         first = run.report["pids"]
         for name, pid in first.items():
             os.kill(pid, signal.SIGKILL)
@@ -351,8 +357,17 @@ class TestStopping:
         assert requests.post(f"{address}/v1/freezes/lift", json=scope, headers=headers, timeout=10).status_code == 200
         assert run.stop() == 0
 
+    def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
+        makefile = home / "Makefile"
+        makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
+        under_make = start(home / "sandbox", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0")
+        pids = under_make.wait_until_ready().report["pids"].values()
+        under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
+        under_make.process.wait(60)
+        assert [process for process in pids if not is_gone(process)] == []
+
     def test_process_that_keeps_ending_stops_the_sandbox_with_its_log(self, home: Path) -> None:
-        broken = start(home / "twice", DEMO="0").wait_until_ready()
+        broken = running_in(home / "sandbox")
         pids = set(broken.report["pids"].values())
         while broken.process.poll() is None:
             with suppress(ProcessLookupError, FileNotFoundError):
@@ -362,15 +377,6 @@ class TestStopping:
         assert broken.process.wait(60) == 1
         assert "worker has ended (killed by SIGKILL). The end of" in broken.output
         assert [process for process in pids if not is_gone(process)] == []
-
-    def test_sandbox_killed_with_9_leaves_nothing_and_restarts(self, home: Path) -> None:
-        killed = start(home / "twice", DEMO="0").wait_until_ready()
-        pids = killed.report["pids"].values()
-        killed.process.kill()
-        killed.process.wait()
-        again = start(home / "twice", DEMO="0").wait_until_ready()
-        assert [process for process in pids if not is_gone(process)] == []
-        assert again.stop() == 0
 
     def test_sandbox_stopped_during_its_start_leaves_nothing(self, home: Path) -> None:
         run = start(home / "middle")

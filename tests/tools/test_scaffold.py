@@ -252,7 +252,7 @@ class TestCode:
                         assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
 
     @pytest.mark.check
-    @pytest.mark.slow
+    @pytest.mark.slow(16)
     def test_code_of_every_operation_has_no_lint(self, root: Path) -> None:
         for operation_id in sorted(OPERATIONS):
             scaffold_existing(operation_id, root, "core")

@@ -43,6 +43,7 @@ def module_of(operation: Operation) -> str:
 
 
 @pytest.mark.check
+@pytest.mark.slow(15)
 @pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)
 def test_each_operation_can_be_called_from_the_client(operation: Operation, client: str) -> None:
     assert callable(importlib.import_module(f"{client}.{module_of(operation)}").sync_detailed)

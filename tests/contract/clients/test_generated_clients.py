@@ -25,7 +25,7 @@ from tools.sdk import (
     generate_typescript_types,
 )
 
-pytestmark = [pytest.mark.check, pytest.mark.slow]
+pytestmark = [pytest.mark.check, pytest.mark.slow(90)]
 HERE = Path(__file__).parent
 NODE_MODULES = CONTRACT_PATH.parent / "node_modules"
 TIMEOUT = 60.0

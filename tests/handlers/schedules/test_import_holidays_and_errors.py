@@ -172,6 +172,7 @@ class TestImportErrors:
 
 
 @pytest.mark.check
+@pytest.mark.slow(14)
 def test_costly_calendar_does_not_block_other_requests(member: Caller) -> None:
     never = "RRULE:FREQ=DAILY;BYMONTH=1;BYYEARDAY=200"
     content = calendar(*(event(str(number), never) for number in range(1500)))

@@ -107,7 +107,7 @@ class Watched:
         self.history = started
 
 
-@pytest.mark.slow
+@pytest.mark.slow(3)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=4, max_size=12))
 def test_plan_agrees_with_the_schedule_and_keeps_history(

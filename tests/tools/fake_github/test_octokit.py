@@ -9,7 +9,7 @@ from tests.harness.app_key import AppKey
 from tests.tools.fake_github.conftest import APP_ID, PERSON_TOKEN
 from tools.fake_github import FakeGitHub, Handle
 
-pytestmark = pytest.mark.check
+pytestmark = [pytest.mark.check, pytest.mark.slow(10)]
 PROGRAM = Path(__file__).with_name("octokit_walk.mjs")
 TIMEOUT = 60.0
 

@@ -32,14 +32,19 @@ def web(github: FakeGitHub) -> None:
 
 @pytest.fixture
 def person(handle: Handle, web: None) -> Iterator[Github]:
-    with Github(auth=Auth.Token(PERSON_TOKEN), base_url=handle.base_url, retry=None, lazy=False) as client:
+    auth = Auth.Token(PERSON_TOKEN)
+    with Github(
+        auth=auth, base_url=handle.base_url, retry=None, seconds_between_requests=None, seconds_between_writes=None
+    ) as client:
         yield client
 
 
 @pytest.fixture
 def integration(handle: Handle, app_key: AppKey, web: None) -> Iterator[GithubIntegration]:
     auth = Auth.AppAuth(APP_ID, app_key.private)
-    with GithubIntegration(auth=auth, base_url=handle.base_url, retry=None) as client:
+    with GithubIntegration(
+        auth=auth, base_url=handle.base_url, retry=None, seconds_between_requests=None, seconds_between_writes=None
+    ) as client:
         yield client
 
 

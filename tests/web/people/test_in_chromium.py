@@ -26,7 +26,7 @@ __all__ = ["acme", "invite"]
 
 pytestmark = [
     pytest.mark.check,
-    pytest.mark.slow,
+    pytest.mark.slow(40),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 

@@ -15,7 +15,7 @@ import gc
 import itertools
 import os
 import shutil
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    seconds = Counter[Path]()
+    seconds = defaultdict[Path, float](float)
     marks = set[tuple[Path, int]]()
     for item in items:
         seconds[item.path] += SECONDS_OF_A_TEST

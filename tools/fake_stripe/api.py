@@ -104,6 +104,14 @@ def answer(core: Core, incoming: Incoming) -> Answer:
     return found
 
 
+def record_fault(core: Core, incoming: Incoming, status: int) -> None:
+    """Record a request that a fault kept from the API; status 0: it got no answer."""
+    matched = match(incoming.method, incoming.path)
+    template, key = matched[0].template if matched else None, incoming.headers.get("idempotency-key")
+    with core.lock:
+        core.calls.record(Exchange(incoming.method, incoming.path, template, {}, status, None, key, replayed=False))
+
+
 def _respond(core: Core, request: Request) -> Answer:
     incoming, key = request.incoming, request.idempotency_key
     credential = core.keys.identify(incoming.headers.get("authorization"))

@@ -56,12 +56,15 @@ class Application:
         if self.stripe.settings.latency_ms:
             await asyncio.sleep(self.stripe.settings.latency_ms / 1000)
         fault = self.stripe.faults.hit(CALL_KINDS, f"{incoming.method} {incoming.path}")
-        answer = None if fault and not fault.after else api.answer(self.stripe, incoming)
-        if fault and fault.kind in {"timeout", "disconnect"}:
-            await withhold(fault, receive, send)
+        if fault is None or fault.kind == "slow_body":
+            await reply(send, api.answer(self.stripe, incoming), {}, fault.seconds if fault else 0.0)
             return
-        if fault and fault.kind in {"error", "revoked"}:
-            answer = fault_answer(fault)
-        if answer is None:
-            answer = api.answer(self.stripe, incoming)
-        await reply(send, answer, {}, fault.seconds if fault and fault.kind == "slow_body" else 0.0)
+        instead = None if fault.kind in {"timeout", "disconnect"} else fault_answer(fault)
+        if fault.after:
+            api.answer(self.stripe, incoming)
+        else:
+            api.record_fault(self.stripe, incoming, instead.status if instead else 0)
+        if instead:
+            await reply(send, instead, {})
+        else:
+            await withhold(fault, receive, send)

@@ -125,8 +125,14 @@ def test_taxes_need_updates_of_the_customer(shop: Shop, updates: dict[str, str],
         shop.checkout(customer, **tax, customer_update=updates)
     session = shop.checkout(customer, **tax, customer_update={"address": "auto", "name": "auto"})
     assert session.automatic_tax.enabled
-    press(session.url, card=VISA)
+    assert "Country" in read(session.url)
+    press(session.url, card=VISA, country="FR")
     assert subscriptions(shop, customer)[0].automatic_tax.enabled
+    done = shop.api.checkout.sessions.retrieve(session.id, {"expand": ["customer"]})
+    assert done.automatic_tax.status == "complete"
+    assert isinstance(done.customer, stripe.Customer)
+    assert done.customer.address is not None
+    assert done.customer.address.country == "FR"
 
 
 def test_currency_is_chosen_among_those_of_the_price(shop: Shop) -> None:

@@ -59,6 +59,7 @@ def test_answer_is_lost_before_or_after_the_call_took_effect(
     with pytest.raises(stripe.APIConnectionError):
         impatient(handle).customers.create({"name": "Acme"})
     assert len(fake.store.all("customer")) == customers
+    assert fake.calls.by_operation == {"POST /v1/customers": 1}
 
 
 @pytest.mark.parametrize("fault", [{"kind": "timeout"}, {"kind": "disconnect"}, {"kind": "error", "status": 500}])

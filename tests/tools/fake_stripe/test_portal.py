@@ -177,6 +177,15 @@ class TestPlan:
         assert shop.again(subscription)["items"].data[0].price.id == business.id
         assert shop.last_invoice(subscription).total == 6000
 
+    @pytest.mark.parametrize(("behavior", "status"), [(None, "active"), ("continue_trial", "trialing")])
+    def test_change_ends_the_trial_unless_it_may_continue(self, shop: Shop, behavior: str | None, status: str) -> None:
+        team, business = shop.price(3000), shop.price(9000, plan="business")
+        configure(shop, (team, business), **({"trial_update_behavior": behavior} if behavior else {}))
+        subscription = shop.subscribe(team, trial_period_days=14)
+        press(enter(shop, str(subscription.customer)), action="update", subscription=subscription.id, price=business.id)
+        assert shop.again(subscription).status == status
+        assert shop.last_invoice(subscription).total == (9000 if status == "active" else 0)
+
     def test_downgrade_waits_for_the_end_of_the_period(self, shop: Shop, clock: Clock) -> None:
         team, business = shop.price(3000), shop.price(9000, plan="business")
         configure(shop, (team, business), schedule_at_period_end={"conditions": [{"type": "decreasing_item_amount"}]})

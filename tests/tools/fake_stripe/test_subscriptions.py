@@ -178,6 +178,7 @@ class TestTrial:
             shop.api.subscriptions.update(subscription.id, {"trial_end": START - 1})
         ended = shop.api.subscriptions.update(subscription.id, {"trial_end": "now"})
         assert (ended.status, period(ended)[0]) == ("active", clock.now)
+        assert (shop.last_invoice(subscription).total, shop.last_invoice(subscription).status) == (4900, "paid")
 
 
 class TestEnd:

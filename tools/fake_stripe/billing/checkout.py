@@ -5,7 +5,7 @@ from tools.fake_stripe.billing.subscriptions import make_subscription
 from tools.fake_stripe.cards import Card
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import Refusal, invalid
-from tools.fake_stripe.store import Json
+from tools.fake_stripe.store import Json, blank
 
 
 def needs_card(session: Json) -> bool:
@@ -13,8 +13,13 @@ def needs_card(session: Json) -> bool:
     return bool(session["amount_total"] or session["payment_method_collection"] == "always")
 
 
-def complete(core: Core, session: Json, card: Card | None, *, is_authenticated: bool = False) -> None:
-    """Subscribe, and pay if something is due. Raise Refusal if the payment fails: the session stays open then."""
+def complete(
+    core: Core, session: Json, card: Card | None, country: str | None = None, *, is_authenticated: bool = False
+) -> None:
+    """Subscribe, and pay if something is due. Raise Refusal if the payment fails: the session stays open then.
+
+    The country becomes the customer's address if the session may save that.
+    """
     hidden = core.store.hidden[session["id"]]
     customer = core.store.get("customer", session["customer"], "customer")
     method = None
@@ -36,6 +41,11 @@ def complete(core: Core, session: Json, card: Card | None, *, is_authenticated: 
         if method:
             detach(core, method)
         raise
+    if country and hidden["takes_address"]:
+        customer["address"] = {**blank("city line1 line2 postal_code state"), "country": country}
+        core.announce("customer.updated", customer)
+    if session["automatic_tax"]["enabled"]:
+        session["automatic_tax"]["status"] = "complete"
     session |= {
         "customer_details": {
             "address": customer["address"],

@@ -12,7 +12,7 @@ EXPIRY_YEAR = 2034
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The outcome of a charge: paid if there is no refusal; `challenge` asks for 3-D Secure."""
+    """The outcome of a charge: paid if there is no refusal; `challenge`: 3-D Secure is required."""
 
     refusal: Refusal | None = None
     challenge: bool = False

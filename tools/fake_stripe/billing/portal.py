@@ -3,6 +3,7 @@
 from tools.fake_stripe.billing.catalogue import amount_in
 from tools.fake_stripe.billing.plan_changes import change_items
 from tools.fake_stripe.billing.schedules import schedule_price
+from tools.fake_stripe.billing.subscriptions import end_trial
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json
@@ -25,7 +26,7 @@ def offers(core: Core, feature: Json, current: Json) -> list[tuple[str, Json]]:
 def change_price(core: Core, subscription: Json, feature: Json, price_id: str) -> None:
     """Change to another price: now, or at the period's end if a condition of the configuration says so.
 
-    Raise Refusal if the price is not offered.
+    A trial ends with the change unless the configuration lets it continue. Raise Refusal if the price is not offered.
     """
     item = subscription["items"]["data"][0]
     price = next((price for _, price in offers(core, feature, item["price"]) if price["id"] == price_id), None)
@@ -39,6 +40,8 @@ def change_price(core: Core, subscription: Json, feature: Json, price_id: str) -
         schedule_price(core, subscription, price)
         return
     change_items(core, subscription, [{"id": item["id"], "price": price["id"]}], feature["proration_behavior"])
+    if subscription["status"] == "trialing" and feature["trial_update_behavior"] == "end_trial":
+        end_trial(core, subscription)
     core.announce("customer.subscription.updated", subscription)
 
 

@@ -273,6 +273,13 @@ def renew(core: Core, subscription: Json) -> None:
     core.announce("customer.subscription.updated", subscription)
 
 
+def end_trial(core: Core, subscription: Json) -> None:
+    """End a trial now: the first paid period begins, and is collected at once."""
+    subscription |= {"status": "active", "trial_end": core.now(subscription["customer"])}
+    restart(core, subscription)
+    bill_now(core, subscription, [line_of(core, subscription, item) for item in subscription["items"]["data"]])
+
+
 def _survives_trial(core: Core, subscription: Json, customer: Json) -> bool:
     """True if a trial that ends becomes a paid period; without a card it may be cancelled or paused instead."""
     behavior = subscription["trial_settings"]["end_behavior"]["missing_payment_method"]

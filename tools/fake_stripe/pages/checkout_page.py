@@ -27,11 +27,12 @@ def show(core: Core, session: Json, sent: dict[str, str] | None) -> Answer:
 
 def _pay(core: Core, session: Json, sent: dict[str, str]) -> Answer:
     card = read_card(sent) if needs_card(session) else None
+    country = sent.get("country") or None
     if card and card.challenge != "never" and "challenge" not in sent:
-        return challenge_page(card.number)
+        return challenge_page(card.number, country=country or "")
     if sent.get("challenge") == "fail":
         return _page(core, session, NOT_AUTHENTICATED)
-    complete(core, session, card, is_authenticated=sent.get("challenge") == "complete")
+    complete(core, session, card, country, is_authenticated=sent.get("challenge") == "complete")
     return redirect(session["success_url"].replace("{CHECKOUT_SESSION_ID}", session["id"]))
 
 
@@ -46,6 +47,8 @@ def _page(core: Core, session: Json, message: str | None = None) -> Answer:
     trial = hidden["subscription_data"].keys() & {"trial_end", "trial_period_days"}
     title, button = ("Start your free trial", "Start trial") if trial else ("Subscribe", "Subscribe")
     fields = CARD_FIELD if needs_card(session) else ""
+    if hidden["takes_address"]:
+        fields += '<label>Country <input name="country" value="DE" maxlength="2" autocomplete="country"></label>'
     due = f"<p>Due today: {money(session['amount_total'], session['currency'])}</p>"
     body = f"{alert(message)}<ul>{rows}</ul>{due}{form(fields + f'<button>{button}</button>')}{_back(session)}"
     return page(title, f"{body}<p>{CARD_HINT}</p>")

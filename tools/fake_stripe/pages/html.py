@@ -58,7 +58,7 @@ def money(amount: int, currency: str) -> str:
 
 
 def challenge_page(card: str, **hidden: str) -> Answer:
-    """Return the page of the bank that asks for 3-D Secure."""
+    """Return the page of the bank, for 3-D Secure."""
     buttons = (
         '<button name="challenge" value="complete">Complete authentication</button> '
         '<button name="challenge" value="fail">Fail authentication</button>'

@@ -1,4 +1,4 @@
-"""The billing portal: change the card, cancel and renew, change the plan, and look at invoices."""
+"""The billing portal: change the card, cancel and renew, change the plan, and see invoices."""
 
 from datetime import UTC, datetime
 from html import escape

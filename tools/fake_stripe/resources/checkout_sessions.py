@@ -138,6 +138,7 @@ def create(call: Call) -> Json:
                 "url": f"/v1/checkout/sessions/{identifier}/line_items",
             },
             "subscription_data": params.get("subscription_data", {}),
+            "takes_address": params.get("customer_update", {}).get("address") == "auto",
         },
     )
 

@@ -53,6 +53,7 @@ def _features(*, required: str) -> Fields:
                     "products": Clearable(Many(PRODUCT)),
                     "proration_behavior": PRORATION,
                     "schedule_at_period_end": Fields({"conditions": Many(CONDITION)}),
+                    "trial_update_behavior": Choice("continue_trial", "end_trial"),
                 },
             ),
         },

@@ -5,8 +5,8 @@ from tools.fake_stripe.billing.subscription_items import period_end
 from tools.fake_stripe.billing.subscriptions import (
     ENDED,
     end_subscription,
+    end_trial,
     make_subscription,
-    renew,
     resume,
     schedule_cancellation,
 )
@@ -173,13 +173,13 @@ def _change_trial(call: Call, subscription: Json) -> None:
     now, wanted = call.core.now(subscription["customer"]), call.params["trial_end"]
     if wanted == "now" and subscription["status"] != "trialing":
         return
-    end = now if wanted == "now" else wanted
-    subscription |= {"billing_cycle_anchor": end, "status": "trialing", "trial_end": end}
+    if wanted == "now":
+        end_trial(call.core, subscription)
+        return
+    subscription |= {"billing_cycle_anchor": wanted, "status": "trialing", "trial_end": wanted}
     subscription["trial_start"] = subscription["trial_start"] or now
     for item in subscription["items"]["data"]:
-        item["current_period_end"] = end
-    if wanted == "now":
-        renew(call.core, subscription)
+        item["current_period_end"] = wanted
 
 
 def _change_end(call: Call, subscription: Json) -> None:

@@ -1,7 +1,7 @@
 """Sends events in the background, in the order of their due times, and again when the receiver refuses them.
 
 Several threads send, so the order of arrival is not certain, as at Stripe. What was held is released by one thread, in
-the order that the release asks for.
+the order that the release names.
 """
 
 import heapq

@@ -10,6 +10,6 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 
 def signature_header(secrets: list[str], timestamp: int, body: bytes) -> str:
-    """Return the header: a `v1` for each secret, and the `v0` that test mode adds and nobody must accept."""
+    """Return the header: a `v1` for each secret, and the `v0` of test mode, which proves nothing."""
     signed = [f"v1={signature(secret, timestamp, body)}" for secret in secrets]
     return ",".join([f"t={timestamp}", *signed, f"v0={'0' * 64}"])

@@ -314,6 +314,21 @@ class TestPlanChange:
         assert shop.again(subscription).status == "trialing"
         assert shop.last_invoice(subscription).total == 0
 
+    def test_incomplete_subscription_is_not_changed(self, shop: Shop) -> None:
+        subscription = shop.subscribe(card=FAILING)
+        with pytest.raises(stripe.InvalidRequestError, match="`incomplete` state"):
+            self.change(shop, subscription, shop.price(6000), "always_invoice")
+        assert shop.api.subscriptions.update(subscription.id, {"description": "Ours"}).description == "Ours"
+
+    def test_unpaid_subscription_gets_a_draft(self, shop: Shop, fake: FakeStripe) -> None:
+        fake.settings.after_retries = "unpaid"
+        subscription = shop.subscribe(shop.price(3000))
+        shop.change_card(str(subscription.customer), FAILING)
+        fake.advance(50 * DAY)
+        self.change(shop, subscription, shop.price(6000), "always_invoice")
+        assert shop.again(subscription).status == "unpaid"
+        assert shop.last_invoice(subscription).status == "draft"
+
     def test_refused_change_changes_nothing(self, shop: Shop) -> None:
         subscription, year = shop.subscribe(), shop.price(30000, "year")
         items: Any = [{"id": subscription["items"].data[0].id, "quantity": 3}, {"price": year.id}]

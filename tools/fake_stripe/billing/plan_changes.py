@@ -35,7 +35,7 @@ def change_items(core: Core, subscription: Json, changes: list[Json], proration:
         items[:] = list(before.values())
         raise
     old = next(iter(before.values()))["price"]["recurring"]
-    if subscription["status"] == "trialing":
+    if subscription["status"] in {"trialing", "paused"}:
         return
     restarts = interval_of(old) not in intervals
     unused, rest = _prorations(core, subscription, before, now)

@@ -312,12 +312,16 @@ def resume(core: Core, subscription: Json) -> None:
     bill_now(core, subscription, [line_of(core, subscription, item) for item in subscription["items"]["data"]])
 
 
-def bill_now(core: Core, subscription: Json, lines: list[Line]) -> Charge | None:
-    """Invoice some lines at once, and collect them; None if nothing was due."""
+def bill_now(core: Core, subscription: Json, lines: list[Line]) -> None:
+    """Invoice some lines and collect them at once; what is unpaid gets a draft only."""
     customer = core.store.objects["customer"][subscription["customer"]]
     invoice = make_invoice(core, customer, subscription["currency"], lines, "subscription_update", subscription)
+    if subscription["status"] == "unpaid":
+        invoice["auto_advance"] = False
+        return
     finalize(core, invoice)
-    return settle(core, invoice) if invoice["status"] == "open" else None
+    if invoice["status"] == "open":
+        settle(core, invoice)
 
 
 def schedule_cancellation(core: Core, subscription: Json, moment: int | None, details: Json | None = None) -> None:

@@ -137,6 +137,12 @@ def update(call: Call) -> Json:
     subscription, params = call.named("subscription"), call.params
     if subscription["status"] in ENDED and params.keys() - {"metadata", "cancellation_details"}:
         raise invalid("A canceled subscription can only update its cancellation_details and metadata.")
+    if subscription["status"] == "incomplete" and params.keys() & {"items", "trial_end"}:
+        message = (
+            "You cannot update a subscription in `incomplete` state in a way that creates a new invoice until the "
+            "existing invoice has been paid."
+        )
+        raise invalid(message)
     _check_payment_method(call, subscription["customer"])
     _check_times(call, subscription)
     if "items" in params:

@@ -88,7 +88,8 @@ class WatchedBranch(Leased, Base):
     created_at: Mapped[datetime]
     unwatched_at: Mapped[datetime | None]
     never_watched: Mapped[bool] = mapped_column(server_default="false")
-    """Whether it is here only because a rule may require our check on it: its heads get `success`."""
+    """Whether it is unwatched, and not by people: it is here only because a rule may require our check on it, so that
+    its heads get `success`, or was deleted at GitHub. `autoWatch` watches it when it can."""
 
     wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")

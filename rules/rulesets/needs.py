@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rules.freezes.check_names import PREFIX, is_pattern_check
+from rules.freezes.check_names import PREFIX, is_pattern_check, watched_automatically
 from rules.freezes.globs import compile_globs
 from rules.rulesets.rulesets import desired_ruleset, excluded_patterns, pattern_of
 
@@ -32,6 +32,9 @@ class KnownBranch:
     in_scope: bool
     """Whether it is watched and the scope includes it."""
     pattern_check_name: str | None = None
+    watched: bool = True
+    deleted: bool = False
+    """Whether it existed at GitHub, and did not any more when its rules were last read."""
 
     @property
     def check_names(self) -> tuple[str, ...]:
@@ -105,6 +108,20 @@ def needs_of(repository: KnownRepository, *, with_patterns: bool) -> Iterator[Ne
         names |= {PREFIX + pattern for pattern in repository.auto_watch if not pattern.startswith("!")}
     for check_name in sorted(names):
         yield Need(repository, check_name, tuple(_excluded(repository, check_name)))
+
+
+def dispensable_branches(repository: KnownRepository) -> list[KnownBranch]:
+    """Return the deleted branches that need no rule of their own until they are created again.
+
+    Until they are watched again, which `autoWatch` sees to, the rule of their pattern protects them.
+    """
+    return [
+        branch
+        for branch in repository.branches
+        if branch.deleted
+        and branch.pattern_check_name is not None
+        and (not branch.watched or watched_automatically(branch.name, repository.auto_watch))
+    ]
 
 
 def _excluded(repository: KnownRepository, check_name: str) -> list[str]:

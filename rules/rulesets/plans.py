@@ -67,6 +67,8 @@ class Change:
     """The ruleset is ours, but not yet recorded."""
     unmanaged: bool = False
     """An update that removes only our check; we do not manage the ruleset afterwards."""
+    deleted_branch: str | None = None
+    """The id of the deleted branch whose own rule this was: it is not watched until it is created again."""
 
     @property
     def removes(self) -> bool:

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, false, func, select
 
-from models.enforcement import EnforcementSetup, WrittenRuleset
+from models.enforcement import BranchEnforcement, EnforcementSetup, WrittenRuleset
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
-from models.repositories import Repository, WatchedBranch
+from models.repositories import BranchTip, Repository, WatchedBranch
+from rules.rulesets.findings import BRANCH_MISSING
 from rules.rulesets.needs import KnownBranch, KnownRepository
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
@@ -77,10 +78,18 @@ def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
 def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]) -> dict[str, KnownRepository]:
     ids = sorted(set(reached.values()))
     branches: dict[str, list[KnownBranch]] = defaultdict(list)
-    query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(ids)).order_by(WatchedBranch.name)
-    for row in uow.session.scalars(query):
+    missing = BranchEnforcement.findings.contains([{"code": BRANCH_MISSING.code}])
+    query = (
+        select(WatchedBranch, func.coalesce(and_(missing, BranchTip.branch_id.is_not(None)), false()))
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+        .outerjoin(BranchTip, BranchTip.branch_id == WatchedBranch.id)
+        .where(WatchedBranch.repository_id.in_(ids))
+        .order_by(WatchedBranch.name)
+    )
+    for row, deleted in uow.session.execute(query):
+        watched = row.unwatched_at is None
         branches[row.repository_id].append(
-            KnownBranch(row.id, row.name, row.check_name, row.id in reached, row.pattern_check_name)
+            KnownBranch(row.id, row.name, row.check_name, row.id in reached, row.pattern_check_name, watched, deleted)
         )
     rows = uow.session.scalars(
         select(Repository)

@@ -21,6 +21,8 @@ from models.queries import mark_dirty
 from rules.ids import new_id
 from rules.rulesets.plans import Change, Place, normalized
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.enforcement_status.probe_requests import schedule_probes
+from services.repositories.watches import forget_deleted
 
 MAX_VERDICT_WAIT = timedelta(minutes=15)
 """How long a ruleset waits for verdicts of the heads; after that it is written without them."""
@@ -53,8 +55,13 @@ class RulesetWriter:
     def write(self, change: Change) -> None:
         """Carry out one change on GitHub, and record it; raise `GitHubError` if that fails.
 
-        The intent is saved first, so that the change is recognised if the process dies before recording it.
+        The intent is saved first, so that the change is recognised if the process dies before recording it. The rule of
+        a deleted branch stays if the branch was frozen meanwhile.
         """
+        if change.deleted_branch is not None:
+            with self.uow_factory.open(self.caller) as uow:
+                if not forget_deleted(uow, change.deleted_branch):
+                    return
         if change.action != "none":
             with self.uow_factory.open(self.caller) as uow:
                 self.renew(uow)
@@ -78,6 +85,8 @@ class RulesetWriter:
         with self.uow_factory.open(self.caller) as uow:
             self.renew(uow)
             save_ruleset(uow, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
+            if change.deleted_branch is not None:
+                schedule_probes(uow, [change.deleted_branch])
             uow.session.execute(_COUNT, {"id": self.setup_id})
 
     def recover(self, intent: dict[str, Any]) -> bool:

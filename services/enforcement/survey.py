@@ -7,12 +7,21 @@ and the rules of branches only until one is found that lacks ours. Nothing here 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
 from integrations.github.rulesets import Rulesets
-from rules.rulesets.needs import KnownRepository, Need, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.needs import (
+    KnownRepository,
+    Need,
+    Target,
+    dispensable_branches,
+    needs_of,
+    sample_branch,
+    targets_of,
+)
 from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_target
 from rules.rulesets.rulesets import requires_from
 from services.enforcement.facts import Facts, OwnedRuleset
@@ -97,7 +106,10 @@ class Survey:
         return sorted(wanted | {each for each in ours if each and self.facts.whole})
 
     def below(self, repository_id: str) -> list[Change]:
-        """Plan one repository's own rulesets; none for a repository that GitHub does not show us."""
+        """Plan one repository's own rulesets; none for a repository that GitHub does not show us.
+
+        GitHub accepts a limited number of them: those of deleted branches are removed first.
+        """
         repository = self.facts.repositories[repository_id]
         access = self.client.repository_rulesets(repository.owner, repository.name)
         try:
@@ -107,10 +119,32 @@ class Survey:
                 return []
             raise
         place = Place("repository", repository.owner, repository_id, repository.full_name)
-        wanted = [target for target in self.targets if target.repository is repository]
+        deleted = self._deleted(repository)
+        wanted = [each for each in self.targets if each.repository is repository and each.check_name not in deleted]
+        mine = [each for each in self._owned("repository", repository_id) if each.ruleset_id in listed.values()]
+        freed = [
+            replace(self._removal(each, place, access), deleted_branch=deleted[each.check_name])
+            for each in mine
+            if each.check_name in deleted
+        ]
         planned = [self._plan(target, place, access, listed) for target in wanted]
-        gone = [each for each in self._unneeded(repository, wanted) if each.ruleset_id in listed.values()]
-        return planned + [self._removal(each, place, access) for each in gone]
+        gone = [each for each in self._unneeded(repository, wanted) if each in mine and each.check_name not in deleted]
+        return [*freed, *planned, *(self._removal(each, place, access) for each in gone)]
+
+    def _deleted(self, repository: KnownRepository) -> dict[str, str]:
+        """Return the ids of the branches that need no rule of their own now, because GitHub has none of that name.
+
+        By the names of their checks. A branch that is frozen keeps its rule.
+        """
+        found = {
+            branch.name: branch
+            for branch in dispensable_branches(repository)
+            if (repository.repository_id, branch.check_name) not in self.facts.frozen_checks
+        }
+        if found:
+            for existing in self.client.branches(repository.owner, repository.name):
+                found.pop(existing.name, None)
+        return {branch.check_name: branch.branch_id for branch in found.values()}
 
     def _unneeded(self, repository: KnownRepository, wanted: Iterable[Target]) -> list[OwnedRuleset]:
         if not self.facts.whole or repository.archived:

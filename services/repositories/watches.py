@@ -7,7 +7,7 @@ GitHub is called before the lock is acquired, never while it is held.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from models.queries import covering_freezes, lock_coverage, mark_dirty
 from models.repositories import Repository, WatchedBranch
@@ -160,6 +160,32 @@ def unwatch(uow: UnitOfWork, branch_id: str) -> None:
     mark_dirty(uow.session, [branch.id], uow.now)
     schedule_probes(uow, [branch.id])
     uow.wake("reconcile")
+    _audit_unwatched(uow, branch)
+
+
+_WITHOUT_RULE = text(
+    "UPDATE branch_enforcement SET own_rule = false, rule_requested_at = NULL WHERE branch_id = :branch"
+)
+
+
+def forget_deleted(uow: UnitOfWork, branch_id: str) -> bool:
+    """Stop watching a branch that was deleted at GitHub until it is created again; False if it is frozen.
+
+    It is then taken to have no rule of its own, so that the rule may be removed. Created again it is watched by
+    `autoWatch`, like a branch that was never watched, unless people had unwatched it.
+    """
+    lock_coverage_exclusively(uow)
+    branch = uow.session.get_one(WatchedBranch, branch_id, with_for_update=True, populate_existing=True)
+    if covering_freezes(uow.session, [branch_id], uow.now).get(branch_id):
+        return False
+    if branch.unwatched_at is None:
+        branch.unwatched_at, branch.never_watched = uow.now, True
+        _audit_unwatched(uow, branch)
+    uow.session.execute(_WITHOUT_RULE, {"branch": branch_id})
+    return True
+
+
+def _audit_unwatched(uow: UnitOfWork, branch: WatchedBranch) -> None:
     repository = uow.session.get_one(Repository, branch.repository_id)
     uow.audit(
         "branch.unwatched",

@@ -4,13 +4,16 @@ import pytest
 import requests
 
 from rules.access import permissions
+from rules.rulesets.plans import Change
 from services.core.unit_of_work import Caller
+from services.enforcement.survey import Survey
 from services.pull_request_exceptions.decisions import grant
 from services.pull_request_exceptions.requests import ExceptionInput
 from services.pull_request_exceptions.views import ExceptionFilters, list_exceptions
 from services.pull_requests.views import views as pull_views
+from services.repositories.auto_watch import watch_new_branches
 from services.repositories.tracked_pull_requests import tracked
-from services.repositories.watches import watch_branch
+from services.repositories.watches import unwatch, watch_branch
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, permit, probe
 from tests.jobs.setup.requests import add, ask, state, work
@@ -222,6 +225,124 @@ def test_branch_beyond_the_limit_of_rulesets_is_protected_by_its_pattern(
     harness.freeze({"type": "branch", "branchId": harness.branches[f"acme/web:{OPEN}"].id})
     harness.run_until_idle()
     assert push(harness, OPEN, pull.head_sha).status_code == 422
+
+
+class TestDeletedBranch:
+    """A branch of the pattern that was deleted at GitHub, and the rule that it had."""
+
+    NEW = "release/3.x"
+
+    @pytest.fixture
+    def full(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
+        """Return a harness with as many rulesets as GitHub accepts, where the branch of one was deleted."""
+        monkeypatch.setattr(rulesets, "MAX_RULESETS", 4)
+        add(harness, "web", branches=("main", FROZEN, OPEN), pulls=0, auto_watch=["release/*"])
+        ask(harness)
+        work(harness)
+        harness.run_until_idle()
+        assert harness.person("DELETE", f"/repos/acme/web/git/refs/heads/{OPEN}").status_code == 204
+        look(harness)
+        return harness
+
+    def new_branch(self, harness: Harness) -> None:
+        """Create a third release, and have the rules written that it needs."""
+        harness.fake_github.organization("acme").repository("web").branch(self.NEW)
+        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", "business")) as uow:
+            watch_branch(uow, "acme/web", self.NEW)
+        probe(harness)
+        work(harness)
+
+    def rules(self, harness: Harness) -> set[str]:
+        return {each.name.removeprefix("Change freeze: ") for each in harness.fake_github.world.rulesets.values()}
+
+    def is_watched(self, harness: Harness, branch: str) -> bool:
+        [[watched]] = harness.sql("SELECT unwatched_at IS NULL FROM watched_branches WHERE name = :name", name=branch)
+        return bool(watched)
+
+    def test_rule_of_a_deleted_branch_makes_room_for_that_of_a_new_one(self, full: Harness) -> None:
+        self.new_branch(full)
+        assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
+        assert not self.is_watched(full, OPEN)
+        assert full.sql("SELECT count(*) FROM written_rulesets") == [(4,)]
+        entries = full.sql("SELECT action, source FROM audit_entries ORDER BY at DESC LIMIT 20")
+        assert {("branch.unwatched", "system"), ("ruleset.deleted", "system")} <= {tuple(row) for row in entries}
+
+    def test_plan_shows_that_the_rule_of_a_deleted_branch_is_removed(self, full: Harness) -> None:
+        planned = ask(full, "plan")["changes"]
+        assert [change["check_name"] for change in planned if change["action"] == "delete"] == [f"change-freeze/{OPEN}"]
+        assert self.is_watched(full, OPEN)
+
+    def test_rule_of_a_frozen_branch_stays(self, full: Harness) -> None:
+        frozen = full.freeze({"type": "branch", "branchId": full.branches[f"acme/web:{OPEN}"].id})
+        full.run_until_idle()
+        self.new_branch(full)
+        assert self.rules(full) == {"release/*", "main", FROZEN, OPEN}
+        assert self.is_watched(full, OPEN)
+        full.lift(frozen)
+        ask(full)
+        work(full)
+        assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
+
+    def test_rule_of_a_branch_that_was_frozen_after_the_plan_stays(
+        self, full: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        planned = Survey.below
+
+        def freeze_after(survey: Survey, repository_id: str) -> list[Change]:
+            changes = planned(survey, repository_id)
+            monkeypatch.undo()
+            full.freeze({"type": "branch", "branchId": full.branches[f"acme/web:{OPEN}"].id})
+            return changes
+
+        ask(full)
+        monkeypatch.setattr(Survey, "below", freeze_after)
+        work(full)
+        assert OPEN in self.rules(full)
+        assert self.is_watched(full, OPEN)
+
+    def test_rule_of_a_branch_that_is_there_again_stays(self, full: Harness) -> None:
+        full.fake_github.organization("acme").repository("web").branch(OPEN)
+        assert {change["action"] for change in ask(full, "plan")["changes"]} == {"none"}
+
+    def test_branch_that_is_created_again_is_watched_and_gets_its_rule(
+        self, full: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.new_branch(full)
+        monkeypatch.setattr(rulesets, "MAX_RULESETS", 5)
+        full.fake_github.organization("acme").repository("web").branch(OPEN)
+        caller = Caller(full.organization.id, PIPELINE, "api", "business")
+        [[repository_id]] = full.sql("SELECT id FROM repositories")
+        watch_new_branches(full.jobs, caller, repository_id, [OPEN])
+        assert self.is_watched(full, OPEN)
+        probe(full)
+        work(full)
+        assert OPEN in self.rules(full)
+
+    def test_branch_that_people_unwatched_stays_unwatched(self, full: Harness) -> None:
+        with full.uow_factory.open(Caller(full.organization.id, PIPELINE, "api", "business")) as uow:
+            unwatch(uow, full.branches[f"acme/web:{OPEN}"].id)
+        self.new_branch(full)
+        assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
+        full.fake_github.organization("acme").repository("web").branch(OPEN)
+        [[repository_id]] = full.sql("SELECT id FROM repositories")
+        watch_new_branches(full.jobs, Caller(full.organization.id, PIPELINE, "api", "business"), repository_id, [OPEN])
+        assert not self.is_watched(full, OPEN)
+
+    def test_branch_without_a_pattern_keeps_its_rule(self, harness: Harness) -> None:
+        add(harness, "web", branches=("main", "next"), pulls=0)
+        ask(harness)
+        work(harness)
+        harness.run_until_idle()
+        assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/next").status_code == 204
+        look(harness)
+        assert {change["action"] for change in ask(harness, "plan")["changes"]} == {"none"}
+
+    def test_branch_that_does_not_exist_yet_gets_its_rule(self, releases: Harness) -> None:
+        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", "business")) as uow:
+            watch_branch(uow, "acme/web", self.NEW)
+        probe(releases)
+        work(releases)
+        assert self.NEW in self.rules(releases)
 
 
 class TestNewBranch:

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tools.fake_stripe import FakeStripe
 from tools.fake_stripe.api import answer
-from tools.fake_stripe.billing.subscriptions import BILLED, ENDED
+from tools.fake_stripe.billing.subscription_items import is_live
+from tools.fake_stripe.billing.subscriptions import BILLED
 from tools.simulation.wire import Incoming
 
 START, DAY = 1_800_000_000, 86_400
@@ -39,7 +40,7 @@ class Billing(RuleBasedStateMachine):
 
     def live(self) -> list[dict[str, Any]]:
         """Return the subscriptions that have not ended."""
-        return [each for each in self.fake.store.all("subscription") if each["status"] not in ENDED]
+        return [each for each in self.fake.store.all("subscription") if is_live(each)]
 
     @precondition(lambda self: self.live())
     @rule(card=st.sampled_from(CARDS))
@@ -98,7 +99,7 @@ class Billing(RuleBasedStateMachine):
     @invariant()
     def ended_subscription_is_not_invoiced(self) -> None:
         for subscription in self.fake.store.all("subscription"):
-            assert (subscription["status"] in ENDED) == (subscription["ended_at"] is not None)
+            assert is_live(subscription) != (subscription["ended_at"] is not None)
             invoice = self.fake.store.objects["invoice"][subscription["latest_invoice"]]
             if subscription["ended_at"]:
                 assert invoice["created"] <= subscription["ended_at"]

@@ -142,6 +142,11 @@ def test_currency_is_chosen_among_those_of_the_price(shop: Shop) -> None:
     press(session.url, card=VISA)
     [subscription] = subscriptions(shop, customer)
     assert (subscription.currency, subscription["items"].data[0].price.currency) == ("usd", "eur")
+    with pytest.raises(stripe.InvalidRequestError, match="cannot combine currencies"):
+        shop.checkout(customer, price, currency="eur")
+    assert shop.checkout(customer, price).currency == "usd"
+    shop.api.subscriptions.cancel(subscription.id)
+    assert shop.checkout(customer, price).currency == "eur"
     with pytest.raises(stripe.InvalidRequestError, match="only supports `eur`"):
         shop.checkout(shop.customer().id, price, currency="chf")
 

@@ -9,6 +9,8 @@ from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, blank
 
+ENDED = {"canceled", "incomplete_expired"}
+
 
 def recurring_price(core: Core, item: Json, position: int) -> Json:
     """Return the price that a parameter names. Raise Refusal if a subscription cannot have it."""
@@ -22,6 +24,27 @@ def recurring_price(core: Core, item: Json, position: int) -> Json:
         )
         raise invalid(message, f"items[{position}][price]")
     return price
+
+
+def currency_of(core: Core, customer: Json, prices: list[Json], wanted: str | None) -> str:
+    """Return the currency in which a customer buys prices. Raise Refusal if it is not that of what they have."""
+    live = [each for each in core.store.all("subscription") if each["customer"] == customer["id"] and is_live(each)]
+    bound = live[0]["currency"] if live else None
+    currency = wanted or bound or str(prices[0]["currency"])
+    if bound and currency != bound:
+        message = (
+            "You cannot combine currencies on a single customer. This customer has an active subscription, "
+            f"subscription schedule, discount, quote, invoice item, or a credit balance with currency {bound}."
+        )
+        raise invalid(message, "currency")
+    for price in prices:
+        amount_in(core, price, currency)
+    return currency
+
+
+def is_live(subscription: Json) -> bool:
+    """True if a subscription has not ended."""
+    return subscription["status"] not in ENDED
 
 
 def interval_of(recurring: Json) -> tuple[str, int]:

@@ -7,7 +7,9 @@ from tools.fake_stripe.billing.periods import DAY, end_of_period
 from tools.fake_stripe.billing.subscription_items import (
     add_item,
     bill_pending,
+    currency_of,
     interval_of,
+    is_live,
     line_of,
     pending_lines,
     recurring_price,
@@ -17,7 +19,6 @@ from tools.fake_stripe.core import Core
 from tools.fake_stripe.refusals import invalid
 from tools.fake_stripe.store import Json, blank
 
-ENDED = {"canceled", "incomplete_expired"}
 BILLED = {"trialing", "active", "past_due", "unpaid"}
 """States in which periods go on."""
 TRIAL_NOTICE = 3 * DAY
@@ -39,7 +40,7 @@ def make_subscription(
     prices = [recurring_price(core, item, position) for position, item in enumerate(params["items"])]
     if len({interval_of(each["recurring"]) for each in prices}) > 1:
         raise invalid("All prices on a subscription must have the same recurring interval.", "items")
-    currency = params.get("currency") or customer["currency"] or prices[0]["currency"]
+    currency = currency_of(core, customer, prices, params.get("currency"))
     amounts = [amount_in(core, price, currency) for price in prices]
     trial_end = _trial_end(params, now)
     behavior = params.get("payment_behavior", "allow_incomplete")
@@ -53,7 +54,7 @@ def make_subscription(
         add_item(core, subscription, price, item, now, end)
     if params.get("cancel_at_period_end"):
         subscription["cancel_at"] = end
-    customer["currency"] = customer["currency"] or currency
+    customer["currency"] = currency
     core.announce("customer.subscription.created", subscription)
     if trial_end:
         _announce_trial_end_if_near(core, subscription)
@@ -200,7 +201,7 @@ def settle(core: Core, invoice: Json, payment_method: Json | None = None, *, is_
     """Collect an open invoice, and let its subscription be active or past due."""
     subscription = subscription_of(core, invoice)
     outcome = collect(core, invoice, subscription, payment_method, is_authenticated=is_authenticated)
-    if subscription is None or subscription["status"] in ENDED:
+    if subscription is None or not is_live(subscription):
         return outcome
     if outcome.is_paid:
         if invoice["id"] == subscription["latest_invoice"] and subscription["status"] not in {"trialing", "paused"}:
@@ -227,7 +228,7 @@ def collect_automatically(core: Core, invoice: Json) -> None:
 
 def end_subscription(core: Core, subscription: Json, reason: str = "cancellation_requested") -> None:
     """Cancel a subscription now. Raise Refusal if it has ended already."""
-    if subscription["status"] in ENDED:
+    if not is_live(subscription):
         raise invalid(f"No such subscription: '{subscription['id']}'", "id", "resource_missing", 404)
     now = core.now(subscription["customer"])
     subscription["canceled_at"] = subscription["canceled_at"] or now

@@ -5,9 +5,8 @@ from html import escape
 
 from tools.fake_stripe.billing.payment_methods import attach, make_payment_method, payment_method_of
 from tools.fake_stripe.billing.portal import change_price, offers
-from tools.fake_stripe.billing.subscription_items import period_end
+from tools.fake_stripe.billing.subscription_items import is_live, period_end
 from tools.fake_stripe.billing.subscriptions import (
-    ENDED,
     end_subscription,
     schedule_cancellation,
     settle,
@@ -50,7 +49,7 @@ class Visit:
     def subscriptions(self) -> list[Json]:
         """Return the customer's subscriptions that have not ended."""
         mine = [each for each in self.core.store.all("subscription") if each["customer"] == self.customer["id"]]
-        return [each for each in mine if each["status"] not in ENDED]
+        return [each for each in mine if is_live(each)]
 
 
 def show(core: Core, session: Json, sent: dict[str, str] | None) -> Answer:

@@ -4,6 +4,7 @@ from tools.fake_stripe.billing.catalogue import amount_in
 from tools.fake_stripe.billing.checkout import complete, expire
 from tools.fake_stripe.billing.payment_methods import card_behind
 from tools.fake_stripe.billing.periods import DAY
+from tools.fake_stripe.billing.subscription_items import currency_of
 from tools.fake_stripe.protocol.lists import matches, page
 from tools.fake_stripe.protocol.parameters import (
     Address,
@@ -94,7 +95,7 @@ def create(call: Call) -> Json:
     ]
     if not any(price["recurring"] for price in prices):
         raise invalid("You must provide at least one recurring price in `subscription` mode when using prices.", "mode")
-    currency = params.get("currency") or customer["currency"] or prices[0]["currency"]
+    currency = currency_of(call.core, customer, prices, params.get("currency"))
     quantities = [item.get("quantity", 1) for item in params["line_items"]]
     units = [amount_in(call.core, price, currency) for price in prices]
     total = sum(unit * quantity for unit, quantity in zip(units, quantities, strict=True))

@@ -4,7 +4,8 @@ import secrets
 import string
 
 from tools.fake_stripe.billing.payment_methods import attach, make_payment_method
-from tools.fake_stripe.billing.subscriptions import ENDED, end_subscription
+from tools.fake_stripe.billing.subscription_items import is_live
+from tools.fake_stripe.billing.subscriptions import end_subscription
 from tools.fake_stripe.cards import CARDS, TOKENS
 from tools.fake_stripe.protocol.expansion import shown
 from tools.fake_stripe.protocol.lists import matches, page
@@ -133,7 +134,7 @@ def delete(call: Call) -> Json:
     """Delete a customer, and cancel their subscriptions."""
     customer = call.named("customer")
     for subscription in call.store.all("subscription"):
-        if subscription["customer"] == customer["id"] and subscription["status"] not in ENDED:
+        if subscription["customer"] == customer["id"] and is_live(subscription):
             end_subscription(call.core, subscription)
     call.store.delete(customer)
     call.core.announce("customer.deleted", customer)

@@ -1,9 +1,8 @@
 """Subscriptions."""
 
 from tools.fake_stripe.billing.plan_changes import change_items
-from tools.fake_stripe.billing.subscription_items import period_end
+from tools.fake_stripe.billing.subscription_items import ENDED, is_live, period_end
 from tools.fake_stripe.billing.subscriptions import (
-    ENDED,
     end_subscription,
     end_trial,
     make_subscription,
@@ -135,7 +134,7 @@ def retrieve(call: Call) -> Json:
 def update(call: Call) -> Json:
     """Change a subscription. What has ended can only get other metadata."""
     subscription, params = call.named("subscription"), call.params
-    if subscription["status"] in ENDED and params.keys() - {"metadata", "cancellation_details"}:
+    if not is_live(subscription) and params.keys() - {"metadata", "cancellation_details"}:
         raise invalid("A canceled subscription can only update its cancellation_details and metadata.")
     if subscription["status"] == "incomplete" and params.keys() & {"items", "trial_end"}:
         message = (

@@ -62,10 +62,10 @@ def _trimmed(reason: str | None) -> str | None:
     return reason.strip() if reason is not None else None
 
 
-def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze]) -> None:
-    """Lock the branches of several freezes that are about to end, in the order in which all transactions lock them."""
+def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collection[str] = ()) -> None:
+    """Lock the branches of several freezes that are about to end, and others, in the order of all transactions."""
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
-    lock_affected(uow.session, uow.session.scalars(covered.distinct()).all())
+    lock_affected(uow.session, {*uow.session.scalars(covered.distinct()), *others})
 
 
 def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:

@@ -17,6 +17,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
 from services.organizations.organizations import lock_current
 from services.schedules import alerts
+from services.schedules.check_texts import PlannedFreezes, planned_freezes_of, refresh_texts
 from services.schedules.overlaps import require_no_overlap
 from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
@@ -73,7 +74,9 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
     check_terms(uow, {**given, "reason": wanted.reason})
     count = select(func.count()).select_from(Schedule).where(existing(uow.organization))
     require_schedules(uow.caller.plan, uow.session.scalar(count) or 0, 1)
-    return insert_checked(uow, wanted, timezone)
+    schedule = insert_checked(uow, wanted, timezone)
+    refresh_texts(uow, PlannedFreezes(schedule.scope), planned_freezes_of(uow, schedule))
+    return schedule
 
 
 def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
@@ -122,7 +125,10 @@ def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any], if_mat
     """
     schedule = get_matching(uow, schedule_id, if_match)
     check_terms(uow, changes)
-    return change(uow, schedule, changes)
+    before = planned_freezes_of(uow, schedule)
+    change(uow, schedule, changes)
+    refresh_texts(uow, before, planned_freezes_of(uow, schedule))
+    return schedule
 
 
 def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:

@@ -1,5 +1,7 @@
 """Deletion of schedules: their planned occurrences are removed, past ones can still be read."""
 
+from collections.abc import Collection, Sequence
+
 from sqlalchemy import delete, or_, select
 
 from models.freezes import Freeze
@@ -9,6 +11,12 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import lift, lock_branches
 from services.schedules import alerts
 from services.schedules.changes import audit_snapshot
+from services.schedules.check_texts import (
+    PlannedFreezes,
+    branches_with_outdated_text,
+    mark_texts_outdated,
+    planned_freezes_of,
+)
 from services.schedules.views import get_matching
 
 REASON = "Its schedule was deleted"
@@ -20,6 +28,21 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_m
     Raise `schedule_not_found`, `precondition_failed`.
     """
     schedule = get_matching(uow, schedule_id, if_match)
+    before = planned_freezes_of(uow, schedule)
+    _remove(uow, schedule)
+    outdated = branches_with_outdated_text(uow, before, PlannedFreezes(schedule.scope))
+    ended = _end_freezes(uow, schedule, outdated) if end_active else []
+    mark_texts_outdated(uow, outdated)
+    _audit(uow, schedule, ended)
+
+
+def delete_locked(uow: UnitOfWork, schedule: Schedule) -> None:
+    """Delete a locked schedule with its planned occurrences; its freezes continue, and checks keep their texts."""
+    _remove(uow, schedule)
+    _audit(uow, schedule, [])
+
+
+def _remove(uow: UnitOfWork, schedule: Schedule) -> None:
     uow.session.execute(
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.started_at.is_(None))
@@ -27,15 +50,17 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_m
     )
     schedule.deleted_at, schedule.windows = uow.now, None
     resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
-    ended = _end_freezes(uow, schedule) if end_active else []
+
+
+def _audit(uow: UnitOfWork, schedule: Schedule, ended: Sequence[str]) -> None:
     uow.audit(
         "schedule.deleted", alerts.subject(schedule), before=audit_snapshot(schedule), after=None, endedFreezes=ended
     )
 
 
-def _end_freezes(uow: UnitOfWork, schedule: Schedule) -> list[str]:
-    """Lift the schedule's freezes that are in force, and return their ids."""
+def _end_freezes(uow: UnitOfWork, schedule: Schedule, others: Collection[str]) -> list[str]:
+    """Lift the schedule's freezes that are in force, and return their ids; lock other branches together with theirs."""
     query = select(Freeze).where(Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
     running = uow.session.scalars(query.order_by(Freeze.id).with_for_update()).all()
-    lock_branches(uow, running)
+    lock_branches(uow, running, others)
     return [lift(uow, freeze.id, REASON).id for freeze in running]

@@ -24,7 +24,7 @@ from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
 from services.schedules.changes import NewSchedule, camel_case, change, insert_checked, is_equal
-from services.schedules.deletion import delete_schedule
+from services.schedules.deletion import delete_locked
 from services.schedules.terms import is_over, recurrence_of, window_of
 
 Format = Literal["ics", "holidays"]
@@ -205,7 +205,7 @@ class Matching:
             row.imported = row.imported and {**row.imported, "recurrence": imported}
             change(self._unit, row, {"recurrence": merging.with_days(row.recurrence, remaining)})
             return Entry("updated", uid, row.name, row.id, _shown(row), ["recurrence"], [], before, code, message)
-        delete_schedule(self._unit, row.id, end_active=False)
+        delete_locked(self._unit, row)
         row.import_key = None
         return Entry("removed", uid, row.name, row.id, before=before, code=code, message=message)
 

@@ -28,6 +28,7 @@ from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import normalize
 from services.organizations.organizations import lock_current
+from services.schedules.check_texts import refresh_all_texts
 from services.schedules.import_matching import Action, Entry, Import, Matching
 from services.schedules.terms import window_of
 from services.schedules.validation import check_terms
@@ -57,6 +58,8 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
         entries = [replace(entry, schedule_id=None) if entry.action == "created" else entry for entry in entries]
     else:
         savepoint.commit()
+        if any(counts[action] for action in ("created", "updated", "removed")):
+            refresh_all_texts(uow)
         _audit(uow, wanted, organization, entries, counts)
     whole_country = wanted.format == "holidays" and wanted.subdivision is None
     subdivisions = holidays.subdivisions_of(wanted.country) if whole_country else []

@@ -15,6 +15,7 @@ from rules.errors import ServiceError
 from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import alerts
+from services.schedules.check_texts import planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import find_later
 from services.schedules.occurrence_views import occurrence_view, state_of
 from services.schedules.overlaps import require_no_overlap
@@ -58,10 +59,12 @@ def skip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, Any
 
 
 def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> dict[str, Any]:
+    before = planned_freezes_of(uow, schedule)
     occurrence.skip_reason, occurrence.skipped_by = "asked", uow.actor.as_json()
     uow.session.add(occurrence)
     alerts.audit_skipped(uow, schedule, occurrence)
     exclude_skipped(uow, schedule)
+    refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return occurrence_view(occurrence, None, uow.now)
 
 
@@ -83,11 +86,13 @@ def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, A
         raise ServiceError("invalid_state", "The schedule is disabled, so it has no planned windows. Enable it first.")
     if not schedule.allow_overlap:
         _require_no_overlap(uow, schedule, occurrence)
+    before = planned_freezes_of(uow, schedule)
     alerts.audit_unskipped(uow, schedule, occurrence)
     occurrence.skip_reason, occurrence.skipped_by, occurrence.verified_at = None, None, None
     if schedule.planned_until is not None and occurrence.starts_at > schedule.planned_until:
         uow.session.delete(occurrence)
     exclude_skipped(uow, schedule)
+    refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return occurrence_view(occurrence, None, uow.now)
 
 

@@ -8,11 +8,13 @@ from sqlalchemy import select
 from integrations.github import GitHubError
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
-from services.core.unit_of_work import SYSTEM_CALLER
+from rules.access.permissions import SYSTEM
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.core.work_queue import LeaseLostError
 from services.github_access.pauses import pause_installation
 from services.reconcile.check_writes import write_checks
 from services.reconcile.leases import acquire
+from services.schedules.skips import skip
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
@@ -76,6 +78,26 @@ class TestAFreeze:
         [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
         until = f"{end + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
         assert check["output"]["title"] == f"Merging into main is frozen until {until}"
+
+    def test_check_names_another_end_when_the_following_window_is_skipped(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("api", "web", pulls=1)
+        organization = harness.session.scalars(select(Organization)).one()
+        end = factories.now().replace(second=0, microsecond=0) + timedelta(hours=1)
+        web = harness.branches["acme/web"]
+        factories.freeze(harness.session, organization, [web], ends_at=end)
+        schedule = factories.schedule(harness.session, organization)
+        window = factories.occurrence(harness.session, schedule, starts_at=end)
+        harness.session.commit()
+        harness.run_until_idle()
+        with harness.jobs.open(Caller(organization.id, SYSTEM, "system")) as uow:
+            skip(uow, schedule.id, window.id)
+        assert harness.sql("SELECT id FROM watched_branches WHERE due_at IS NOT NULL") == [(web.id,)]
+        harness.run_until_idle()
+        [[head]] = harness.sql("SELECT head_sha FROM pull_requests WHERE repository_id = :id", id=web.repository_id)
+        [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
+        assert check["output"]["title"] == f"Merging into main is frozen until {end:%Y-%m-%d %H:%M} UTC"
 
     def test_freeze_records_when_it_was_enforced_and_released(self, harness: Harness, build: Builder) -> None:
         build("api", "web")

@@ -4,6 +4,7 @@ Every exchange of a test is held against the classes of the `stripe` package at 
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -61,7 +62,14 @@ def faults_of(exchange: Exchange) -> list[str]:
     if exchange.template.startswith(UNDOCUMENTED):
         return operation("GET", "/v1/checkout/sessions/{id}").faults_of_answer(exchange.body, LEFT_OUT)
     known = operation(exchange.method, exchange.template)
-    return known.faults_of_answer(exchange.body, LEFT_OUT) + known.faults_of_params(exchange.params)
+    return known.faults_of_answer(exchange.body, LEFT_OUT) + known.faults_of_params(_as_sent(exchange.params))
+
+
+def _as_sent(params: Any) -> Any:
+    """Return parameters as they were sent: null is an empty string in a form."""
+    if isinstance(params, dict):
+        return {name: _as_sent(value) for name, value in params.items()}
+    return "" if params is None else params
 
 
 class Clock:

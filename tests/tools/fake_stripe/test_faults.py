@@ -37,8 +37,8 @@ def test_error_strikes_the_next_calls_of_its_scope(
 
 
 def test_error_has_its_own_headers(api: stripe.V1Services, fake: FakeStripe) -> None:
-    fake.faults.add("error", "/v1/prices", status=429, headers={"Retry-After": "7"})
-    with pytest.raises(stripe.RateLimitError) as error:
+    fake.faults.add("error", "/v1/prices", status=429, message="Slow down", headers={"Retry-After": "7"})
+    with pytest.raises(stripe.RateLimitError, match="Slow down") as error:
         api.prices.list()
     assert error.value.headers is not None
     assert error.value.headers["Retry-After"] == "7"

@@ -119,6 +119,20 @@ class TestCancellation:
         answer = press(url, action="cancel", subscription=subscription.id)
         assert answer.headers["Location"] == f"{BACK}?done"
 
+    def test_step_can_end_on_a_page_of_its_own(self, shop: Shop) -> None:
+        configure(shop)
+        flow = {
+            "type": "payment_method_update",
+            "after_completion": {"type": "hosted_confirmation", "hosted_confirmation": {"custom_message": "Thanks!"}},
+        }
+        url = enter(shop, shop.customer().id, flow_data=flow)
+        assert "Thanks!" in press(url, action="card", card=VISA).text
+
+    def test_step_that_is_not_enabled_is_refused(self, shop: Shop) -> None:
+        shop.api.billing_portal.configurations.create({"features": {"invoice_history": {"enabled": True}}})
+        with pytest.raises(stripe.InvalidRequestError, match="disabled in your portal configuration"):
+            enter(shop, shop.customer().id, flow_data={"type": "payment_method_update"})
+
     @pytest.mark.parametrize(
         "flow",
         [
@@ -212,6 +226,17 @@ class TestPlan:
         clock.now += 32 * DAY
         assert shop.again(subscription)["items"].data[0].price.id == business.id
 
+    def test_second_downgrade_replaces_the_first(self, shop: Shop) -> None:
+        prices = tuple(shop.price(amount, plan=f"plan-{amount}") for amount in (1000, 2000, 3000))
+        configure(shop, prices, schedule_at_period_end={"conditions": [{"type": "decreasing_item_amount"}]})
+        subscription = shop.subscribe(prices[2])
+        url = enter(shop, str(subscription.customer))
+        for price in prices[:2]:
+            press(url, action="update", subscription=subscription.id, price=price.id)
+        schedules = shop.api.subscription_schedules.list().data
+        assert [each.status for each in schedules] == ["active", "released"]
+        assert schedules[0].phases[1]["items"][0].price == prices[1].id
+
     def test_price_that_is_not_offered_is_refused(self, shop: Shop) -> None:
         team, other = shop.price(3000), shop.price(1)
         configure(shop, (team,))
@@ -233,6 +258,8 @@ class TestInvoicePage:
         subscription = shop.subscribe(card="pm_card_chargeCustomerFail")
         url = shop.last_invoice(subscription).hosted_invoice_url
         assert "declined" in press(url, card="4000000000000341").text
+        assert "number is invalid" in press(url, card="1").text
         assert "Complete authentication" in press(url, card="4000002500003155").text
+        assert "unable to authenticate" in press(url, card="4000002500003155", challenge="fail").text
         assert "Paid" in press(url, card="4000002500003155", challenge="complete").text
         assert shop.again(subscription).status == "active"

@@ -70,6 +70,12 @@ class TestKeys:
         assert httpx.get(f"{handle.base_url}/v1/customers", auth=auth, trust_env=False).status_code == 200
 
 
+@pytest.mark.parametrize("header", ["Basic not-base64", "Basic /w==", "Bearer"])
+def test_unreadable_key_is_no_key(handle: Handle, header: str) -> None:
+    answer = httpx.get(f"{handle.base_url}/v1/customers", headers={"Authorization": header}, trust_env=False)
+    assert answer.status_code == 401
+
+
 def test_unsupported_version_is_refused(http: httpx.Client) -> None:
     answer = http.get("/v1/customers", headers={"Stripe-Version": "2020-08-27"})
     assert answer.status_code == 400
@@ -99,6 +105,10 @@ def test_unknown_path_is_refused(http: httpx.Client) -> None:
         ("/v1/customers", {"tax_exempt": "yes"}, None, "tax_exempt"),
         ("/v1/customers", {"invoice_settings": "x"}, None, "invoice_settings"),
         ("/v1/customers", {"preferred_locales": "de"}, None, "preferred_locales"),
+        ("/v1/customers", {"name": "x" * 257}, None, "name"),
+        ("/v1/customers", {"metadata": "x"}, None, "metadata"),
+        ("/v1/customers", {"metadata[k][l]": "x"}, None, "metadata[k]"),
+        ("/v1/prices", {"currency": "eur", "unit_amount": "1", "currency_options": "x"}, None, "currency_options"),
         ("/v1/customers", {"metadata[k]": "v" * 501}, None, "metadata[k]"),
         ("/v1/customers", {"metadata[" + "k" * 41 + "]": "v"}, None, "metadata"),
         ("/v1/customers", {"test_clock": "clock_x"}, "resource_missing", "test_clock"),
@@ -192,7 +202,15 @@ class TestPages:
         page = shop.api.customers.list()
         assert (len(page.data), page.has_more, page.url) == (10, True, "/v1/customers")
 
-    @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 101}, {"starting_after": "cus_x"}])
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"limit": 0},
+            {"limit": 101},
+            {"starting_after": "cus_x"},
+            {"starting_after": "a", "ending_before": "b"},
+        ],
+    )
     def test_impossible_page_is_refused(self, api: stripe.V1Services, params: Any) -> None:
         with pytest.raises(stripe.InvalidRequestError):
             api.customers.list(params)

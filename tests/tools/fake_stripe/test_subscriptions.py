@@ -60,6 +60,20 @@ class TestFirstInvoice:
         shop.api.invoices.pay(str(later.latest_invoice), {"payment_method": card.id})
         assert shop.again(later).status == "active"
 
+    def test_prices_of_different_intervals_are_refused(self, shop: Shop) -> None:
+        items = [{"price": shop.price().id}, {"price": shop.price(interval="year").id}]
+        with pytest.raises(stripe.InvalidRequestError, match="same recurring interval"):
+            shop.subscribe(items=items)
+
+    def test_trial_that_ended_before_its_begin_is_refused(self, shop: Shop) -> None:
+        with pytest.raises(stripe.InvalidRequestError, match="in the future"):
+            shop.subscribe(trial_end=START)
+
+    def test_card_of_another_customer_is_refused(self, shop: Shop) -> None:
+        card = shop.api.payment_methods.attach("pm_card_visa", {"customer": shop.customer().id})
+        with pytest.raises(stripe.InvalidRequestError, match="No such PaymentMethod"):
+            shop.subscribe(default_payment_method=card.id)
+
     def test_what_costs_nothing_needs_no_card(self, shop: Shop) -> None:
         assert shop.subscribe(shop.price(0), card=None).status == "active"
 
@@ -181,6 +195,30 @@ class TestTrial:
         assert (shop.last_invoice(subscription).total, shop.last_invoice(subscription).status) == (4900, "paid")
 
 
+class TestUpdate:
+    def test_card_collection_and_trial_settings_are_changed(self, shop: Shop) -> None:
+        subscription = shop.subscribe()
+        card = shop.api.payment_methods.attach("pm_card_mastercard", {"customer": str(subscription.customer)})
+        ending: Any = {"end_behavior": {"missing_payment_method": "pause"}}
+        changed = shop.api.subscriptions.update(
+            subscription.id,
+            {
+                "default_payment_method": card.id,
+                "pause_collection": {"behavior": "void"},
+                "trial_settings": ending,
+                "cancellation_details": {"comment": "Perhaps", "feedback": "unused"},
+            },
+        )
+        assert changed.default_payment_method == card.id
+        assert changed.pause_collection is not None
+        assert (changed.pause_collection.behavior, changed.status) == ("void", "active")
+        assert changed.cancellation_details is not None
+        assert (changed.cancellation_details.comment, changed.cancel_at) == ("Perhaps", None)
+        assert shop.api.subscriptions.update(subscription.id, {"pause_collection": ""}).pause_collection is None
+        shop.api.payment_methods.detach(card.id)
+        assert shop.again(subscription).default_payment_method is None
+
+
 class TestEnd:
     def test_subscription_is_cancelled_at_once(self, shop: Shop, clock: Clock) -> None:
         subscription = shop.subscribe()
@@ -248,6 +286,14 @@ class TestList:
         assert listed(price=active["items"].data[0].price.id) == {active.id}
         assert listed(current_period_end={"lt": START + 40 * DAY}) == {active.id}
         assert listed(current_period_start={"gt": START}) == set()
+
+    def test_invoices_are_listed_by_customer_and_subscription(self, shop: Shop) -> None:
+        first, second = shop.subscribe(), shop.subscribe()
+        for params in ({"customer": str(first.customer)}, {"subscription": first.id}):
+            wanted: Any = params
+            assert [each.id for each in shop.api.invoices.list(wanted).data] == [first.latest_invoice]
+        assert len(shop.api.invoices.list({"collection_method": "charge_automatically"}).data) == 2
+        assert second.latest_invoice != first.latest_invoice
 
     def test_unknown_customer_is_refused(self, api: stripe.V1Services) -> None:
         with pytest.raises(stripe.InvalidRequestError, match="No such customer") as error:

@@ -131,6 +131,14 @@ class TestDelivery:
         assert http.post("/_control/webhooks/resend", json={"event": "evt_x"}).status_code == 400
 
 
+def test_sender_forgets_the_oldest_deliveries(shop: Shop, fake: FakeStripe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.fake_stripe.webhooks.sender.KEPT", 2)
+    fake.settings.webhook_url, fake.settings.webhooks = "http://127.0.0.1:9", "hold"
+    for _ in range(3):
+        shop.customer()
+    assert len(fake.sender.deliveries) == 2
+
+
 class TestDisorder:
     @pytest.mark.parametrize(
         ("order", "expected"), [("sent", [0, 1, 2]), ("reversed", [2, 1, 0]), ("doubled", [0, 1, 2, 0, 1, 2])]

@@ -6,7 +6,6 @@ declaration against the `stripe` package.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
 from tools.fake_stripe.refusals import invalid, missing_parameter
@@ -79,18 +78,6 @@ class Whole:
             message = f"This value must be less than or equal to {self.maximum} (it currently is '{number}')."
             raise invalid(message, name, "parameter_invalid_integer")
         return number
-
-
-@dataclass(frozen=True, slots=True)
-class Fraction:
-    """A decimal number."""
-
-    def read(self, value: Any, name: str) -> str:
-        """Return its text."""
-        try:
-            return format(Decimal(value if isinstance(value, str) else ""), "f")
-        except InvalidOperation:
-            raise invalid(f"Invalid decimal: {value}", name) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ MAX_AHEAD = timedelta(days=731)
 MAX_SCHEDULES = 1000
 """Schedules whose later occurrences one request computes, oldest first: their windows of a month take 0.2 s."""
 _FIRST_PERIOD = timedelta(days=1)
+_LONGEST = timedelta(days=400)
+"""More than any window takes: what starts before a time ends within this after it."""
 _GROWTH = 8
 """How much longer each period is in which the next windows are looked for."""
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -128,6 +130,7 @@ class LaterWindows:
         """
         found: list[LaterWindow] = []
         until = self._until if last is None else min(self._until, last + _MOMENT)
+        since = min(since, until + _LONGEST)
         begin = min((planned_until for _, planned_until in self._plans), default=until)
         begin = begin if after is None else max(begin, after[0])
         length = max(since - begin, timedelta()) + _FIRST_PERIOD

@@ -12,7 +12,7 @@ from models.schedules import LONG, Occurrence, OccurrenceState, Schedule
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
-from services.schedules.later_occurrences import LaterWindow, LaterWindows, Position
+from services.schedules.later_occurrences import MAX_AHEAD, LaterWindow, LaterWindows, Position
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.plans import HORIZON
 from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters, matching_schedules, one_of
@@ -87,7 +87,7 @@ def _later_windows(
     Without an end of the range that is those that start in the 90 days after its start.
     """
     since = filters.since or uow.now
-    until = filters.until or since + HORIZON
+    until = filters.until or min(since, uow.now + MAX_AHEAD) + HORIZON
     if filters.state in {"active", "past"} or (filters.until is None and since <= uow.now):
         return None
     return LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids))

@@ -98,6 +98,22 @@ class TestList:
         assert timedelta() <= utc(NOW) + MAX_AHEAD - found[-1]["starts_at"] < timedelta(weeks=1)
         assert everything(schedules, since=utc("2029-01-01 00:00"), until=utc("2030-01-01 00:00")) == []
 
+    @pytest.mark.parametrize("state", [None, "planned", "skipped"])
+    @pytest.mark.parametrize("until", [None, "9999-12-31 23:59"])
+    def test_list_from_the_end_of_time_is_empty(
+        self, schedules: ScheduleFixture, until: str | None, state: OccurrenceState | None
+    ) -> None:
+        schedules.at(NOW).create(timezone="Pacific/Kiritimati")
+        end = None if until is None else utc(until)
+        assert everything(schedules, since=utc("9999-12-31 23:58"), until=end, state=state) == []
+
+    def test_list_has_a_long_later_window_that_reaches_into_its_range(self, schedules: ScheduleFixture) -> None:
+        year = {"start_time": "00:00", "end_time": "00:00", "days": 366}
+        once = {"frequency": "once", "start_date": "2028-11-01"}
+        schedules.at(NOW).create(timezone="UTC", recurrence=once, window=year)
+        found = everything(schedules, since=utc("2029-11-01 00:00"), until=utc("2030-01-01 00:00"))
+        assert [one["starts_at"] for one in found] == [utc("2028-11-01 00:00")]
+
     @pytest.mark.parametrize(
         ("state", "expected"), [("planned", 1), ("active", 0), ("past", 0), ("skipped", 1), (None, 2)]
     )

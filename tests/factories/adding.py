@@ -2,15 +2,18 @@
 
 import itertools
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha1
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from sqlalchemy.orm import Session
+from sqlalchemy import Column, Insert, Table, insert
+from sqlalchemy.orm import Session, make_transient_to_detached
 
+from models.base import Base
 from services.core.clock import whole_milliseconds
 
 SYSTEM = {"type": "system", "id": None, "name": "Change-Freeze Service"}
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=Base)
 numbers = itertools.count(1001)
 
 
@@ -25,6 +28,25 @@ def sha(seed: object) -> str:
 
 
 def added(session: Session, row: Row) -> Row:
-    session.add(row)
+    """Insert a row at once, as a flush does; SQLAlchemy's unit of work takes twice as long for a single row."""
     session.flush()
+    attributes, given = vars(row), {}
+    statement, columns = _insertion(type(row))
+    for column in columns:
+        value = attributes.get(column.name)
+        if value is not None or (column.type.should_evaluate_none and column.name in attributes):
+            given[column.name] = value
+        elif column.server_default is not None:
+            attributes.pop(column.name, None)  # is read when it is needed
+        else:
+            attributes[column.name] = None
+    session.connection().execute(statement, given)
+    make_transient_to_detached(row)
+    session.add(row)
     return row
+
+
+@cache
+def _insertion(model: type[Base]) -> tuple[Insert, list[Column[Any]]]:
+    table = cast(Table, model.__table__)
+    return insert(table), list(table.columns)

@@ -84,6 +84,14 @@ def a_deleted_run(harness: Harness, pull: PullRequest) -> None:
     world.newest.pop((run.repository_id, run.head_sha, run.app_id, run.name))
 
 
+def assert_blocked_until_the_lift(harness: Harness, freeze: str, repository: str, *pulls: int) -> None:
+    assert {harness.merge(repository, pull).status_code for pull in pulls} == {405}
+    harness.lift(freeze)
+    work(harness)
+    assert disagreements(harness) == {}
+    assert {harness.merge(repository, pull).status_code for pull in pulls} == {200}
+
+
 EDITS = [another_success, a_run_that_is_skipped, a_run_that_never_ends, an_edited_run, a_deleted_run]
 
 
@@ -169,11 +177,7 @@ class TestDefaultBranch:
         assert targets(harness, freeze) == {"api:main", "web:main", "web:trunk"}
         actions = factories.audit_actions(harness.session, harness.organization)
         assert (actions.count("branch.watched"), actions.count("freeze.grew")) == (1, 1)
-        assert [harness.merge("acme/web", pull).status_code for pull in (1, number)] == [405, 405]
-        harness.lift(freeze)
-        work(harness)
-        assert disagreements(harness) == {}
-        assert [harness.merge("acme/web", pull).status_code for pull in (1, number)] == [200, 200]
+        assert_blocked_until_the_lift(harness, freeze, "acme/web", 1, number)
 
     @delivered_or_lost
     def test_renamed_default_branch_is_watched_by_its_new_name(
@@ -274,10 +278,7 @@ class TestRepository:
         number = propose(harness, "acme/site", "main")
         find_out(webhook_queue, delivered=delivered)
         assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
-        assert [harness.merge("acme/site", pull).status_code for pull in (1, number)] == [405, 405]
-        harness.lift(freeze)
-        work(harness)
-        assert [harness.merge("acme/site", pull).status_code for pull in (1, number)] == [200, 200]
+        assert_blocked_until_the_lift(harness, freeze, "acme/site", 1, number)
 
     @delivered_or_lost
     def test_transferred_repository_stays_frozen_until_the_lift(
@@ -294,10 +295,7 @@ class TestRepository:
         assert targets(harness, freeze) == {"api:main", "web:main"}
         assert harness.sql("SELECT owner, removed_at FROM repositories WHERE name = 'web'") == [("initech", None)]
         assert disagreements(harness) == {}
-        assert [harness.merge("initech/web", pull).status_code for pull in (1, number)] == [405, 405]
-        harness.lift(freeze)
-        work(harness)
-        assert [harness.merge("initech/web", pull).status_code for pull in (1, number)] == [200, 200]
+        assert_blocked_until_the_lift(harness, freeze, "initech/web", 1, number)
 
     @delivered_or_lost
     def test_repository_that_returns_after_the_lift_is_released(

@@ -7,17 +7,20 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.schedules import Occurrence, Schedule
+from models.schedules import Occurrence, OccurrenceState, Schedule
 from rules.time.recurrence import days
 from rules.time.wall_clock import place
+from services.schedules import skips
+from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
+from services.schedules.schedule_filters import ScheduleFilters
 from services.schedules.terms import recurrence_of, window_of
 from tests.services.schedules.conftest import ScheduleFixture
 
@@ -43,10 +46,20 @@ STEPS = st.one_of(
     st.tuples(st.just("timezone"), st.sampled_from(["Europe/London", "America/New_York", "Asia/Kolkata"])),
     st.tuples(st.just("enabled"), st.booleans()),
     st.tuples(st.just("skip"), st.none()),
+    st.tuples(st.just("skip one"), st.integers(0, 150)),
+    st.tuples(st.just("unskip"), st.none()),
     st.tuples(st.just("begin"), st.none()),
     st.tuples(st.just("lift"), st.none()),
     st.tuples(st.just("extend"), st.none()),
 )
+
+
+class Listed(NamedTuple):
+    """An occurrence of a list."""
+
+    id: str
+    starts_at: datetime
+    ends_at: datetime
 
 
 class Watched:
@@ -69,6 +82,12 @@ class Watched:
         elif name == "skip":
             if schedules.show(self.id)["next_occurrence"] is not None:
                 schedules.skip_next(self.id)
+        elif name == "skip one":
+            planned = self.listed("planned")
+            if planned:
+                schedules.skip(self.id, planned[value % len(planned)].id)
+        elif name == "unskip":
+            self.unskip()
         elif name == "begin":
             schedules.begin()
         elif name == "lift":
@@ -77,6 +96,23 @@ class Watched:
             extend_plans(schedules.jobs)
         else:
             schedules.update(self.id, **{name: value})
+
+    def unskip(self) -> None:
+        """Unskip the last window that was skipped, if it can be."""
+        skipped = [
+            row for row in self.schedules.rows(self.id) if row.skip_reason == "asked" and row.starts_at > self.now
+        ]
+        if skipped and self.schedules.schedule(self.id).enabled:
+            with self.schedules.uow_factory.open(self.schedules.caller) as uow:
+                skips.unskip(uow, self.id, skipped[-1].id)
+
+    def listed(self, state: OccurrenceState) -> list[Listed]:
+        """Return the occurrences of the next 150 days, stored or not, as people see them."""
+        until = self.now + timedelta(days=150)
+        with self.schedules.uow_factory.open(self.schedules.caller) as uow:
+            filters = OccurrenceFilters(self.now, until, state, ScheduleFilters(self.id))
+            shown = list_occurrences(uow, filters, None, 200).data
+        return [Listed(one["id"], one["starts_at"], one["ends_at"]) for one in shown]
 
     def expected(self, schedule: Schedule, until: datetime) -> dict[datetime, datetime]:
         """Return the real windows that the terms have after now, by their start."""
@@ -101,6 +137,24 @@ class Watched:
         for start in wanted.keys() - to_come.keys():
             assert any(row.starts_at < wanted[start] and start < row.ends_at for row in had)
 
+    def check_later(self) -> None:
+        """Check that after the plan only skipped windows are rows, and all others of the terms are listed."""
+        schedule = self.schedules.schedule(self.id)
+        rows = self.schedules.rows(self.id)
+        assert schedule.planned_until is not None
+        end = self.now + timedelta(days=150, seconds=-1)
+        wanted = {start: to for start, to in self.expected(schedule, end).items() if start > schedule.planned_until}
+        later = [row for row in rows if row.starts_at > schedule.planned_until]
+        skipped = {row.starts_at: row.ends_at for row in later}
+        assert all(row.skip_reason == "asked" for row in later)
+        assert {start: to for start, to in skipped.items() if start <= end}.items() <= wanted.items()
+        listed = {
+            one.starts_at: one.ends_at for one in self.listed("planned") if one.starts_at > schedule.planned_until
+        }
+        assert listed == (
+            {start: wanted[start] for start in wanted.keys() - skipped.keys()} if schedule.enabled else {}
+        )
+
     def _history_stays(self, rows: list[Occurrence]) -> None:
         started = {row.id: (row.starts_at, row.ends_at) for row in rows if row.started_at is not None}
         assert self.history.items() <= started.items()
@@ -117,6 +171,7 @@ def test_plan_agrees_with_the_schedule_and_keeps_history(
     for name, value in steps:
         watched.take(name, value)
         watched.check()
+    watched.check_later()
 
 
 class TestConcurrentStart:

@@ -30,6 +30,7 @@ from typing import Any
 import sqlalchemy.exc
 from sqlalchemy import (
     ARRAY,
+    CTE,
     ColumnElement,
     DateTime,
     Integer,
@@ -94,6 +95,7 @@ class LeaseStatements:
     """The statements that change the rows of a lease; they have no effect once the lease has ended."""
 
     renew: ReturningUpdate[Any]
+    prolong: ReturningUpdate[Any]
     end: ReturningUpdate[Any]
     release: ReturningUpdate[Any]
     postpone: ReturningUpdate[Any]
@@ -210,6 +212,12 @@ class Lease:
         """Renew the leases that have not ended, and return their keys; the rows stay locked until the commit."""
         return self._execute(uow, self.queue.statements.renew, keys, until=uow.now + self.queue.lease)
 
+    def prolong(self, uow: UnitOfWork, keys: Collection[Any]) -> None:
+        """Renew leases at the end of a long transaction that has renewed them: no other process could acquire them."""
+        uow.refresh_now()
+        values = {**self._held(uow, list(keys)), "until": uow.now + self.queue.lease}
+        uow.session.execute(self.queue.statements.prolong, values)
+
     def require(self, uow: UnitOfWork) -> None:
         """Renew the lease; raise LeaseLostError if that of any row has ended."""
         if len(self.renew(uow)) < len(self.rows):
@@ -295,18 +303,13 @@ class Lease:
 def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatements:
     """Return the statements on the rows of a lease that has not ended; the rows are locked in the order of keys."""
     columns = model.__table__.c
-    mine = (
+    named = (
         select(key)
-        .where(
-            key == any_(bindparam("keys", type_=ARRAY(key.type))),
-            columns.lease_token == bindparam("token"),
-            columns.lease_until > NOW,
-            _ALIVE,
-        )
+        .where(key == any_(bindparam("keys", type_=ARRAY(key.type))), columns.lease_token == bindparam("token"), _ALIVE)
         .order_by(key)
         .with_for_update(key_share=True)
-        .cte("mine")
     )
+    mine, locked = named.where(columns.lease_until > NOW).cte("mine"), named.cte("locked")
     next_due = bindparam("next_due", type_=_INSTANT)
     given_back: dict[str, Any] = {
         "lease_token": null(),
@@ -315,12 +318,13 @@ def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatem
         "due_at": case((columns.due_at > bindparam("acquired_at"), columns.due_at), else_=next_due),
     }
 
-    def statement(**values: Any) -> ReturningUpdate[Any]:
-        changed = update(model).values(**values).where(key == mine.c[0]).returning(key)
+    def statement(rows: CTE = mine, **values: Any) -> ReturningUpdate[Any]:
+        changed = update(model).values(**values).where(key == rows.c[0]).returning(key)
         return changed.execution_options(synchronize_session=False)
 
     return LeaseStatements(
         renew=statement(lease_until=bindparam("until")),
+        prolong=statement(locked, lease_until=bindparam("until")),
         end=statement(lease_until=NOW),
         release=statement(**given_back, attempts=0, last_error_code=null(), last_error_message=null()),
         postpone=statement(**given_back),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 
 from sqlalchemy import bindparam, case, false, func, or_, select, text, update
 
@@ -12,6 +13,8 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFact
 from services.core.work_queue import LEASE_DURATION, NOW, Lease, LeaseLostError, WorkQueue
 from services.github_access.pauses import is_callable
 
+LONG_TRANSACTION = 1.0
+"""Seconds after which a transaction counts as long: evaluating many thousand heads takes some."""
 MAX_BRANCHES_PER_PASS = 200
 """A pass serves one installation; with this limit the others are served in between (I12)."""
 
@@ -158,6 +161,7 @@ def leased_transaction(
 ) -> Iterator[LeasedTransaction]:
     """Open a transaction under leases: lock these branches in the order of ids, renew the leases that still hold.
 
+    What the transaction leaves leased is renewed once more at its end if it took long: a call may follow.
     `before_locking` runs first in the transaction, for a lock that has to be taken before those of branches. Raise
     `LeaseLostError` if no lease holds; what `before_locking` has written is then rolled back.
     """
@@ -167,7 +171,10 @@ def leased_transaction(
         held = frozenset(lease.renew(uow, branch_ids))
         if not held:
             raise LeaseLostError
+        began = monotonic()
         yield LeasedTransaction(uow, lease, held)
+        if monotonic() - began > LONG_TRANSACTION:
+            lease.prolong(uow, held)
 
 
 def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:

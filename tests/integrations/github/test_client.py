@@ -106,6 +106,22 @@ def test_pull_requests_beyond_the_first_hundred_are_read(github: GitHub, script:
     assert [seen.body["variables"].get("after") for seen in script.asked("POST /graphql")] == [None, "c1", "c2"]
 
 
+def test_every_query_but_the_first_is_announced(github: GitHub, script: Script) -> None:
+    announced: list[int] = []
+    script.then(
+        "POST /graphql",
+        graph({"g0": [node(1, pullRequests=pulls(*range(1, 101), after="c1"))]}),
+        graph({"node": {"pullRequests": pulls(101)}}),
+        *[graph({f"c{number}": {"object": None} for number in range(50)}) for _ in range(3)],
+    )
+    github.client(7).open_heads(
+        [MAIN_1], read_back_app_id=42, between=lambda: announced.append(len(script.asked("POST /graphql")))
+    )
+    queries = len(script.asked("POST /graphql"))
+    assert queries > 2
+    assert announced == list(range(1, queries))
+
+
 def test_failed_page_affects_only_its_branch(github: GitHub, script: Script) -> None:
     script.then(
         "POST /graphql",

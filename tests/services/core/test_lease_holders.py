@@ -237,6 +237,31 @@ class TestHoldersWithoutProgress:
         with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
             lease.require(uow)
 
+    def test_transaction_that_lasts_longer_than_its_lease_keeps_it(
+        self, processes: tuple[Process, Process], clock: MovableClock
+    ) -> None:
+        first, second = processes
+        queue = WorkQueue("mail", Mail, CANDIDATES)
+        lease = first.acquire(queue)
+        assert lease is not None
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            held = lease.renew(uow)
+            clock.offset += LEASE_DURATION * 2
+            assert second.acquire(queue) is None
+            lease.prolong(uow, held)
+        assert second.acquire(queue) is None
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.require(uow)
+
+    def test_released_lease_is_not_prolonged(self, processes: tuple[Process, Process]) -> None:
+        first, second = processes
+        lease = first.acquire()
+        assert lease is not None
+        with first.uow_factory.open(SYSTEM_CALLER) as uow:
+            released = lease.postpone(uow, uow.now)
+            lease.prolong(uow, released)
+        assert second.acquire() is not None
+
     def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
         sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])
         leases = {queue.lease for queue in (BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}

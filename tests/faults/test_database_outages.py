@@ -95,6 +95,7 @@ def wait_until_served(http: httpx.Client) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.check
 @pytest.mark.slow(9)
 def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
     postgres: EmbeddedPostgres, http: httpx.Client, acme: Tenant

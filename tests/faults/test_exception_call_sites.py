@@ -15,9 +15,9 @@ from integrations.github import GitHub
 from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_call_sites import (
     each_failure,
-    each_third,
+    each_part,
     fail_at_every_call,
-    lose_the_database_at_every_third_statement,
+    lose_the_database_at_every_sixth_statement,
 )
 from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
@@ -87,7 +87,7 @@ def test_no_failing_call_to_github_allows_a_blocked_merge(
     fail_at_every_call(rehearsal, kind, details)
 
 
-@pytest.mark.slow(20)
-@each_third
+@pytest.mark.slow(10)
+@each_part
 def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal, first: int) -> None:
-    lose_the_database_at_every_third_statement(rehearsal, first, notify=notify)
+    lose_the_database_at_every_sixth_statement(rehearsal, first, notify=notify)

@@ -138,6 +138,7 @@ class TestSweeper:
         finally:
             harness.sql("GRANT SELECT ON occurrences TO change_freeze_worker")
 
+    @pytest.mark.check
     @pytest.mark.slow(6)
     def test_sweeper_begins_windows_when_other_work_waits_for_github(
         self, harness: Harness, build: Builder, sweeper: SweeperOf

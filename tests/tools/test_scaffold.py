@@ -110,6 +110,8 @@ class TestSkeleton:
         assert operation.security == ({"ApiKey": ["freeze:write"]}, {"Session": []})
         assert {"freeze_not_found", "idempotency_key_reuse", "validation_failed"} <= operation.error_codes
 
+    @pytest.mark.check
+    @pytest.mark.slow(5)
     def test_linter_reports_only_what_the_author_has_to_write(self, root: Path) -> None:
         scaffold("POST", COMMENT, root=root)
         assert [f"{one.where}: {one.message}" for one in lint((root / "openapi.yaml").read_bytes())] == [

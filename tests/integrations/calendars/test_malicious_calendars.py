@@ -98,6 +98,7 @@ def test_events_with_circular_references_are_read() -> None:
     assert len(reading.found) == 2
 
 
+@pytest.mark.check
 @pytest.mark.slow(7)
 def test_endless_rule_search_is_stopped_and_logged_without_calendar(
     caplog: pytest.LogCaptureFixture,

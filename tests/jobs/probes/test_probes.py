@@ -32,6 +32,7 @@ from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
+@pytest.mark.check
 @pytest.mark.slow(6)
 def test_thousand_branches_are_probed_in_few_calls(harness: Harness, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(1000)), pulls=0)

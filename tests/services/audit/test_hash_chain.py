@@ -168,6 +168,7 @@ class TestConcurrency:
             assert seal_entries(jobs) == 0
         assert len(seals(session, acme)) == 1
 
+    @pytest.mark.check
     @pytest.mark.slow(5)
     def test_large_freeze_and_lift_do_not_wait_for_each_other(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener

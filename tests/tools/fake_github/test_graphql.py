@@ -219,6 +219,7 @@ def test_graphql_supports_fragments_directives_and_introspection(web: Repository
     assert bot.graphql('{__type(name:"CheckRun"){name}}')["__type"] == {"name": "CheckRun"}
 
 
+@pytest.mark.check
 @pytest.mark.slow(4)
 def test_every_field_of_the_graphql_schema_resolves(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]

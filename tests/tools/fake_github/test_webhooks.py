@@ -134,6 +134,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.slow(5)
 def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
     handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from sqlalchemy import make_url
 
 from integrations.mail.smtp import SCHEMES
+from rules.billing.plans import FREE, PLANS
 
 logger = logging.getLogger(__name__)
 
@@ -254,6 +255,7 @@ class Config:
         6000
     )
     rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
+    default_plan: Annotated[str, Variable("Plan of organisations without a grant of a plan", _one_of(*PLANS))] = FREE.id
     max_targets: Annotated[int, Variable("Branches that one freeze request may cover", _number(1, 10**6))] = 10_000
     validate_responses: Annotated[bool, Variable("Validate all responses against the contract (1 or 0)", _switch)] = (
         False

@@ -127,7 +127,14 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         contract=contract,
         errors=ErrorMapper(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
-        credentials=Credentials(resources.reads, verifier, clock, web_url=config.web_url, key_uses=resources.key_uses),
+        credentials=Credentials(
+            resources.reads,
+            verifier,
+            clock,
+            web_url=config.web_url,
+            key_uses=resources.key_uses,
+            default_plan=config.default_plan,
+        ),
         rate_limits=RateLimits(
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
@@ -142,6 +149,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
         probes=_probes(resources, dependencies.github, dependencies.mail),
+        cursor_secret=dependencies.cursor_secret,
     )
 
 

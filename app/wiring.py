@@ -70,6 +70,7 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
         config.max_targets,
         config.cursor_secret.encode(),
         config.web_url,
+        default_plan=config.default_plan,
         token_issuer=config.issuer,
         token_audience=config.base_url,
         token_lifetime=config.session_jwt_ttl,

@@ -17,6 +17,7 @@ import sqlalchemy.exc
 from jobs.context import Context
 from jobs.registry import JOBS, jobs_with_work
 from services.audit.hash_chain import seal_entries
+from services.billing.trials import announce_trial_ends
 from services.maintenance.tasks import (
     end_freezes,
     full_resync,
@@ -86,6 +87,7 @@ class Sweeper:
             partial(end_leftovers, uow_factory),
             partial(purge_deleted, uow_factory),
             partial(rotate_keys, uow_factory),
+            partial(announce_trial_ends, uow_factory),
             self._run_or_wake_jobs,
         ):
             _attempt(task)

@@ -25,7 +25,6 @@ class Organization(Base):
     id: Mapped[Id]
     name: Mapped[str]
     slug: Mapped[str] = mapped_column(unique=True)
-    plan: Mapped[str] = mapped_column(server_default="free")
     settings: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     deleted_at: Mapped[datetime | None]

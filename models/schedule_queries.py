@@ -89,7 +89,7 @@ def next_planned(schedule_id: Any, now: datetime) -> Select[Occurrence]:
     return query.order_by(Occurrence.starts_at).limit(1)
 
 
-def existing(organization_id: str) -> ColumnElement[bool]:
+def existing(organization_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a schedule is the organisation's, and not deleted."""
     return and_(Schedule.organization_id == organization_id, Schedule.deleted_at.is_(None))
 

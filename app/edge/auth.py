@@ -20,9 +20,12 @@ from sqlalchemy.orm import Session
 
 from app.edge.key_uses import KeyUses
 from app.edge.token_verification import TokenVerifier
+from models.billing import read_grants
 from rules.access.login_sessions import cookie_name
 from rules.access.origins import is_same_origin
 from rules.access.permissions import Principal, Role, role_reaches
+from rules.billing.grants import PlanGrants
+from rules.billing.plans import FREE
 from rules.errors import ServiceError
 from schemas.contract import Operation
 from services.core.clock import Clock
@@ -61,7 +64,14 @@ class Credentials:
     """
 
     def __init__(
-        self, reads: Reader, verifier: TokenVerifier, clock: Clock, *, web_url: str, key_uses: KeyUses
+        self,
+        reads: Reader,
+        verifier: TokenVerifier,
+        clock: Clock,
+        *,
+        web_url: str,
+        key_uses: KeyUses,
+        default_plan: str = FREE.id,
     ) -> None:
         self._reads = reads
         self._verifier = verifier
@@ -69,6 +79,7 @@ class Credentials:
         self._web_url = web_url
         self._cookie_name = cookie_name(web_url).encode()
         self._key_uses = key_uses
+        self._default_plan = default_plan
         self._hashes: dict[bytes, bytes] = {}
         self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
 
@@ -128,7 +139,10 @@ class Credentials:
         if now >= row["expires_at"]:
             raise ServiceError("token_expired", "The session has expired; sign in again.")
         lock = partial(_lock, _LOCK_SESSION, (row["session_id"], row["organization_id"]), self._sign_in_identity)
-        return _session_identity(row, now, lock, support=row["support"])
+        return _session_identity(row, now, lock, self._grants(row), support=row["support"])
+
+    def _grants(self, row: Mapping[str, Any]) -> PlanGrants:
+        return read_grants(row["organization_grants"], self._default_plan)
 
     def _hash_of(self, authorization: bytes, secret: str) -> bytes:
         """Return the hash of a secret. Raise `invalid_token`, without a query, if its checksum is wrong."""
@@ -164,14 +178,15 @@ class Credentials:
         return Identity(self._key_principal(row), now, lock, row["organization_deleted_at"] is not None)
 
     def _key_principal(self, row: Mapping[str, Any]) -> Principal:
-        facts = (row["key_name"], row["organization_id"], row["organization_plan"], row["scopes"])
+        facts = (row["key_name"], row["organization_id"], row["organization_grants"], row["scopes"])
         known = self._principals.get(row["key_id"])
         if known is not None and known[0] == facts:
             return known[1]
         if len(self._principals) >= _MAX_CACHED:
             self._principals.clear()
-        name, organization_id, plan, scopes = facts
-        principal = Principal("api_key", row["key_id"], name, organization_id, plan, frozenset(scopes))
+        name, organization_id, _, scopes = facts
+        grants = self._grants(row)
+        principal = Principal("api_key", row["key_id"], name, organization_id, grants, frozenset(scopes))
         self._principals[row["key_id"]] = (facts, principal)
         return principal
 
@@ -193,7 +208,7 @@ class Credentials:
             raise ServiceError("token_expired", "The token has expired. Get a new one from GET /api/auth/token.")
         parameters = (claims.session_id, claims.organization_id)
         lock = partial(_lock, _LOCK_SESSION, parameters, partial(self._token_identity, claims))
-        return _session_identity(row, now, lock, support=row["support"] or claims.support)
+        return _session_identity(row, now, lock, self._grants(row), support=row["support"] or claims.support)
 
 
 def _lock(
@@ -213,14 +228,14 @@ def _open_session(rows: Sequence[Mapping[Any, Any]]) -> Mapping[str, Any]:
 
 
 def _session_identity(
-    row: Mapping[str, Any], now: datetime, lock: Callable[[Session], Identity], *, support: bool
+    row: Mapping[str, Any], now: datetime, lock: Callable[[Session], Identity], grants: PlanGrants, *, support: bool
 ) -> Identity:
     principal = Principal(
         kind="session",
         id=row["user_id"],
         name=row["user_name"],
         organization_id=row["organization_id"],
-        plan=row["organization_plan"] or "free",
+        grants=grants,
         role=_role(row),
         support=support,
         session_id=row["session_id"],

@@ -29,7 +29,7 @@ from schemas.contract import Contract, ContractError, DatabaseRole, Operation
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
-from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import Authorization, Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import installation_of
 
 MAX_USER_AGENT_LENGTH = 300
@@ -55,6 +55,7 @@ class Edge:
     serializers: Serializers
     check_replies: bool
     probes: dict[str, Probe] = field(default_factory=dict)
+    cursor_secret: bytes = b""
 
 
 class CompiledOperation:
@@ -93,7 +94,7 @@ class CompiledOperation:
         try:
             arguments, sent = await self._read(request)
             if identity is not None:
-                require_entitlement(identity.principal.plan, self.operation)
+                require_entitlement(identity, self.operation)
             if self._asynchronous:
                 reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
             else:
@@ -148,7 +149,7 @@ class CompiledOperation:
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
         headers = Headers(request.scope["headers"])
-        return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes)
+        return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes, edge.cursor_secret)
 
     def _perform(
         self,
@@ -179,11 +180,15 @@ class CompiledOperation:
                 return self._respond_or_commit_error(uow, request, arguments)
             return perform_once(uow, key, lambda: self._respond_or_commit_error(uow, request, arguments))
 
-    def _authorize(self, identity: Identity, session: Session) -> datetime:
-        """Authorize the principal again, in a transaction, and hold the locks that keep it authorized to its end."""
+    def _authorize(self, identity: Identity, session: Session) -> Authorization:
+        """Authorize the principal again, in a transaction, and hold the locks that keep it authorized to its end.
+
+        The plan is checked as well, which may have ended since the headers arrived.
+        """
         confirmed = identity.lock(session)
         self._require_same(identity, confirmed)
-        return confirmed.now
+        require_entitlement(confirmed, self.operation)
+        return Authorization(confirmed.now, confirmed.principal.grants)
 
     async def _confirm(self, identity: Identity) -> None:
         """Authorize the principal again, while its response is sent. That a token expires is no revocation."""
@@ -231,7 +236,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
         organization_id=principal.organization_id,
         actor=principal.actor,
         source=principal.source,
-        plan=principal.plan,
+        grants=principal.grants,
         principal_id=principal.id,
         session_id=principal.session_id,
     )

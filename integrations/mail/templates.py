@@ -105,6 +105,16 @@ TEMPLATES: dict[str, Template] = {
         ),
         7 * _DAY,
     ),
+    "trial_ending": Template(
+        "The trial of {organization} ends soon",
+        (
+            "The trial of the {plan} plan of the organisation {organization} ends on {ends_at}.",
+            "Freezes, schedules and granted exceptions go on after it, and nothing is removed.",
+            "Features that your plan does not include then cannot be used, and nothing can be added over its limits.",
+            Link("Open the Change-Freeze Service", "url"),
+        ),
+        3 * _DAY,
+    ),
     "organization_deleted": Template(
         "{organization} has been deleted",
         (

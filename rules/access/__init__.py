@@ -1,1 +1,1 @@
-"""Who may do what: permissions, entitlements of plans, passwords, names and codes that people type."""
+"""Who may do what: permissions, passwords, names and codes that people type."""

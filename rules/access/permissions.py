@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rules.billing.grants import PlanGrants
+
 Role = Literal["viewer", "member", "admin", "owner"]
 ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
 
@@ -38,7 +40,8 @@ class Principal:
     """`key_…` or `usr_…`: the owner of idempotency keys and write budgets."""
     name: str
     organization_id: str | None
-    plan: str = "free"
+    grants: PlanGrants = field(default_factory=PlanGrants)
+    """What gives the organisation its plan."""
     scopes: frozenset[str] = field(default_factory=frozenset)
     role: Role | None = None
     support: bool = False

@@ -8,6 +8,7 @@ ACTIONS: dict[str, str] = {
     "api_key.created": "An API key was created.",
     "api_key.revoked": "An API key was revoked with all its secrets.",
     "api_key.rotated": "An API key got a new secret; the previous one works until the end of the grace period.",
+    "billing.trial_started": "The trial of the top plan was started.",
     "branch.unwatched": "A branch is no longer watched; freezes no longer cover it.",
     "branch.updated": "The settings of a watched branch were changed.",
     "branch.watched": "A branch is now watched; freezes whose scope matches it cover it.",

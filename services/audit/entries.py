@@ -49,7 +49,7 @@ def list_entries(
     ascending = order == "asc"
     sealed = AuditSeal.entry_id == AuditEntry.id
     query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
-    since = shown_since(uow.now, uow.caller.plan, filters)
+    since = shown_since(uow.now, uow.plan, filters)
     query = query.where(*conditions_for(since, uow.organization, filters, AuditSeal if ascending else AuditEntry))
     if ascending:
         query = query.where(*_seal_range(uow, since, filters.until))

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement
 
 from models.audit import AuditEntry, AuditSeal
-from rules.access.entitlements import plan_named
 from rules.audit.actions import ACTIONS
+from rules.billing.plans import Plan
 from rules.errors import Detail, ServiceError, merge_errors
 
 
@@ -27,9 +27,9 @@ class AuditFilters:
     until: datetime | None = None
 
 
-def shown_since(now: datetime, plan: str, filters: AuditFilters) -> datetime:
+def shown_since(now: datetime, plan: Plan, filters: AuditFilters) -> datetime:
     """Return the first instant of which entries are shown: the later one of the client's and the plan's."""
-    kept = now - timedelta(days=plan_named(plan).audit_retention_days)
+    kept = now - timedelta(days=plan.limits.audit_retention_days)
     return kept if filters.since is None else max(kept, filters.since)
 
 

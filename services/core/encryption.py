@@ -1,9 +1,10 @@
-"""Encryption of secrets in the database, such as links in queued mails (AES-256-GCM).
+"""Encryption of secrets in the database, such as links in queued mails (AES-256-GCM), and keyed hashes.
 
 The key is derived from `SECRET_KEY`, one per purpose (HKDF, RFC 5869). The row is authenticated as associated data: a
 ciphertext opens neither under another secret, nor for another purpose, nor in another row.
 """
 
+import hmac
 import secrets
 
 from cryptography.exceptions import InvalidTag
@@ -35,6 +36,11 @@ def decrypt(secret: bytes, use: str, row: str, ciphertext: bytes) -> bytes:
         return AESGCM(_key(secret, use)).decrypt(nonce, body, row.encode())
     except (InvalidTag, ValueError) as error:
         raise DecryptionError from error
+
+
+def keyed_hash(secret: bytes, use: str, value: str) -> bytes:
+    """Return the HMAC-SHA256 of a value: without the secret it cannot be guessed from a list of values."""
+    return hmac.digest(_key(secret, use), value.encode(), "sha256")
 
 
 def _key(secret: bytes, use: str) -> bytes:

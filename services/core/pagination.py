@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 from rules.errors import Detail, ServiceError
+from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 
 _TAG_BYTES = 16
@@ -66,7 +67,19 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
 
 def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
     """Return one page of a fixed list, such as a vocabulary, in its order. Raise `invalid_cursor`."""
-    secret, bound = uow.dependencies.cursor_secret, (operation, uow.organization, None)
+    return _page_of_listed(uow.dependencies.cursor_secret, (operation, uow.organization, None), listed, cursor, limit)
+
+
+def page_for_everybody(
+    context: ReadContext, operation: str, listed: Sequence[Any], cursor: str | None, limit: int
+) -> Page:
+    """Return one page of a fixed list that needs neither a credential nor the database. Raise `invalid_cursor`."""
+    return _page_of_listed(context.cursor_secret, (operation, "everybody", None), listed, cursor, limit)
+
+
+def _page_of_listed(
+    secret: bytes, bound: tuple[str, str, Any], listed: Sequence[Any], cursor: str | None, limit: int
+) -> Page:
     start = int(read_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
     end = start + limit
     return Page(listed[start:end], sign_cursor(secret, bound, [end]) if end < len(listed) else None)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, LiteralString, Protocol
 
 from rules.access.permissions import Principal
+from rules.billing.plans import Plan
 
 Probe = Callable[[], Awaitable[object]]
 Parameters = Mapping[str, Any] | tuple[Any, ...]
@@ -55,6 +56,8 @@ class ReadContext:
     """The request's headers, by lower-case name."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """Health checks of the services we depend on, by name; each raises if its service is unavailable."""
+    cursor_secret: bytes = b""
+    """Signs pagination cursors."""
 
     @property
     def organization(self) -> str:
@@ -64,9 +67,11 @@ class ReadContext:
         return self.principal.organization_id
 
     @property
-    def plan(self) -> str:
-        """The organisation's plan."""
-        return self.principal.plan if self.principal else "free"
+    def plan(self) -> Plan:
+        """The organisation's plan in force."""
+        if self.principal is None:
+            raise RuntimeError("request without an organisation")
+        return self.principal.grants.at(self.now).plan
 
     async def fetch(self, sql: LiteralString, parameters: Parameters = ()) -> list[dict[str, Any]]:
         """Run one query and return its rows as dictionaries."""

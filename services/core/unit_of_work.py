@@ -21,6 +21,8 @@ from integrations.mail.smtp import MailServer
 from models.audit import AuditEntry
 from rules.access.permissions import CODE_HOST, SYSTEM, Actor, Source
 from rules.audit.actions import ACTIONS
+from rules.billing.grants import PlanGrants
+from rules.billing.plans import FREE, Plan
 from rules.ids import new_id
 from rules.rate_budget import RateLimits
 from rules.time.instants import format_instant
@@ -35,8 +37,16 @@ logger = logging.getLogger(__name__)
 _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
 
 
-Authorize = Callable[[Session], datetime]
-"""Authorizes the caller in a transaction and returns the time then: nothing takes the right away before its end.
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """The time of an authorization, and the grants of plans that the organisation has then."""
+
+    now: datetime
+    grants: PlanGrants
+
+
+Authorize = Callable[[Session], Authorization]
+"""Authorizes the caller in a transaction: nothing takes the right away before its end.
 
 Raises a ServiceError if the caller may not act.
 """
@@ -56,7 +66,8 @@ class Caller:
     organization_id: str | None
     actor: Actor
     source: Source
-    plan: str = "free"
+    grants: PlanGrants = field(default_factory=PlanGrants)
+    """What gives the organisation its plan."""
     principal_id: str | None = None
     request_id: str | None = None
     session_id: str | None = None
@@ -84,6 +95,8 @@ class Dependencies:
     """Signs pagination cursors."""
     web_url: str = ""
     """Our web origin, to which GitHub redirects people."""
+    default_plan: str = FREE.id
+    """The plan of organisations without a grant."""
     token_issuer: str = ""
     token_audience: str = ""
     """The `iss` and `aud` of access tokens."""
@@ -122,9 +135,9 @@ class UnitOfWork:
         return self.caller.organization_id
 
     @property
-    def plan(self) -> str:
-        """The organisation's plan."""
-        return self.caller.plan
+    def plan(self) -> Plan:
+        """The organisation's plan in force."""
+        return self.caller.grants.at(self.now).plan
 
     @property
     def actor(self) -> Actor:
@@ -170,8 +183,15 @@ class UnitOfWork:
         self.session.commit()
         yield
         begin(self.session, self.caller.organization_id, read_only=self.read_only)
-        if self.authorize is not None:
-            self.authorize(self.session)
+        self.confirm()
+
+    def confirm(self) -> datetime:
+        """Authorize the caller in the transaction that has begun, and return the time then."""
+        if self.authorize is None:
+            return self.now
+        authorization = self.authorize(self.session)
+        self.caller = replace(self.caller, grants=authorization.grants)
+        return authorization.now
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Add an audit entry; `target` is type, id and name of the object.
@@ -232,10 +252,9 @@ class UnitOfWorkFactory:
         """
         with Session(self.engine, expire_on_commit=False) as session:
             now = self.clock.read(begin(session, caller.organization_id, read_only=read_only))
-            if authorize is not None:
-                now = authorize(session)
             uow = UnitOfWork(session, now, caller, self.clock, self.dependencies, read_only=read_only)
             uow.authorize = authorize
+            uow.now = uow.confirm()
             yield uow
             session.commit()
         if uow.wakeups and not read_only:

@@ -23,7 +23,8 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
     Templates and their fields are in `integrations/mail/templates.py`:
     `verify_email(url)`, `known_address(sign_in_url, forgot_url)`, `reset_password(url)`,
     `invitation(organization, inviter, role, url, expires_at)`,
-    `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`.
+    `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`,
+    `trial_ending(organization, plan, ends_at, url)`.
     Raise ValueError if the template is unknown or its fields do not match.
     """
     if template not in TEMPLATES or TEMPLATES[template].fields != values.keys():

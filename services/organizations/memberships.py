@@ -5,6 +5,7 @@ opened for, without a role, and nothing else of the person it acts as.
 """
 
 import secrets
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,14 +14,16 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.slugs import slug_of
+from rules.billing.grants import PlanGrants
 from rules.ids import new_id
 from services.core.pagination import Page, page_of
+from services.core.plan_grants import plan_grants, plan_grants_of
 from services.core.unit_of_work import UnitOfWork
 from services.organizations import organizations
 
 _MAX_FIRST_NAME_LENGTH = 80
 
-Belonging = Row[tuple[Organization, str, datetime]]
+Belonging = Row[Organization, str, datetime]
 """An organisation, the person's role in it, and the time they joined."""
 
 
@@ -59,7 +62,7 @@ def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     whose = uow.caller.principal_id
     query, keys = _belongings(whose), (Membership.created_at, Organization.id)
     page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, owner=whose)
-    return Page([_view(uow, *row) for row in page.data], page.next_cursor)
+    return Page(_views(uow, page.data), page.next_cursor)
 
 
 def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def _insert(uow: UnitOfWork, name: str) -> str:
     """Insert an organisation with the first free slug, and return its id."""
     organization_id, slug = new_id("org"), slug_of(name)
     while True:
-        row = {"id": organization_id, "name": name, "slug": slug, "plan": "free", "settings": {}}
+        row = {"id": organization_id, "name": name, "slug": slug, "settings": {}}
         statement = insert(Organization).values(**row, created_at=uow.now)
         statement = statement.on_conflict_do_nothing(index_elements=["slug"])
         if uow.session.scalar(statement.returning(Organization.id)) is not None:
@@ -128,10 +131,11 @@ def _active(uow: UnitOfWork) -> dict[str, Any] | None:
     organization_id = uow.caller.organization_id
     if is_support(uow):
         organization = uow.session.get(Organization, organization_id) if organization_id else None
-        return _view(uow, organization, None, None) if organization and organization.deleted_at is None else None
+        if organization is None or organization.deleted_at is not None:
+            return None
+        return _view(uow, plan_grants_of(uow, organization.id), organization, None, None)
     query = _belongings(uow.caller.principal_id).where(Organization.id == organization_id)
-    row = uow.session.execute(query).one_or_none()
-    return _view(uow, *row) if row is not None else None
+    return next(iter(_views(uow, uow.session.execute(query).all())), None)
 
 
 def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
@@ -142,12 +146,19 @@ def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
     )
 
 
-def _view(uow: UnitOfWork, organization: Organization, role: str | None, joined_at: datetime | None) -> dict[str, Any]:
+def _views(uow: UnitOfWork, rows: Sequence[Belonging]) -> list[dict[str, Any]]:
+    grants = plan_grants(uow, [organization.id for organization, _, _ in rows])
+    return [_view(uow, grants[row[0].id], *row) for row in rows]
+
+
+def _view(
+    uow: UnitOfWork, grants: PlanGrants, organization: Organization, role: str | None, joined_at: datetime | None
+) -> dict[str, Any]:
     return {
         "id": organization.id,
         "name": organization.name,
         "slug": organization.slug,
-        "plan": organization.plan,
+        "plan": grants.at(uow.now).plan.id,
         "role": role,
         "joined_at": joined_at,
         "active": organization.id == uow.caller.organization_id,

@@ -11,6 +11,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.audit.changes import differences
 from rules.errors import ServiceError
 from rules.time.zones import check_zone
+from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import UnitOfWork
 
 
@@ -56,7 +57,7 @@ def view(uow: UnitOfWork, organization: Organization) -> dict[str, Any]:
         "id": organization.id,
         "name": organization.name,
         "slug": organization.slug,
-        "plan": organization.plan,
+        "plan": plan_grants_of(uow, organization.id).at(uow.now).plan.id,
         "settings": OrganizationSettings.from_json(organization.settings),
         "installation_id": _installation(uow, organization.id),
         "created_at": organization.created_at,

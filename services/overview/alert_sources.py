@@ -1,14 +1,18 @@
 """Sources of alerts: the stored ones, and one query for each type that is derived from the present state.
 
-All queries have the same columns, and the parameters `organization`, `now` and `home` (a URL). They are built once.
+All queries have the same columns, and parameters: `organization`, `now`, `home` (a URL), and of the plan in force
+`plan` (its name), `decidable` (whether it includes exceptions), `branch_limit` and `schedule_limit`, and
+`trial_ends_at` if it is to be announced. They are built once.
 """
 
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     DateTime,
+    Integer,
     Interval,
     Select,
     String,
@@ -30,6 +34,7 @@ from sqlalchemy.sql.selectable import TextualSelect
 from models.api_keys import ApiKey
 from models.attention import AttentionItem
 from models.audit import AuditEntry
+from models.billing import PlanGrant, schedule_count, watched_branch_count
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
@@ -37,7 +42,7 @@ from models.leases import LeaseHolder
 from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
-from rules.access.entitlements import PLANS
+from rules.billing.grants import TRIAL_NOTICE
 from services.core.lease_holder import KINDS, PROCESS_PATIENCE, Kind
 from services.installations.views import NOT_REMOVED
 from services.reconcile.leases import BRANCHES
@@ -52,6 +57,8 @@ TYPES = (
     "code_host_limit",
     "enforcement_late",
     "process_down",
+    "limit_exceeded",
+    "trial_ending",
 )
 """Types of alerts that are not stored."""
 
@@ -88,6 +95,14 @@ REDUCED = (
     "A %s of the service has not responded since %s, and was not replaced; the others do its work. "
     "The operator of the service has to start another one."
 )
+EXCEEDED = (
+    "The %s plan includes %s %s, and you have %s. All of them go on as before, but none can be added. "
+    "Change to a plan that includes more, or remove some."
+)
+TRIAL_ENDING = (
+    "The trial of the %s plan ends on %s. Freezes, schedules and granted exceptions go on after it; features that your "
+    "plan does not include then cannot be used, and nothing can be added over its limits."
+)
 WRITE_PATIENCE = "interval '60 seconds'"
 """For how long a branch may be due, and free to be worked on, until its enforcement is late."""
 REREAD_PATIENCE = "interval '15 minutes'"
@@ -99,13 +114,20 @@ Query = Select[*tuple[Any, ...]]
 _ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
 _NOW: Any = literal_column("CAST(:now AS timestamptz)", DateTime(timezone=True))
 _HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
+_PLAN: ColumnElement[str] = literal_column("CAST(:plan AS text)", String)
+_DECIDABLE: ColumnElement[bool] = literal_column("CAST(:decidable AS boolean)", Boolean)
+_TRIAL_ENDS_AT: Any = literal_column("CAST(:trial_ends_at AS timestamptz)", DateTime(timezone=True))
 
 
 def union_of_sources() -> TextualSelect:
     """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
     sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
     processes = [source(kind) for source in (missing_process, reduced_processes) for kind in KINDS]
-    every = union_all(*(source() for source in sources), late_enforcement(), *processes)
+    limited = (
+        exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(_ORGANIZATION)),
+        exceeded_limit("schedules", "schedules", "schedule_limit", schedule_count(_ORGANIZATION)),
+    )
+    every = union_all(*(source() for source in sources), late_enforcement(), *limited, ending_trial(), *processes)
     columns = {column.key: column.type for column in every.selected_columns if column.key}
     return text(sql_of(every)).columns(**columns)
 
@@ -167,11 +189,10 @@ def pending_requests() -> Query:
     Repositories that were removed from the installation are left out.
     """
     row = PullRequestException
-    deciding = [plan.name for plan in PLANS.values() if "pr_exceptions" in plan.entitlements]
     name = Repository.owner + "/" + Repository.name + "#" + cast(PullRequest.number, String)
     requester = func.coalesce(func.min(row.requested_by["name"].astext), "A user")
     message = func.format(
-        case((Organization.plan.in_(deciding), REQUESTED), else_=UNDECIDABLE),
+        case((_DECIDABLE, REQUESTED), else_=UNDECIDABLE),
         requester,
         name,
         func.min(row.reason),
@@ -192,13 +213,12 @@ def pending_requests() -> Query:
         query.join_from(row, Freeze, Freeze.id == row.freeze_id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .join(Organization, Organization.id == row.organization_id)
         .where(
             row.organization_id == _ORGANIZATION,
             PullRequestException.has_state("pending", _NOW, Freeze.is_in_force(_NOW)),
         )
         .where(PullRequest.state == "open", Repository.removed_at.is_(None))
-        .group_by(row.request_group_id, PullRequest.id, Repository.id, Organization.id)
+        .group_by(row.request_group_id, PullRequest.id, Repository.id)
     )
 
 
@@ -315,6 +335,42 @@ def late_enforcement() -> Query:
         .where(BRANCHES.is_available(_NOW), since <= _NOW - patience)
         .group_by(Installation.id)
     )
+
+
+def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) -> Query:
+    """Return an alert if there are more things than the plan includes: since the last grant of a plan ended."""
+    allowed: ColumnElement[int] = literal_column(f"CAST(:{parameter} AS integer)", Integer)
+    used = count.scalar_subquery()
+    ended_at = select(func.max(PlanGrant.until)).where(
+        PlanGrant.organization_id == _ORGANIZATION, PlanGrant.until <= _NOW
+    )
+    query = select(
+        *_columns(
+            "limit_exceeded",
+            literal("warning"),
+            func.coalesce(ended_at.scalar_subquery(), Organization.created_at),
+            ("organization", Organization.id, Organization.name),
+            func.format(EXCEEDED, _PLAN, allowed, literal(things), used),
+            ("Open the overview", _HOME),
+            about=Organization.id + " " + literal(limit),
+        )
+    )
+    return query.where(Organization.id == _ORGANIZATION, used > allowed)
+
+
+def ending_trial() -> Query:
+    """Return an alert if the trial ends soon, and the plan with it."""
+    query = select(
+        *_columns(
+            "trial_ending",
+            literal("warning"),
+            _TRIAL_ENDS_AT - literal_column(f"interval '{TRIAL_NOTICE.days} days'", Interval),
+            ("organization", Organization.id, Organization.name),
+            func.format(TRIAL_ENDING, _PLAN, _format_instant(_TRIAL_ENDS_AT)),
+            ("Open the overview", _HOME),
+        )
+    )
+    return query.where(Organization.id == _ORGANIZATION, _TRIAL_ENDS_AT > _NOW)
 
 
 def missing_process(kind: Kind) -> Query:

@@ -1,8 +1,9 @@
 """The list of alerts: open alerts that are stored, and alerts that are derived from the present state.
 
 Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
-removed or suspended installation, GitHub's rate limits, late enforcement, processes that do not run. So the API judges
-whether others work: a dead process cannot report itself. Their ids are derived from their subjects.
+removed or suspended installation, GitHub's rate limits, late enforcement, exceeded limits of the plan, a trial that
+ends soon, processes that do not run. So the API judges whether others work: a dead process cannot report itself. Their
+ids are derived from their subjects.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from functools import cache
 from sqlalchemy import func, select
 from sqlalchemy.sql.selectable import Subquery, TextualSelect
 
+from rules.billing.grants import trial_ending_soon
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -50,7 +52,18 @@ def count_alerts(uow: UnitOfWork) -> Mapping[str, int]:
 
 
 def _all_alerts(uow: UnitOfWork) -> Subquery:
-    values = {"organization": uow.organization, "now": uow.now, "home": f"{uow.dependencies.web_url}/"}
+    grants, plan = uow.caller.grants, uow.plan
+    trial = trial_ending_soon(grants, uow.now)
+    values = {
+        "organization": uow.organization,
+        "now": uow.now,
+        "home": f"{uow.dependencies.web_url}/",
+        "plan": plan.id,
+        "decidable": plan.includes("pr_exceptions"),
+        "branch_limit": plan.limits.watched_branches,
+        "schedule_limit": plan.limits.schedules,
+        "trial_ends_at": trial.until if trial else None,
+    }
     return _query().bindparams(**values).subquery("items")
 
 

@@ -9,10 +9,10 @@ from integrations.github.events import RequestedAction
 from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
-from rules.access.entitlements import plan_named
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.check_text import REQUEST_EXCEPTION
+from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.pull_request_exceptions.requests import ExceptionInput, request_for
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -32,18 +32,19 @@ def handle_check_action(uow_factory: UnitOfWorkFactory, action: RequestedAction)
     if action.identifier != REQUEST_EXCEPTION:
         return
     with uow_factory.open(GITHUB_CALLER) as uow:
-        organizations = uow.session.execute(
-            select(Organization.id, Organization.plan)
+        organizations = uow.session.scalars(
+            select(Organization.id)
             .join(Repository, Repository.organization_id == Organization.id)
             .where(Repository.github_id == action.github_id, Repository.removed_at.is_(None), Repository.enabled)
             .where(Organization.deleted_at.is_(None))
         ).all()
-    for organization_id, plan in organizations:
-        if "pr_exceptions" not in plan_named(plan).entitlements:
-            continue
-        caller = Caller(organization_id, Actor("code_host", action.login, action.login), "code_host", plan)
+        grants = plan_grants(uow, organizations)
+    for organization_id in organizations:
+        actor = Actor("code_host", action.login, action.login)
+        caller = Caller(organization_id, actor, "code_host", grants[organization_id])
         with uow_factory.open(caller) as uow:
-            pull_ids = [tracked.pull.id for tracked in _pull_requests(uow, action)]
+            requestable = uow.plan.includes("pr_exceptions")
+            pull_ids = [tracked.pull.id for tracked in _pull_requests(uow, action)] if requestable else []
         for pull_id in pull_ids:
             _request(uow_factory, caller, action, pull_id)
 

@@ -11,7 +11,6 @@ from sqlalchemy import select, tuple_
 
 from models.exceptions import PullRequestException
 from models.queries import exception_states
-from rules.access.entitlements import plan_named
 from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
@@ -37,7 +36,7 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     """Return pull requests as the contract's objects: a few queries, however many there are."""
     facts = read_facts(uow, rows)
     exceptions = _exceptions(uow, rows, facts.freezes)
-    entitled = "pr_exceptions" in plan_named(uow.caller.plan).entitlements
+    entitled = uow.plan.includes("pr_exceptions")
     return [_view(row, facts, exceptions.get(row.pull.id, []), entitled=entitled) for row in rows]
 
 

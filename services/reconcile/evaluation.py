@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from sqlalchemy import select, text, tuple_
 
 from integrations.github import CheckState
-from models.organizations import Organization
 from models.pull_requests import HeadCheck
-from rules.access.entitlements import plan_named
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
+from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import (
     ActiveExceptions,
@@ -143,9 +142,9 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[s
     freezes, closed = freezes_of(uow, branch_ids, patterns)
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     of = {head.organization_id for head in heads} if freezes else set()
-    plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
     planned = planned_freezes(uow.session, list(freezes), uow.now)
-    entitled = {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements}
+    grants = plan_grants(uow, of) if of else {}
+    entitled = {one for one, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
     return _Facts(freezes, exceptions, planned, entitled, closed)
 
 

@@ -15,6 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
+from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.rate_limiter import background_client
 from services.repositories.watches import audit_watched, cover_and_probe, lock_repositories, release_unwatched, watch
@@ -141,13 +142,15 @@ def watch_named_branches(uow_factory: UnitOfWorkFactory, job: Caller, named: Map
     """Watch or release branches that a webhook named, by GitHub's ids of their repositories."""
     with uow_factory.open(job) as uow:
         query = (
-            select(Repository, Organization.plan)
+            select(Repository)
             .join(Organization, Organization.id == Repository.organization_id)
             .where(Repository.github_id.in_(list(named)), _may_match())
         )
-        rows = uow.session.execute(query.order_by(Repository.id)).all() if named else []
-    for repository, plan in rows:
+        repositories = uow.session.scalars(query.order_by(Repository.id)).all() if named else []
+        grants = plan_grants(uow, {repository.organization_id for repository in repositories})
+    for repository in repositories:
         names = [name for name in named[repository.github_id] if watched_automatically(name, _globs(repository))]
         if names:
-            caller = Caller(repository.organization_id, job.actor, job.source, plan=plan)
+            organization_id = repository.organization_id
+            caller = Caller(organization_id, job.actor, job.source, grants[organization_id])
             watch_new_branches(uow_factory, caller, repository.id, names)

@@ -7,11 +7,12 @@ GitHub is called before the lock is acquired, never while it is held.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 
+from models.billing import watched_branch_count
 from models.queries import covering_freezes, lock_coverage, mark_dirty
 from models.repositories import Repository, WatchedBranch
-from rules.access.entitlements import require_watched_branches
+from rules.billing.plans import require_watched_branches
 from rules.errors import Detail, ServiceError
 from rules.freezes.check_names import check_name, pattern_check_name
 from rules.ids import new_id
@@ -108,18 +109,8 @@ def _new(uow: UnitOfWork, repository: Repository, name: str) -> WatchedBranch:
 
 def _require_quota(uow: UnitOfWork, added: int) -> None:
     """Check the number of watched branches of enabled repositories, of which `added` are new, against the quota."""
-    reached = uow.session.scalar(
-        select(func.count())
-        .select_from(WatchedBranch)
-        .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .where(
-            WatchedBranch.organization_id == uow.organization,
-            WatchedBranch.unwatched_at.is_(None),
-            Repository.enabled,
-            Repository.removed_at.is_(None),
-        )
-    )
-    require_watched_branches(uow.caller.plan, (reached or 0) - added, added)
+    reached = uow.session.scalar(watched_branch_count(uow.organization))
+    require_watched_branches(uow.plan, (reached or 0) - added, added)
 
 
 def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:

@@ -15,10 +15,10 @@ from sqlalchemy import Select, or_, select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, RepositoryInfo
 from models.installations import Installation, RepositorySync
-from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
+from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement.orphans import report_orphans
@@ -135,8 +135,7 @@ def _postpone(uow_factory: UnitOfWorkFactory, lease: Lease) -> None:
 
 
 def _caller(uow: UnitOfWork, organization_id: str) -> Caller:
-    plan = uow.session.get_one(Organization, organization_id).plan
-    return Caller(organization_id, CODE_HOST, "code_host", plan=plan)
+    return Caller(organization_id, CODE_HOST, "code_host", plan_grants_of(uow, organization_id))
 
 
 def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> None:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
 from sqlalchemy import update as sql_update
 
-from models.schedule_queries import existing
+from models.billing import schedule_count
 from models.schedules import Occurrence, Schedule
-from rules.access.entitlements import require_schedules
 from rules.access.organization_settings import OrganizationSettings
+from rules.billing.plans import require_schedules
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
@@ -72,8 +71,7 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
     timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "recurrence": wanted.recurrence, "window": wanted.window}
     check_terms(uow, {**given, "reason": wanted.reason})
-    count = select(func.count()).select_from(Schedule).where(existing(uow.organization))
-    require_schedules(uow.caller.plan, uow.session.scalar(count) or 0, 1)
+    require_schedules(uow.plan, uow.session.scalar(schedule_count(uow.organization)) or 0, 1)
     schedule = insert_checked(uow, wanted, timezone)
     refresh_texts(uow, PlannedFreezes(schedule.scope), planned_freezes_of(uow, schedule))
     return schedule

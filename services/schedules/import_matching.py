@@ -13,13 +13,13 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import orjson
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import undefer
 
 from integrations.calendars.content import ImportedWindow, ParsedCalendar
-from models.schedule_queries import existing
+from models.billing import schedule_count
 from models.schedules import Schedule
-from rules.access.entitlements import require_schedules
+from rules.billing.plans import require_schedules
 from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
@@ -121,8 +121,8 @@ class Matching:
 
     def _require_quota(self, added: int) -> None:
         self._unit.session.flush()
-        count = select(func.count()).select_from(Schedule).where(existing(self._unit.organization))
-        require_schedules(self._unit.caller.plan, self._unit.session.scalar(count) or 0, added)
+        count = schedule_count(self._unit.organization)
+        require_schedules(self._unit.plan, self._unit.session.scalar(count) or 0, added)
 
     def _skipped_with(self, code: str) -> set[str]:
         return {item.uid for item in self._reading.skipped if item.code == code}

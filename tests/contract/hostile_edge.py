@@ -32,7 +32,7 @@ class AnyCredential:
     """Credentials that accept every request as the owner's."""
 
     async def identify(self, *_: object, **__: object) -> Identity:
-        owner = Principal("session", "usr_1", "Ada", "org_1", "business", role="owner", session_id="ses_1")
+        owner = Principal("session", "usr_1", "Ada", "org_1", role="owner", session_id="ses_1")
         return Identity(owner, datetime.now(UTC), cast("Any", None))
 
     identify_sign_in = identify

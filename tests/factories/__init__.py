@@ -23,6 +23,7 @@ from tests.factories.organizations import (
     signer,
     user,
 )
+from tests.factories.plans import change_plan, grant, grants_of
 from tests.factories.repositories import (
     FINDINGS,
     branch,
@@ -47,8 +48,11 @@ __all__ = [
     "audit_actions",
     "branch",
     "branch_enforcement",
+    "change_plan",
     "exception",
     "freeze",
+    "grant",
+    "grants_of",
     "head_check",
     "installation",
     "key_pair",

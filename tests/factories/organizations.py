@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
+from models.billing import PlanGrant
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import encrypt
@@ -41,9 +42,11 @@ ROLES = ("viewer", "member", "admin", "owner")
 def organization(session: Session, name: str = "Acme", *, plan: str = "business") -> Organization:
     """Add an organisation."""
     slug = f"{name.lower()}-{next(numbers)}"
-    return added(
-        session, Organization(id=new_id("org"), name=name, slug=slug, plan=plan, settings={}, created_at=now())
-    )
+    row = added(session, Organization(id=new_id("org"), name=name, slug=slug, settings={}, created_at=now()))
+    if plan != "free":
+        key = {"organization_id": row.id, "source": "manual", "reference": ""}
+        added(session, PlanGrant(**key, plan=plan, created_at=row.created_at))
+    return row
 
 
 def user(session: Session, name: str = "Ada") -> User:

@@ -25,6 +25,7 @@ from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
+from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import BASES, HarnessMachine, explore, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
 from tests.harness.github_harness import Harness
@@ -123,7 +124,7 @@ class Machine(HarnessMachine):
     # --- exceptions -----------------------------------------------------------------------------------------------
 
     def _by(self, actor: Actor) -> Any:
-        return self.harness.uow_factory.open(Caller(self.harness.organization.id, actor, "api", "business"))
+        return self.harness.uow_factory.open(Caller(self.harness.organization.id, actor, "api", BUSINESS))
 
     def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> ExceptionInput:
         return ExceptionInput(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)

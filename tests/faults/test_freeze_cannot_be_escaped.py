@@ -8,6 +8,7 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.freezes import end, views
 from services.repositories import branches, enablement, watches
+from tests.factories.plans import granted
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import installations, repositories
@@ -15,7 +16,7 @@ from tools.fake_github.model.world import Actor
 
 
 def unit_of(harness: Harness, plan: str = "business") -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", plan))
+    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", granted(plan)))
 
 
 def targets(harness: Harness, freeze_id: str) -> list[tuple[str, str]]:
@@ -62,7 +63,7 @@ def change_a_setting(harness: Harness) -> str:
 
 
 def lose_the_plan(harness: Harness) -> str:
-    harness.sql("UPDATE organizations SET plan = 'free'")
+    harness.sql("DELETE FROM plan_grants")
     return "acme/web"
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from rules.access.entitlements import plan_named
+from rules.billing.plans import FREE
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
@@ -43,7 +44,7 @@ def record_of(harness: Harness, name: str = "web") -> Repository:
 
 
 def unit_of(harness: Harness) -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business"))
+    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS))
 
 
 def run_on(harness: Harness, pull: PullRequest) -> CheckRun:
@@ -233,9 +234,9 @@ class TestDefaultBranch:
     def test_default_branch_beyond_the_plan_stays_unwatched(
         self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
-        limit = plan_named("free").watched_branches
+        limit = FREE.limits.watched_branches
         assert limit is not None
-        harness.sql("UPDATE organizations SET plan = 'free'")
+        harness.sql("DELETE FROM plan_grants")
         row = harness.branches["acme/web"].repository_id
         for number in range(limit - 2):
             harness.sql(

@@ -38,6 +38,7 @@ from services.repositories import watches
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import BASES, HarnessMachine, explore, some
 from tests.harness.github_harness import ADA, Harness
 from tests.harness.webhook_queue import Verdicts, WebhookQueue, disagreements, full_resync, landable, work
@@ -109,7 +110,7 @@ class Machine(HarnessMachine):
         branch_id, repository_id, name, watched = rows[which % len(rows)]
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             frozen = branch_id in covering_freezes(uow.session, [branch_id], uow.now)
-        with self.harness.uow_factory.open(Caller(self.harness.organization.id, ADA, "dashboard", "business")) as uow:
+        with self.harness.uow_factory.open(Caller(self.harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
             if not watched:
                 watches.watch_branch(uow, repository_id, name)
             elif not frozen:
@@ -153,7 +154,7 @@ class Machine(HarnessMachine):
                 revoke(uow, rows[which % len(rows)][0], None)
 
     def _pipeline(self) -> AbstractContextManager[UnitOfWork]:
-        return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", "business"))
+        return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS))
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:

@@ -9,6 +9,7 @@ from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enablement
 from tests.factories import audit_actions
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 
@@ -24,7 +25,7 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
         builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
         builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
         builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
-        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
             enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     full_resync(harness)
     harness.sql("UPDATE branch_enforcement SET own_rule = true")

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from rules.access.entitlements import plan_named
+from rules.billing.plans import FREE
 from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
+from tests.factories.plans import change_plan, granted
 from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
@@ -22,7 +23,7 @@ CHECK = f"change-freeze/{PATTERN}"
 
 
 def unit_of(harness: Harness, plan: str = "business") -> Any:
-    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", plan))
+    return harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", granted(plan)))
 
 
 @pytest.fixture
@@ -78,10 +79,10 @@ def empty_the_globs_and_disable(harness: Harness) -> None:
 
 def fill_the_plan(harness: Harness) -> None:
     """Watch as many branches as the free plan includes."""
-    limit = plan_named("free").watched_branches
+    limit = FREE.limits.watched_branches
     assert limit is not None
     [[watched]] = harness.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL")
-    harness.sql("UPDATE organizations SET plan = 'free'")
+    harness.sql("DELETE FROM plan_grants")
     for number in range(limit - watched):
         with unit_of(harness, "free") as uow:
             watches.watch_branch(uow, "acme/api", f"old-{number}")
@@ -219,7 +220,8 @@ class TestDuringAFreeze:
         freeze = harness.freeze()
         work(harness)
         assert harness.conclusions()[f"acme/web#{number}"] == "success"
-        harness.sql("UPDATE organizations SET plan = 'business'")
+        change_plan(harness.session, harness.organization, "business")
+        harness.session.commit()
         find_out(webhook_queue, delivered=False)
         assert "web:release/10" in targets(harness, freeze)
         assert harness.merge("acme/web", number).status_code == 405

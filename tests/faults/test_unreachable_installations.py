@@ -10,6 +10,7 @@ import pytest
 from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
+from tests.factories.plans import BUSINESS
 from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
@@ -70,7 +71,7 @@ def refuse_the_app(harness: Harness) -> int:
 
 def shown(harness: Harness, freeze_id: str) -> dict[str, Any]:
     """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         listed = freeze_targets.list_targets(uow, freeze_id, None, None, 100).data
         return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 

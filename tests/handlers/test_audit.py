@@ -17,6 +17,7 @@ from services.audit.hash_chain import LATE, seal_entries
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.engines import engine_of
@@ -151,7 +152,7 @@ class TestListAuditEntries:
         within = entry(acme, timedelta(days=days) - timedelta(minutes=1))
         beyond = entry(acme, timedelta(days=days) + timedelta(minutes=1))
         seal()
-        acme.organization.plan = plan
+        change_plan(acme.session, acme.organization, plan)
         acme.session.flush()
         long_ago = {"from": "2020-01-01T00:00:00Z"}
         assert listed(acme.key(), order=order) == listed(acme.key(), order=order, **long_ago) == [within]
@@ -160,7 +161,7 @@ class TestListAuditEntries:
     def test_upgrade_of_the_plan_shows_older_audit_entries_at_once(self, globex: Tenant) -> None:
         old = entry(globex, timedelta(days=30))
         assert listed(globex.key()) == []
-        globex.organization.plan = "team"
+        change_plan(globex.session, globex.organization, "team")
         globex.session.flush()
         assert listed(globex.key()) == [old]
 

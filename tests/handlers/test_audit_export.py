@@ -24,6 +24,7 @@ from rules.ids import new_id
 from schemas.contract import load_contract
 from services.audit import export
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.callers import Tenant, refusal
 
 PATH = "/v1/audit/export"
@@ -158,7 +159,7 @@ class TestExportContent:
         refusal(viewer.get(PATH, action="no.action"), 400, "invalid_parameter")
 
     def test_export_reaches_as_far_back_as_the_plan(self, acme: Tenant, session: Session) -> None:
-        acme.organization.plan = "team"
+        change_plan(acme.session, acme.organization, "team")
         session.flush()
         now = factories.now()
         for age in (89, 91):
@@ -367,7 +368,7 @@ class TestExportStreaming:
     def test_exports_are_limited_to_two_per_organization(
         self, long: str, readers: Callable[[str], Reader], acme: Tenant, globex: Tenant, session: Session
     ) -> None:
-        globex.organization.plan = "business"
+        change_plan(globex.session, globex.organization, "business")
         session.flush()
         running = [readers(long) for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)]
         assert all(reader.read() for reader in running)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
 from tests.harness.random_seed import chosen_seed
 
@@ -33,7 +34,7 @@ class Frozen:
         self.acme.session.flush()
 
     def lose_plan(self) -> None:
-        self.acme.organization.plan = "free"
+        change_plan(self.acme.session, self.acme.organization, "free")
         self.acme.session.flush()
 
     def call(self, method: str, path: str, body: object = None) -> httpx.Response:

@@ -22,13 +22,24 @@ from app.edge import operation
 from models.api_keys import ApiKey
 from models.freezes import Freeze
 from models.organizations import LoginSession, Membership
+from models.repositories import Repository
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.accounts import Client, account
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
 from tests.handlers.people import Person, member
 from tests.harness.clock import MovableClock
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+FRIDAYS = {
+    "name": "Fridays",
+    "scope": {"type": "organization"},
+    "timezone": "UTC",
+    "recurrence": {"frequency": "weekly", "startDate": "2026-01-02", "byDay": ["FR"]},
+    "window": {"startTime": "17:00", "endTime": "18:00"},
+    "reason": "The team is away",
+    "allowOverlap": True,
+}
 NEW_KEY = {"name": "kept", "scopes": ["freeze:write"], "expiresAt": None}
 
 
@@ -270,3 +281,27 @@ class TestConcurrentRevocation:
         assert statuses == {201, 410}
         session.expire_all()
         assert not session.scalar(select(func.count()).where(Freeze.is_in_force(factories.now())))
+
+
+class TestPlansOfRequestsThatHaveBegun:
+    def test_plan_that_ended_before_the_body_refuses_an_exception(
+        self, session: Session, acme: Tenant, clock: MovableClock
+    ) -> None:
+        clock.at = factories.now()
+        change_plan(session, acme.organization, "free")
+        factories.grant(session, acme.organization, "team", until=clock.at + timedelta(seconds=1))
+        branch = factories.watched(session, acme.organization)
+        pull = factories.pull_request(session, session.get_one(Repository, branch.repository_id))
+        body = {"pullRequest": pull.url, "reason": "The fix for payments"}
+        begun = SlowRequest(acme.key("exception:write"), "/v1/exceptions", body)
+        clock.at += timedelta(seconds=1)
+        assert begun.finish() == (403, "feature_not_available")
+
+    def test_plan_granted_before_the_body_counts_for_the_quota(self, session: Session, acme: Tenant) -> None:
+        change_plan(session, acme.organization, "free")
+        for _ in range(3):
+            factories.schedule(session, acme.organization)
+        factories.watched(session, acme.organization)
+        begun = SlowRequest(acme.key("schedule:write"), "/v1/schedules", FRIDAYS)
+        change_plan(session, acme.organization, "team")
+        assert begun.finish() == (201, None)

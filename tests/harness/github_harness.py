@@ -18,6 +18,7 @@ from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
+from tests.factories.plans import BUSINESS
 from tools.fake_github import FakeGitHub
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.records import PullRequest
@@ -55,7 +56,7 @@ class Harness:
             end.lift(uow, freeze_id, None)
 
     def _unit(self) -> Any:
-        return self.uow_factory.open(Caller(self.organization.id, ADA, "dashboard", "business"))
+        return self.uow_factory.open(Caller(self.organization.id, ADA, "dashboard", BUSINESS))
 
     def run_until_idle(self) -> int:
         """Run passes until nothing is due; returns how many."""

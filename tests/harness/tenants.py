@@ -80,9 +80,14 @@ def tenant(
     """Create an organisation, with an active installation by default."""
     organization_id = new_id("org")
     connection.execute(
-        "INSERT INTO organizations (id, name, slug, plan, settings, created_at) VALUES (%s, %s, %s, %s, %s, now())",
-        (organization_id, slug.title(), slug, plan, Jsonb({})),
+        "INSERT INTO organizations (id, name, slug, settings, created_at) VALUES (%s, %s, %s, %s, now())",
+        (organization_id, slug.title(), slug, Jsonb({})),
     )
+    if plan != "free":
+        connection.execute(
+            "INSERT INTO plan_grants (organization_id, source, plan, created_at) VALUES (%s, 'manual', %s, now())",
+            (organization_id, plan),
+        )
     if installed:
         connection.execute(
             "INSERT INTO installations (id, organization_id, account, permissions, created_at)"

@@ -14,6 +14,7 @@ from services.pull_requests.views import views as pull_views
 from services.repositories.auto_watch import watch_new_branches
 from services.repositories.tracked_pull_requests import tracked
 from services.repositories.watches import unwatch, watch_branch
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, permit, probe
 from tests.jobs.setup.requests import add, ask, state, work
@@ -74,7 +75,7 @@ def propose_the_same(harness: Harness, pull: PullRequest, base: str) -> int:
 
 
 def except_(harness: Harness, pull: PullRequest, *, pin: bool) -> None:
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
         grant(uow, f"acme/web#{pull.number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
     settle(harness)
 
@@ -189,7 +190,7 @@ class TestBranchWithoutARuleOfItsOwn:
         releases.run_until_idle()
         except_(releases, pull, pin=True)
         assert releases.merge("acme/web", pull.number).status_code == 405
-        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", "business")) as uow:
+        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", BUSINESS)) as uow:
             [shown] = list_exceptions(uow, "list_exceptions", ExceptionFilters(), None, 50).data
             [pull_shown] = pull_views(uow, tracked(uow, [shown["pull_request"]["id"]]))
         assert (shown["effective"], shown["ineffective_reason"]) == (False, "pattern_blocked")
@@ -247,7 +248,7 @@ class TestDeletedBranch:
     def new_branch(self, harness: Harness) -> None:
         """Create a third release, and have the rules written that it needs."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", "business")) as uow:
+        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(harness)
         work(harness)
@@ -310,7 +311,7 @@ class TestDeletedBranch:
         self.new_branch(full)
         monkeypatch.setattr(rulesets, "MAX_RULESETS", 5)
         full.fake_github.organization("acme").repository("web").branch(OPEN)
-        caller = Caller(full.organization.id, PIPELINE, "api", "business")
+        caller = Caller(full.organization.id, PIPELINE, "api", BUSINESS)
         [[repository_id]] = full.sql("SELECT id FROM repositories")
         watch_new_branches(full.jobs, caller, repository_id, [OPEN])
         assert self.is_watched(full, OPEN)
@@ -319,13 +320,13 @@ class TestDeletedBranch:
         assert OPEN in self.rules(full)
 
     def test_branch_that_people_unwatched_stays_unwatched(self, full: Harness) -> None:
-        with full.uow_factory.open(Caller(full.organization.id, PIPELINE, "api", "business")) as uow:
+        with full.uow_factory.open(Caller(full.organization.id, PIPELINE, "api", BUSINESS)) as uow:
             unwatch(uow, full.branches[f"acme/web:{OPEN}"].id)
         self.new_branch(full)
         assert self.rules(full) == {"release/*", "main", FROZEN, self.NEW}
         full.fake_github.organization("acme").repository("web").branch(OPEN)
         [[repository_id]] = full.sql("SELECT id FROM repositories")
-        watch_new_branches(full.jobs, Caller(full.organization.id, PIPELINE, "api", "business"), repository_id, [OPEN])
+        watch_new_branches(full.jobs, Caller(full.organization.id, PIPELINE, "api", BUSINESS), repository_id, [OPEN])
         assert not self.is_watched(full, OPEN)
 
     def test_branch_without_a_pattern_keeps_its_rule(self, harness: Harness) -> None:
@@ -338,7 +339,7 @@ class TestDeletedBranch:
         assert {change["action"] for change in ask(harness, "plan")["changes"]} == {"none"}
 
     def test_branch_that_does_not_exist_yet_gets_its_rule(self, releases: Harness) -> None:
-        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", "business")) as uow:
+        with releases.uow_factory.open(Caller(releases.organization.id, PIPELINE, "api", BUSINESS)) as uow:
             watch_branch(uow, "acme/web", self.NEW)
         probe(releases)
         work(releases)
@@ -353,7 +354,7 @@ class TestNewBranch:
     def watched(self, harness: Harness) -> str:
         """Watch a third release, as its webhook would; return its id."""
         harness.fake_github.organization("acme").repository("web").branch(self.NEW)
-        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", "business")) as uow:
+        with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
             branch_id: str = watch_branch(uow, "acme/web", self.NEW).id
         return branch_id
 

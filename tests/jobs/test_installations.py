@@ -13,6 +13,7 @@ from rules.rulesets.app_permissions import NEEDED
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.alerts import AlertFilters, list_alerts
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
@@ -31,7 +32,7 @@ class Desk:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.harness.organization.id, ADA, "dashboard", "business", principal_id="usr_ada")
+        return Caller(self.harness.organization.id, ADA, "dashboard", BUSINESS, principal_id="usr_ada")
 
     def install(self) -> dict[str, str]:
         """Install the App in acme; returns what GitHub sends back."""

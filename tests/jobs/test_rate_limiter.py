@@ -26,6 +26,7 @@ from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
+from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.bypass_detection.pushes import Clocks, merge
@@ -137,7 +138,7 @@ def setting_up(harness: Harness, _build: Builder) -> Work:
 
 def withdrawing(harness: Harness, build: Builder) -> Work:
     finish(setting_up(harness, build))
-    leaving = Caller(harness.organization.id, ADA, "dashboard", "business")
+    leaving = Caller(harness.organization.id, ADA, "dashboard", BUSINESS)
     return Work(
         lambda: withdraw(harness.jobs, harness.github, leaving) and None,
         lambda: count(harness, "written_rulesets") == 0,
@@ -311,7 +312,7 @@ def test_no_service_calls_github_past_the_rate_limiter() -> None:
 
 
 def branches(harness: Harness) -> object:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         return list_remote_branches(uow, "acme/web", None, 10)
 
 

@@ -21,6 +21,7 @@ from services.maintenance.tasks import end_freezes, full_resync, purge_expired
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
@@ -273,7 +274,7 @@ class TestWithoutRedis:
         deaf = UnitOfWorkFactory(
             harness.uow_factory.engine, harness.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0")
         )
-        with deaf.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+        with deaf.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
             uow.wake("reconcile")
         assert jobs_with_work(harness.jobs) == ["reconcile"]
 

@@ -22,6 +22,7 @@ from services.repositories.enablement import enable
 from services.repositories.watches import unwatch
 from services.repository_sync import sync as repository_sync
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.harness.github_harness import Harness
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model import repositories as at_host
@@ -305,7 +306,7 @@ class TestAutoWatch:
     def test_branch_beyond_the_plan_is_not_watched_and_gets_success(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
-        mirror.harness.organization.plan = "free"
+        change_plan(mirror.harness.session, mirror.harness.organization, "free")
         mirror.harness.session.commit()
         mirror.enable("acme/web", auto_watch=("release/*",))
         for number in range(25):
@@ -317,13 +318,13 @@ class TestAutoWatch:
     def test_branch_beyond_the_plan_is_watched_when_the_plan_allows(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
-        mirror.harness.organization.plan = "free"
+        change_plan(mirror.harness.session, mirror.harness.organization, "free")
         mirror.harness.session.commit()
         mirror.enable("acme/web", auto_watch=("release/*",))
         for number in range(25):
             web.branch(f"release/{number}")
         mirror.sync()
-        mirror.harness.organization.plan = "business"
+        change_plan(mirror.harness.session, mirror.harness.organization, "business")
         mirror.harness.session.commit()
         mirror.sync()
         assert all(mirror.watched().values())

@@ -357,3 +357,53 @@ class TestScopesOfImports:
             "imported_again": None,
             "not_deleted": _key("6"),
         }
+
+
+PLAN_GRANTS = "0016"
+OLD_PLANS = """
+    INSERT INTO organizations (id, name, slug, plan, settings, created_at, purged_at)
+    VALUES ('org_1', 'A', 'a', 'business', '{}', now(), NULL), ('org_2', 'B', 'b', 'free', '{}', now(), NULL),
+           ('org_3', 'C', 'c', 'team', '{}', now(), now());
+"""
+
+
+def test_stored_plans_become_grants_and_back(unmigrated_database: str) -> None:
+    """The owner of the tables is no superuser, and row-level security is forced on it."""
+    engine = create_engine(unmigrated_database, poolclass=NullPool)
+
+    def run(step: Callable[[Config, str], None], revision: str, role: str | None = None) -> None:
+        with engine.connect() as connection:
+            if role is not None:
+                connection.exec_driver_sql(f"SET ROLE {role}")
+                connection.commit()
+            CONFIG.attributes["connection"] = connection
+            step(CONFIG, revision)
+
+    def read(query: str) -> list[tuple[object, ...]]:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+    before = REVISIONS[REVISIONS.index(PLAN_GRANTS) - 1]
+    run(command.upgrade, before)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(OLD_PLANS)
+        connection.exec_driver_sql("DROP ROLE IF EXISTS owner_of_plans")
+        connection.exec_driver_sql("CREATE ROLE owner_of_plans NOSUPERUSER IN ROLE change_freeze_worker")
+        connection.exec_driver_sql("ALTER SCHEMA public OWNER TO owner_of_plans")
+        for table in connection.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).all():
+            connection.exec_driver_sql(f"ALTER TABLE {table} OWNER TO owner_of_plans")
+    run(command.upgrade, PLAN_GRANTS, "owner_of_plans")
+    grants = "SELECT organization_id, source, plan, until FROM plan_grants ORDER BY organization_id"
+    assert read(grants) == [("org_1", "manual", "business", None)]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO plan_grants (organization_id, source, plan, until, created_at) VALUES "
+            "('org_1', 'trial', 'team', NULL, now()), ('org_2', 'trial', 'business', now(), now())"
+        )
+    run(command.downgrade, before, "owner_of_plans")
+    plans = [("org_1", "business"), ("org_2", "free"), ("org_3", "free")]
+    assert read("SELECT id, plan FROM organizations ORDER BY id") == plans
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP OWNED BY owner_of_plans CASCADE")
+        connection.exec_driver_sql("DROP ROLE owner_of_plans")
+    engine.dispose()

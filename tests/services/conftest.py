@@ -11,6 +11,7 @@ from models.organizations import Organization
 from rules.access.permissions import Actor
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.factories.plans import grants_of
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of, owner_engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -54,10 +55,10 @@ def acme(session: Session) -> Organization:
 
 
 @pytest.fixture
-def unit_of(uow_factory: UnitOfWorkFactory) -> UnitOfWorkOpener:
+def unit_of(uow_factory: UnitOfWorkFactory, session: Session) -> UnitOfWorkOpener:
     """Open a unit of an organisation, as Ada."""
 
     def open_unit(organization: Organization) -> AbstractContextManager[UnitOfWork]:
-        return uow_factory.open(Caller(organization.id, ADA, "dashboard", organization.plan))
+        return uow_factory.open(Caller(organization.id, ADA, "dashboard", grants_of(session, organization)))
 
     return open_unit

@@ -16,6 +16,7 @@ from schemas.contract import load_contract
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
 from services.enforcement.setup_plans import set_up
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.conftest import build, fake_github, harness
 from tests.jobs.setup.requests import ORGANIZATION, add, permit
@@ -90,7 +91,7 @@ class Form(Page):
 def refused_with(uow_factory: UnitOfWorkFactory, harness: Harness, scope: dict[str, Any]) -> dict[str, Any]:
     """Apply without the App's permission, and return what the refusal shows; its effects are kept, as the edge does."""
     refused: list[ServiceError] = []
-    with uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         try:
             set_up(uow, scope, "apply")
         except ServiceError as error:

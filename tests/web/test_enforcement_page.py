@@ -12,6 +12,7 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement.setup_plans import set_up
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.setup.requests import ask, audit, names, permit, state, work
 from tests.web.conftest import WEB, Asked, form_of
@@ -27,7 +28,7 @@ def right(harness: Harness, login: str, **rights: str) -> None:
 
 def refusal_of(asked: Asked) -> ServiceError:
     """Apply everywhere, and return the error."""
-    caller = Caller(asked.harness.organization.id, ADA, "dashboard", "business")
+    caller = Caller(asked.harness.organization.id, ADA, "dashboard", BUSINESS)
     with asked.uow_factory.open(caller) as uow, pytest.raises(ServiceError) as refused:
         set_up(uow, {"type": "organization"}, "apply")
     return refused.value
@@ -282,7 +283,7 @@ class TestAuthorizationAttacks:
 def test_error_without_an_oauth_client_names_the_missing_permission(asked: Asked) -> None:
     with (
         pytest.raises(ServiceError) as refused,
-        asked.harness.uow_factory.open(Caller(asked.harness.organization.id, ADA, "dashboard", "business")) as uow,
+        asked.harness.uow_factory.open(Caller(asked.harness.organization.id, ADA, "dashboard", BUSINESS)) as uow,
     ):
         set_up(uow, {"type": "organization"}, "apply")
     assert refused.value.code == "admin_authorization_required"

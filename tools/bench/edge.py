@@ -105,7 +105,7 @@ KEY_ROW: dict[str, Any] = {
     "expires_at": NOW + timedelta(days=30),
     "revoked_at": None,
     "secret_ends_at": None,
-    "organization_plan": "business",
+    "organization_grants": '[["manual", "business", null]]',
     "organization_deleted_at": None,
     "now": NOW,
 }

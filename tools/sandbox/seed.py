@@ -9,9 +9,11 @@ from sqlalchemy import Connection, create_engine, func, make_url, pool, select, 
 from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey, ApiKeySecret
+from models.billing import PlanGrant
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from models.repositories import Repository
+from rules.billing.plans import FREE
 from rules.ids import new_id
 from services.core.encryption import decrypt, encrypt
 from services.core.password_hashing import PasswordHasher
@@ -54,12 +56,14 @@ class Seed:
             id=new_id("org"),
             name=tenant.name,
             slug=tenant.slug,
-            plan=tenant.plan,
             settings={},
             created_at=now(),
         )
         self.session.add(organization)
         self.session.flush()
+        if tenant.plan != FREE.id:
+            grant = {"organization_id": organization.id, "source": "manual", "plan": tenant.plan}
+            self.session.add(PlanGrant(**grant, created_at=now()))
         self.session.add(
             Installation(
                 id=tenant.installation_id,

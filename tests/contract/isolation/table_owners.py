@@ -15,6 +15,7 @@ WITHOUT_OWNER = {
     "github_api_usage",
     "throttled_attempts",
     "lease_holders",
+    "used_trials",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}

@@ -110,6 +110,11 @@ class TestRowLevelSecurity:
             "ALTER TABLE freezes DISABLE ROW LEVEL SECURITY",
             "UPDATE audit_entries SET action = 'x'",
             "DELETE FROM audit_entries",
+            "DELETE FROM plan_grants",
+            "UPDATE plan_grants SET plan = 'business', until = NULL",
+            "INSERT INTO plan_grants SELECT id, 'stripe', '', 'business', NULL, now() FROM organizations",
+            "DELETE FROM used_trials",
+            "UPDATE used_trials SET used_at = now()",
         ],
     )
     def test_application_role_cannot_bypass_row_level_security(

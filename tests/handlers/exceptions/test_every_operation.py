@@ -12,6 +12,7 @@ from models.repositories import Repository
 from rules.ids import new_id
 from schemas.contract import load_contract
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.exceptions.requests import THIS, UNKNOWN, decide, settle
@@ -93,7 +94,7 @@ class TestEveryOperation:
     def test_operation_requires_the_plan_except_revoking(
         self, acme: Tenant, session: Session, pending: PullRequestException, operation: str
     ) -> None:
-        acme.organization.plan = "free"
+        change_plan(acme.session, acme.organization, "free")
         session.flush()
         answer = CALLS[operation](acme.key(), pending.id)
         if operation == "revoke_exception":

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
+from tests.factories.plans import change_plan
 from tests.handlers.callers import Caller, Tenant
 from tests.handlers.overview.requests import items, only, shown
 
@@ -29,7 +29,7 @@ def counted(caller: Caller) -> dict[str, int]:
 def test_undecidable_request_item_advises_revocation(
     acme: Tenant, session: Session, viewer: Caller, request_id: str
 ) -> None:
-    session.get_one(Organization, acme.id).plan = "free"
+    change_plan(session, acme.organization, "free")
     session.flush()
     message = only(viewer)["message"]
     assert f"POST /v1/exceptions/{request_id}/revoke" in message

@@ -10,6 +10,7 @@ from services.enforcement.probe_queue import PROBES
 from services.maintenance.tasks import full_resync
 from services.repositories.enablement import disable
 from services.repositories.watches import unwatch, watch_branch
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.probes.requests import (
@@ -165,7 +166,7 @@ def test_conflicting_rule_is_detected_by_webhook(
 
 def test_newly_watched_branch_is_probed(harness: Harness, web: RepositoryBuilder) -> None:
     web.branch("next")
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         watch_branch(uow, "acme/web", "next")
     probe(harness)
     rows = harness.sql("SELECT light FROM branch_enforcement")
@@ -175,7 +176,7 @@ def test_newly_watched_branch_is_probed(harness: Harness, web: RepositoryBuilder
 @pytest.mark.parametrize("way", ["unwatched", "disabled"])
 def test_orphaned_rule_has_an_alert_until_it_is_removed(harness: Harness, web: RepositoryBuilder, way: str) -> None:
     look(harness)
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         if way == "unwatched":
             unwatch(uow, harness.branches["acme/web"].id)
         else:

@@ -120,7 +120,7 @@ def test_check_action_is_ignored_after_the_grant(harness: Harness, freeze: str, 
 
 def test_check_action_is_ignored_without_the_plan(harness: Harness, freeze: str, webhook_queue: WebhookQueue) -> None:
     press(harness)
-    harness.sql("UPDATE organizations SET plan = 'free'")
+    harness.sql("DELETE FROM plan_grants")
     webhook_queue.run()
     assert requested(harness) == []
 

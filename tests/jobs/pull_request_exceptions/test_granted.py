@@ -11,6 +11,7 @@ from models.repositories import Repository
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.pull_requests.pull_requests import lookup
 from tests import factories
+from tests.factories.plans import BUSINESS, change_plan
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
@@ -130,7 +131,7 @@ def test_pull_request_view_has_the_text_of_the_check(
     if columns is not None:
         grant(harness, freeze, first.number, **given)
         harness.run_until_idle()
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         reported = lookup(uow, "acme/web#1", None)["check"]
     shown = check(harness, first)
     assert (reported["state"], reported["conclusion"]) == ("written", shown["conclusion"])
@@ -245,7 +246,7 @@ class TestTheButton:
         assert "does not allow exceptions" in check(harness, pull)["summary"]
 
     def test_button_is_missing_without_the_plan(self, harness: Harness, build: Builder) -> None:
-        harness.organization.plan = "free"
+        change_plan(harness.session, harness.organization, "free")
         harness.session.commit()
         [pull] = build("web", pulls=1)
         harness.freeze()

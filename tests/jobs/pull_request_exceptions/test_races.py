@@ -9,6 +9,7 @@ from services.pull_request_exceptions import requests
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.grants import check, grant, now, pass_by, row
@@ -17,7 +18,7 @@ from tools.fake_github.model.records import PullRequest
 
 def ask(harness: Harness, number: int) -> str:
     """Request exceptions, as a person; returns the id of the first."""
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         return requests.request(uow, f"acme/web#{number}", None, ExceptionInput("It failed again, after the end"))[0].id
 
 

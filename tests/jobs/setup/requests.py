@@ -6,6 +6,7 @@ from services.core.unit_of_work import Caller
 from services.enforcement.setup_plans import set_up
 from services.enforcement.setup_runs import apply_due
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Ruleset
@@ -43,7 +44,7 @@ def add(harness: Harness, *names: str, branches: tuple[str, ...] = ("main",), pu
 
 
 def ask(harness: Harness, mode: str = "apply", scope: dict[str, Any] | None = None) -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         return set_up(uow, scope or ORGANIZATION, mode)
 
 

@@ -9,20 +9,22 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from app.database import make_engine
+from rules.billing.grants import PlanGrants
 from services.audit.entries import list_entries
 from services.audit.filters import AuditFilters
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.overview import summary
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA
 
 ROWS = 20_000
 MANY = f"""
     SET session_replication_role = replica;
-    INSERT INTO organizations (id, name, slug, plan, settings, created_at)
-    VALUES ('org_1', 'Acme', 'acme', 'business', '{{}}', now()), ('org_2', 'Globex', 'globex', 'free', '{{}}', now());
+    INSERT INTO organizations (id, name, slug, settings, created_at)
+    VALUES ('org_1', 'Acme', 'acme', '{{}}', now()), ('org_2', 'Globex', 'globex', '{{}}', now());
     INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
     SELECT 'aud_' || lpad(n::text, 6, '0'), 'org_1', now() - ({ROWS} - n) * interval '10 minutes',
            CASE n % 1000 WHEN 7 THEN 'freeze.bypassed' ELSE 'freeze.started' END,
@@ -74,7 +76,7 @@ def uow(filled: Engine) -> Iterator[UnitOfWork]:
     uow_factory = UnitOfWorkFactory(
         filled, DatabaseClock(), RecordedWakeups(), Dependencies(cursor_secret=b"a secret of the tests")
     )
-    with uow_factory.open(Caller("org_1", ADA, "api", "business")) as uow:
+    with uow_factory.open(Caller("org_1", ADA, "api", BUSINESS)) as uow:
         yield uow
 
 
@@ -126,7 +128,7 @@ def test_page_of_entries_always_has_a_custom_plan(uow: UnitOfWork, order: Litera
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_entries_beyond_the_retention_of_the_plan_are_not_read(uow: UnitOfWork, filled: Engine, order: str) -> None:
-    uow.caller = replace(uow.caller, plan="free")
+    uow.caller = replace(uow.caller, grants=PlanGrants())
     plan = plan_of(uow, filled, AuditFilters(), order)
     assert "rows=20000" not in plan
     assert "Rows Removed by Filter" not in plan or order == "desc"

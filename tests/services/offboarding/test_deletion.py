@@ -23,6 +23,7 @@ from services.enforcement.setup_runs import SETUPS
 from services.offboarding.deletion import WITHDRAWAL_DELAY, delete, end_leftovers
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import work
@@ -44,7 +45,7 @@ def owner(harness: Harness) -> str:
 
 
 def leave(harness: Harness, name: str = "Acme") -> dict[str, Any]:
-    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", "business")) as uow:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
         return delete(uow, name)
 
 

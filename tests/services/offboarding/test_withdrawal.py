@@ -4,6 +4,7 @@ import pytest
 
 from services.core.unit_of_work import Caller
 from services.enforcement.ruleset_removal import withdraw
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.conftest import build, fake_github, harness
 
@@ -38,7 +39,7 @@ def leave(harness: Harness) -> list[str]:
 
 
 def caller(harness: Harness) -> Caller:
-    return Caller(harness.organization.id, ADA, "dashboard", "business")
+    return Caller(harness.organization.id, ADA, "dashboard", BUSINESS)
 
 
 def test_withdrawal_removes_own_rulesets_and_keeps_others(harness: Harness, written: int) -> None:

@@ -22,6 +22,7 @@ from services.freezes.start import NewFreeze, start
 from services.pull_request_exceptions import decisions, requests
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
+from tests.factories.plans import BUSINESS
 
 Step = Callable[[UnitOfWork], Any]
 REASON = "Payments fail since 08:40"
@@ -44,7 +45,7 @@ class ExceptionFixture:
 
     def caller(self) -> Caller:
         """Return an unused key."""
-        return Caller(self.organization.id, Actor("api_key", new_id("key"), "a key"), "api", "business")
+        return Caller(self.organization.id, Actor("api_key", new_id("key"), "a key"), "api", BUSINESS)
 
     def run(self, step: Step) -> Any:
         """Do a step in a unit of its own; returns what it returns, or the code of its refusal."""

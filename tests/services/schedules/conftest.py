@@ -20,6 +20,7 @@ from services.schedules import deletion, skips, views
 from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
+from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -59,7 +60,7 @@ class ScheduleFixture:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.organization.id, ADA, "dashboard", self.organization.plan)
+        return Caller(self.organization.id, ADA, "dashboard", BUSINESS)
 
     def create(self, **wanted: Any) -> str:
         with self.uow_factory.open(self.caller) as uow:

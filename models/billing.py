@@ -1,0 +1,103 @@
+"""What gives an organisation its plan, and who has had a trial."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import cast
+
+import orjson
+from sqlalchemy import ColumnElement, ForeignKey, Index, LargeBinary, Select, func, select, text
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from models.base import Base
+from models.repositories import Repository, WatchedBranch
+from models.schedule_queries import existing
+from models.schedules import Schedule
+from rules.billing.grants import Grant, GrantSource, PlanGrants
+from rules.billing.plans import Usage
+
+_MAX_CACHED = 10_000
+
+
+class PlanGrant(Base):
+    """A grant of a plan; it is in force until its end. A source that needs several tells them apart by reference."""
+
+    __tablename__ = "plan_grants"
+    __table_args__ = (
+        Index("ix_plan_grants_trials", "until", postgresql_where=text("source = 'trial' AND announced_at IS NULL")),
+    )
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    reference: Mapped[str] = mapped_column(primary_key=True, server_default="")
+    """Of `stripe`: the id of the subscription; otherwise empty, since there is one grant at most."""
+    plan: Mapped[str]
+    until: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+    announced_at: Mapped[datetime | None]
+    """When a mail announced the end of a trial."""
+
+    @property
+    def as_grant(self) -> Grant:
+        """The grant as the rules see it."""
+        return Grant(cast("GrantSource", self.source), self.plan, self.until)
+
+
+GRANT_KEY = (PlanGrant.organization_id, PlanGrant.source, PlanGrant.reference)
+
+
+class UsedTrial(Base):
+    """A person had a trial. It has no organisation, so that it outlives the deletion and the purge of one."""
+
+    __tablename__ = "used_trials"
+
+    person_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    """HMAC of the person's id, or of their e-mail address: each trial has a row for both."""
+    used_at: Mapped[datetime]
+
+
+def grants_of_organizations(
+    session: Session, organization_ids: Collection[str], default_plan: str
+) -> Mapping[str, PlanGrants]:
+    """Return the grants of organisations by id."""
+    rows = session.scalars(select(PlanGrant).where(PlanGrant.organization_id.in_(organization_ids))).all()
+    return {
+        each: PlanGrants([row.as_grant for row in rows if row.organization_id == each], default_plan)
+        for each in organization_ids
+    }
+
+
+@lru_cache(_MAX_CACHED)
+def read_grants(json: str | None, default_plan: str) -> PlanGrants:
+    """Return the grants that `find_api_key` and `find_session` return as JSON: lists of source, plan and end."""
+    if json is None:
+        return PlanGrants((), default_plan)
+    entries = orjson.loads(json)
+    grants = [Grant(source, plan, datetime.fromisoformat(until) if until else None) for source, plan, until in entries]
+    return PlanGrants(tuple(grants), default_plan)
+
+
+def watched_branch_count(organization_id: str | ColumnElement[str]) -> Select[int]:
+    """Return the query of the number of watched branches that count towards the limit: of enabled repositories."""
+    return (
+        select(func.count())
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(
+            WatchedBranch.organization_id == organization_id,
+            WatchedBranch.unwatched_at.is_(None),
+            Repository.enabled,
+            Repository.removed_at.is_(None),
+        )
+    )
+
+
+def schedule_count(organization_id: str | ColumnElement[str]) -> Select[int]:
+    """Return the query of the number of schedules that count towards the limit: those that are not deleted."""
+    return select(func.count()).select_from(Schedule).where(existing(organization_id))
+
+
+def usage_of(session: Session, organization_id: str) -> Usage:
+    """Return how much of the limited things an organisation has."""
+    counts = (watched_branch_count(organization_id), schedule_count(organization_id))
+    return Usage(*session.execute(select(*(query.scalar_subquery() for query in counts))).one())

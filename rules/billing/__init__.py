@@ -1,0 +1,1 @@
+"""Plans and what they include, and the grants that give an organisation its plan."""

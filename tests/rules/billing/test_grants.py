@@ -1,0 +1,81 @@
+"""The plan in force: of the grants that have not ended, the best one."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rules.billing.grants import Grant, PlanGrants, PlanInForce, trial_ending_soon
+from rules.billing.plans import PLANS, TRIAL_PLAN, Usage, exceeded_limits
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+
+
+def plan_at(*grants: Grant, default: str = "free", now: datetime = NOW) -> PlanInForce:
+    return PlanGrants(grants, default).at(now)
+
+
+@pytest.mark.parametrize("default", PLANS)
+def test_plan_without_a_grant_is_the_default(default: str) -> None:
+    assert plan_at(default=default) == PlanInForce(PLANS[default], "none", None)
+
+
+@pytest.mark.parametrize(
+    ("away", "plan"), [(-SECOND, "team"), (timedelta(microseconds=-1), "team"), (timedelta(), "free"), (SECOND, "free")]
+)
+def test_plan_ends_at_the_end_of_its_grant(away: timedelta, plan: str) -> None:
+    assert plan_at(Grant("manual", "team", NOW), now=NOW + away).plan.id == plan
+
+
+@pytest.mark.parametrize(
+    ("grants", "wanted"),
+    [
+        pytest.param([("manual", "team", None), ("trial", "business", DAY)], ("business", "trial", DAY), id="highest"),
+        pytest.param([("manual", "team", None), ("trial", "business", -DAY)], ("team", "manual", None), id="ended"),
+        pytest.param(
+            [("trial", "business", DAY), ("stripe", "business", None)], ("business", "stripe", None), id="last"
+        ),
+        pytest.param([("stripe", "team", DAY), ("stripe", "team", 2 * DAY)], ("team", "stripe", 2 * DAY), id="two"),
+        pytest.param([("manual", "platinum", None), ("stripe", "team", None)], ("team", "stripe", None), id="unknown"),
+    ],
+)
+def test_best_grant_in_force_gives_the_plan(
+    grants: list[tuple[str, str, timedelta | None]], wanted: tuple[str, str, timedelta | None]
+) -> None:
+    held = [Grant(source, plan, None if ends is None else NOW + ends) for source, plan, ends in grants]  # type: ignore[arg-type]
+    for order in (held, held[::-1]):
+        found = plan_at(*order)
+        ends = None if found.until is None else found.until - NOW
+        assert (found.plan.id, found.source, ends) == wanted
+
+
+def test_grant_below_the_default_plan_counts() -> None:
+    assert plan_at(Grant("manual", "free"), default="business") == PlanInForce(PLANS["free"], "manual", None)
+
+
+@pytest.mark.parametrize(
+    ("ends", "others", "soon"),
+    [
+        (3 * DAY + SECOND, [], False),
+        (3 * DAY, [], True),
+        (SECOND, [], True),
+        (timedelta(), [], False),
+        (DAY, [Grant("stripe", "team")], True),
+        (DAY, [Grant("stripe", "business")], False),
+        (DAY, [Grant("stripe", "business", NOW + DAY)], True),
+        (DAY, [Grant("stripe", "business", NOW + DAY + SECOND)], False),
+    ],
+)
+def test_trial_ends_soon_if_its_plan_ends_with_it(ends: timedelta, others: list[Grant], soon: bool) -> None:
+    trial = Grant("trial", TRIAL_PLAN.id, NOW + ends)
+    assert (trial_ending_soon(PlanGrants([trial, *others]), NOW) == trial) is soon
+
+
+def test_limits_are_exceeded_above_them_only() -> None:
+    limits = PLANS["free"].limits
+    assert exceeded_limits(limits, Usage(25, 3)) == []
+    assert [(one.limit, one.allowed, one.used) for one in exceeded_limits(limits, Usage(26, 4))] == [
+        ("watchedBranches", 25, 26),
+        ("schedules", 3, 4),
+    ]
+    assert exceeded_limits(PLANS["business"].limits, Usage(10**6, 10**6)) == []

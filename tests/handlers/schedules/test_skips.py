@@ -178,27 +178,25 @@ class TestSkipOccurrence:
         error = refusal(key.post(path(nights, planned["id"], "unskip")), 409, "invalid_state")
         assert "disabled" in error["message"]
 
-    @pytest.mark.parametrize(
-        ("action", "columns", "message"),
-        [
-            ("skip", {"started_at": -2}, "is over"),
+    def test_settled_window_is_not_changed_and_the_error_says_what_it_is(
+        self, key: Caller, nights: dict[str, Any], session: Session
+    ) -> None:
+        now, schedule = factories.now(), session.get_one(Schedule, nights["id"])
+        cases: list[tuple[str, dict[str, Any], str]] = [
+            ("skip", {"started_at": now - 2 * DAY}, "is over"),
             ("skip", {}, "passed without a freeze"),
             ("skip", {"skip_reason": "no_such_time"}, "no_such_time"),
             ("skip", {"skip_reason": "no_targets"}, "no_targets"),
-            ("unskip", {"started_at": -2}, "is over"),
+            ("unskip", {"started_at": now - 2 * DAY}, "is over"),
             ("unskip", {"skip_reason": "asked"}, "began at"),
             ("unskip", {"skip_reason": "no_such_time"}, "no_such_time"),
             ("unskip", {"skip_reason": "no_targets"}, "no_targets"),
-        ],
-    )
-    def test_settled_window_is_not_changed_and_the_error_says_what_it_is(
-        self, key: Caller, nights: dict[str, Any], session: Session, action: str, columns: dict[str, Any], message: str
-    ) -> None:
-        now, schedule = factories.now(), session.get_one(Schedule, nights["id"])
-        given = {name: now + value * DAY if isinstance(value, int) else value for name, value in columns.items()}
-        row = factories.occurrence(session, schedule, starts_at=now - 2 * DAY, **given)
-        error = refusal(key.post(path(nights, row.id, action)), 409, "invalid_state")
-        assert message in error["message"]
+        ]
+        for number, (action, columns, message) in enumerate(cases):
+            starts_at = now - 2 * DAY - timedelta(minutes=number)
+            row = factories.occurrence(session, schedule, starts_at=starts_at, **columns)
+            error = refusal(key.post(path(nights, row.id, action)), 409, "invalid_state")
+            assert message in error["message"]
 
     @pytest.mark.parametrize("action", ["skip", "unskip"])
     def test_active_window_is_not_changed_and_the_error_names_its_freeze(

@@ -153,6 +153,18 @@ def _sender(text: str) -> str:
     return text
 
 
+def _signing_secrets(text: str) -> tuple[str, ...]:
+    secrets = tuple(each.strip() for each in text.split(","))
+    if len(secrets) > MAX_SIGNING_SECRETS or any(len(each) < 16 for each in secrets):
+        raise ValueError("must be one secret, or two separated by a comma, of at least 16 characters each")
+    return secrets
+
+
+def _days(minimum: int, maximum: int) -> Callable[[str], timedelta]:
+    number = _number(minimum, maximum)
+    return lambda text: timedelta(days=number(text))
+
+
 def _level(text: str) -> str:
     if text.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise ValueError("must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
@@ -170,6 +182,8 @@ class Variable:
 _HTTP = _url("http", "https")
 _REDIS = _url("redis", "rediss", "unix")
 _LOCAL = "http://127.0.0.1:8080"
+MAX_SIGNING_SECRETS = 2
+"""One, and the one that replaces it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +270,24 @@ class Config:
     )
     rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
     default_plan: Annotated[str, Variable("Plan of organisations without a grant of a plan", _one_of(*PLANS))] = FREE.id
+    stripe_secret_key: Annotated[
+        str | None, Variable("Key of Stripe's API, best a restricted one; without it, nothing can be bought", _secret)
+    ] = field(default=None, repr=False)
+    stripe_webhook_secret: Annotated[
+        tuple[str, ...],
+        Variable(
+            "Signing secret of Stripe's webhook endpoint; two, separated by a comma, while one replaces the other",
+            _signing_secrets,
+        ),
+    ] = field(default=(), repr=False)
+    stripe_api_url: Annotated[str, Variable("URL of Stripe's API", _HTTP)] = "https://api.stripe.com"
+    stripe_portal_configuration: Annotated[
+        str | None, Variable("Id of the customer portal's configuration (default: that of the Stripe account)")
+    ] = None
+    stripe_automatic_tax: Annotated[bool, Variable("Let Stripe compute taxes at checkout (1 or 0)", _switch)] = False
+    billing_grace_days: Annotated[
+        timedelta, Variable("Days for which a plan goes on after a failed payment", _days(0, 90))
+    ] = timedelta(days=14)
     max_targets: Annotated[int, Variable("Branches that one freeze request may cover", _number(1, 10**6))] = 10_000
     validate_responses: Annotated[bool, Variable("Validate all responses against the contract (1 or 0)", _switch)] = (
         False
@@ -295,6 +327,8 @@ _REQUIRED_WITH = (
     ("GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"),
     ("GITHUB_APP_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID"),
     ("SMTP_URL", "MAIL_FROM"),
+    ("STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"),
+    ("STRIPE_WEBHOOK_SECRET", "STRIPE_SECRET_KEY"),
 )
 """Variables that require another one."""
 
@@ -372,10 +406,10 @@ def table() -> str:
 def _format_default(default: Any) -> str:
     """Return a default as the text of an environment variable."""
     if isinstance(default, timedelta):
-        return str(int(default.total_seconds()))
+        return str(default.days or int(default.total_seconds()))
     if isinstance(default, bool):
         return str(int(default))
-    return "" if default is None else str(default)
+    return "" if default in {None, ()} else str(default)
 
 
 if __name__ == "__main__":

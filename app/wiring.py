@@ -15,6 +15,7 @@ from app.config import Config
 from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_database
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
+from integrations.stripe import Stripe, StripeSettings
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.rate_budget import RateLimits
@@ -63,6 +64,21 @@ def mail_server_of(config: Config) -> MailServer | None:
     return MailServer(config.smtp_url, config.mail_from) if config.smtp_url and config.mail_from else None
 
 
+def stripe_of(config: Config) -> Stripe | None:
+    """Return the client of Stripe, or None if no key is configured."""
+    if config.stripe_secret_key is None:
+        return None
+    return Stripe(
+        StripeSettings(
+            config.stripe_secret_key,
+            config.stripe_webhook_secret,
+            config.stripe_api_url,
+            config.stripe_portal_configuration,
+            automatic_tax=config.stripe_automatic_tax,
+        )
+    )
+
+
 def dependencies_of(config: Config, password_hasher: PasswordHasher | None = None) -> Dependencies:
     """Return the dependencies of the process's units of work."""
     return Dependencies(
@@ -76,6 +92,8 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
         token_lifetime=config.session_jwt_ttl,
         secret_key=config.secret_key.encode(),
         mail=mail_server_of(config),
+        stripe=stripe_of(config),
+        billing_grace=config.billing_grace_days,
         rate_limits=RateLimits(
             cast(Any, config.github_content_limit),
             config.github_content_per_minute,

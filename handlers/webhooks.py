@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from services.core.unit_of_work import UnitOfWork
-from services.webhooks import deliveries
+from services.webhooks import deliveries, stripe_events
 
 
 def receive_github_webhook(
@@ -12,3 +12,8 @@ def receive_github_webhook(
     """Store a signed delivery from GitHub."""
     signature, content_type = headers.get("x-hub-signature-256"), headers.get("content-type", "")
     return deliveries.receive(uow, raw_body, signature, x_github_event, x_github_delivery, content_type)
+
+
+def receive_stripe_webhook(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
+    """Take a signed event of Stripe as a hint to read again."""
+    return stripe_events.receive(uow, raw_body, headers.get("stripe-signature"))

@@ -12,6 +12,8 @@ from functools import partial
 from integrations.github import GitHub
 from jobs.background_thread import run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
+from services.billing.prices import has_prices_to_read, refresh_prices
+from services.billing.sync import has_customers_to_sync, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.probe_queue import PROBES
@@ -61,6 +63,8 @@ JOBS = {
         Job("verify", _with_github(probe_due), PROBES.has_work),
         Job("bypasses", _with_github(detect_bypasses), TIPS.has_work),
         Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),
+        Job("billing", lambda context: sync_customer(context.uow_factory), has_customers_to_sync, in_background=True),
+        Job("prices", lambda context: refresh_prices(context.uow_factory), has_prices_to_read, in_background=True),
         Job("withdraw", _with_github(withdraw_due), WITHDRAWALS.has_work, in_background=True),
     )
 }

@@ -17,6 +17,7 @@ from models import (
     repositories,
     requests,
     schedules,
+    stripe,
 )
 from models.base import Base
 
@@ -38,4 +39,5 @@ __all__ = [
     "repositories",
     "requests",
     "schedules",
+    "stripe",
 ]

@@ -115,6 +115,26 @@ TEMPLATES: dict[str, Template] = {
         ),
         3 * _DAY,
     ),
+    "payment_failed": Template(
+        "A payment for {organization} failed",
+        (
+            "The payment for the {plan} plan of the organisation {organization} failed.",
+            "It is tried again. The plan goes on until {ends_at}; change the payment method before.",
+            "Freezes and schedules go on in any case, and nothing is removed.",
+            Link("Open the Change-Freeze Service", "url"),
+        ),
+        7 * _DAY,
+    ),
+    "grace_ending": Template(
+        "The plan of {organization} ends soon",
+        (
+            "The {plan} plan of the organisation {organization} is not paid, and ends on {ends_at}.",
+            "Freezes, schedules and granted exceptions go on after it, and nothing is removed.",
+            "Features that your plan does not include then cannot be used, and nothing can be added over its limits.",
+            Link("Open the Change-Freeze Service", "url"),
+        ),
+        3 * _DAY,
+    ),
     "organization_deleted": Template(
         "{organization} has been deleted",
         (

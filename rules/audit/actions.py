@@ -8,6 +8,9 @@ ACTIONS: dict[str, str] = {
     "api_key.created": "An API key was created.",
     "api_key.revoked": "An API key was revoked with all its secrets.",
     "api_key.rotated": "An API key got a new secret; the previous one works until the end of the grace period.",
+    "billing.checkout_started": "A checkout session was opened, to buy a plan.",
+    "billing.portal_opened": "The customer portal was opened, to pay, change or cancel the subscription.",
+    "billing.subscription_changed": "The subscription changed at the payment provider.",
     "billing.trial_started": "The trial of the top plan was started.",
     "branch.unwatched": "A branch is no longer watched; freezes no longer cover it.",
     "branch.updated": "The settings of a watched branch were changed.",
@@ -82,6 +85,8 @@ ACTIONS: dict[str, str] = {
 
 EVENTS = frozenset(
     {
+        "billing.checkout_started",
+        "billing.portal_opened",
         "device.approved",
         "device.denied",
         "enforcement.authorization_requested",

@@ -92,7 +92,7 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
         if row.announced_at is not None or trial is None:
             return False
         row.announced_at = uow.now
-        for address in _recipients(uow):
+        for address in recipients(uow):
             enqueue_mail(
                 uow,
                 address,
@@ -105,7 +105,8 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
     return True
 
 
-def _recipients(uow: UnitOfWork) -> Sequence[str]:
+def recipients(uow: UnitOfWork) -> Sequence[str]:
+    """Return the mail addresses of those who may change the plan of the organisation."""
     query = (
         select(User.email)
         .join(Membership, Membership.user_id == User.id)

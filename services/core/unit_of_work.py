@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
+from integrations.stripe import Stripe
 from models.audit import AuditEntry
 from rules.access.permissions import CODE_HOST, SYSTEM, Actor, Source
 from rules.audit.actions import ACTIONS
@@ -105,6 +106,10 @@ class Dependencies:
     """Encrypts secrets in the database."""
     mail: MailServer | None = None
     """Delivers mails; without one they stay queued."""
+    stripe: Stripe | None = None
+    """Sells plans; without it nothing can be bought."""
+    billing_grace: timedelta = timedelta(days=14)
+    """How long a plan goes on after a failed payment."""
     rate_limits: RateLimits = field(default_factory=RateLimits)
     """Rate limits for requests to GitHub, per installation."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)

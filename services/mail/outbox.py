@@ -24,7 +24,7 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
     `verify_email(url)`, `known_address(sign_in_url, forgot_url)`, `reset_password(url)`,
     `invitation(organization, inviter, role, url, expires_at)`,
     `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`,
-    `trial_ending(organization, plan, ends_at, url)`.
+    `trial_ending(organization, plan, ends_at, url)`, `payment_failed` and `grace_ending` with the same fields.
     Raise ValueError if the template is unknown or its fields do not match.
     """
     if template not in TEMPLATES or TEMPLATES[template].fields != values.keys():

@@ -1,9 +1,10 @@
 """Deletion of an organisation: effective at once, while jobs remove what it left at GitHub.
 
 Afterwards all its credentials get 410. Its freezes end, and the reconciler writes successful checks; its API keys,
-invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules that we wrote. Writes of
-its credentials are committed before the deletion or refused; what a job starts meanwhile is ended by the sweeper. After
-30 days all data is erased (`services/offboarding/purge.py`).
+invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules that we wrote, and
+`services/billing/sync.py` cancels its subscriptions. Writes of its credentials are committed before the deletion or
+refused; what a job starts meanwhile is ended by the sweeper. After 30 days all data is erased
+(`services/offboarding/purge.py`).
 """
 
 from datetime import timedelta
@@ -15,6 +16,7 @@ from models.freezes import IN_FORCE, Freeze
 from models.organizations import Membership, Organization, User, Withdrawal
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
+from services.billing.stripe_requests import customer_of, request_sync
 from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
@@ -74,6 +76,8 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
     after = {"deletedAt": uow.now, "purgedAt": purged_at}
     uow.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
     end_all(uow, organization)
+    if (customer := customer_of(uow)) is not None:
+        request_sync(uow, customer.id)
     for owner in owners(uow):
         values = {"by": uow.actor.name, "deleted_at": uow.now, "purged_at": purged_at}
         enqueue_mail(uow, owner, "organization_deleted", organization=organization.name, **values)

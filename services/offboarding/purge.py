@@ -2,7 +2,8 @@
 
 Its rows are deleted from all tables with an `organization_id`, including the audit; the list of tables is derived from
 the models, so that new tables are covered. One row of the organisation remains, with its id, the dates and no name.
-Users keep their accounts and their other organisations. Each batch is a transaction; a later sweep continues.
+Users keep their accounts and their other organisations. The row of its customer at Stripe loses its organisation, and a
+job deletes both. Each batch is a transaction; a later sweep continues.
 """
 
 import logging
@@ -16,6 +17,7 @@ from sqlalchemy import CursorResult, Table, select, text
 from models import Base
 from models.organizations import Organization
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import REQUEST
 from services.offboarding.deletion import PURGE_DELAY
 
 logger = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ REFERENCED_BATCH_SIZE = 50
 _REMOVE = "UPDATE installations SET state = 'removed' WHERE organization_id = :organization AND state <> 'removed'"
 _OF_INSTALLATIONS = "installation_id IN (SELECT id FROM installations WHERE organization_id = :organization)"
 _FIRST = (
+    f"""UPDATE stripe_customers c SET organization_id = NULL, attempts = 0, due_at = {REQUEST.format(row="c")}
+        WHERE organization_id = :organization""",  # noqa: S608 - a constant
     f"DELETE FROM github_api_usage WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant
     f"DELETE FROM webhook_deliveries WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant
     "DELETE FROM sessions WHERE organization_id = :organization AND kind = 'support'",
@@ -73,7 +77,7 @@ def _purge_batch(uow_factory: UnitOfWorkFactory) -> bool:
 
 def _delete_rows(uow: UnitOfWork, organization_id: str) -> bool:
     """Delete at most a batch; False if no row is left."""
-    values = {"organization": organization_id}
+    values = {"organization": organization_id, "now": uow.now}
     for statement in (_REMOVE, *_FIRST):
         uow.session.execute(text(statement), values)
     remaining = BATCH_SIZE

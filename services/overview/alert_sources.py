@@ -42,7 +42,9 @@ from models.leases import LeaseHolder
 from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
+from models.stripe import StripeSubscription
 from rules.billing.grants import TRIAL_NOTICE
+from rules.billing.subscriptions import LIVE, UNPAID
 from services.core.lease_holder import KINDS, PROCESS_PATIENCE, Kind
 from services.installations.views import NOT_REMOVED
 from services.reconcile.leases import BRANCHES
@@ -59,6 +61,9 @@ TYPES = (
     "process_down",
     "limit_exceeded",
     "trial_ending",
+    "payment_failed",
+    "subscription_unclear",
+    "several_subscriptions",
 )
 """Types of alerts that are not stored."""
 
@@ -103,6 +108,18 @@ TRIAL_ENDING = (
     "The trial of the %s plan ends on %s. Freezes, schedules and granted exceptions go on after it; features that your "
     "plan does not include then cannot be used, and nothing can be added over its limits."
 )
+UNPAID_PLAN = (
+    "A payment for the %s plan failed. Pay it or change the payment method in the portal: POST /v1/billing/portal. The "
+    "plan ends if it stays unpaid; freezes and schedules go on in any case."
+)
+UNCLEAR = (
+    "The payment provider reports a subscription whose price or state is unknown here, or no longer has it. The last "
+    "known plan goes on for a time. The operator of the service has to find out why."
+)
+SEVERAL = (
+    "%s subscriptions are charged for this organisation. The best plan counts. Cancel the others in the portal: "
+    "POST /v1/billing/portal."
+)
 WRITE_PATIENCE = "interval '60 seconds'"
 """For how long a branch may be due, and free to be worked on, until its enforcement is late."""
 REREAD_PATIENCE = "interval '15 minutes'"
@@ -127,7 +144,10 @@ def union_of_sources() -> TextualSelect:
         exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(_ORGANIZATION)),
         exceeded_limit("schedules", "schedules", "schedule_limit", schedule_count(_ORGANIZATION)),
     )
-    every = union_all(*(source() for source in sources), late_enforcement(), *limited, ending_trial(), *processes)
+    paid = (unpaid_subscriptions(), unclear_subscriptions(), several_subscriptions())
+    every = union_all(
+        *(source() for source in sources), late_enforcement(), *limited, ending_trial(), *paid, *processes
+    )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
     return text(sql_of(every)).columns(**columns)
 
@@ -371,6 +391,60 @@ def ending_trial() -> Query:
         )
     )
     return query.where(Organization.id == _ORGANIZATION, _TRIAL_ENDS_AT > _NOW)
+
+
+def unpaid_subscriptions() -> Query:
+    """Return an alert per subscription whose payment failed."""
+    message = func.format(UNPAID_PLAN, func.coalesce(StripeSubscription.plan, ""))
+    return _about_subscription("payment_failed", StripeSubscription.past_due_since, message).where(
+        StripeSubscription.state.in_(sorted(UNPAID))
+    )
+
+
+def unclear_subscriptions() -> Query:
+    """Return an alert per subscription that this version does not understand."""
+    message: ColumnElement[str] = literal(UNCLEAR)
+    return _about_subscription("subscription_unclear", StripeSubscription.unclear_since, message).where(
+        StripeSubscription.unclear_since.is_not(None)
+    )
+
+
+def several_subscriptions() -> Query:
+    """Return an alert if several subscriptions are charged: since the last of them was made."""
+    row = StripeSubscription
+    query = select(
+        *_columns(
+            "several_subscriptions",
+            literal("warning"),
+            func.max(row.created_at),
+            ("organization", Organization.id, Organization.name),
+            func.format(SEVERAL, func.count()),
+            ("Open the overview", _HOME),
+        )
+    )
+    return (
+        query.join_from(row, Organization, Organization.id == row.organization_id)
+        .where(row.organization_id == _ORGANIZATION, row.state.in_(sorted(LIVE)))
+        .group_by(Organization.id)
+        .having(func.count() > 1)
+    )
+
+
+def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Query:
+    query = select(
+        *_columns(
+            kind,
+            literal("warning"),
+            since,
+            ("organization", Organization.id, Organization.name),
+            message,
+            ("Open the overview", _HOME),
+            about=StripeSubscription.id,
+        )
+    )
+    return query.join_from(
+        StripeSubscription, Organization, Organization.id == StripeSubscription.organization_id
+    ).where(StripeSubscription.organization_id == _ORGANIZATION)
 
 
 def missing_process(kind: Kind) -> Query:

@@ -2,8 +2,8 @@
 
 Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
 removed or suspended installation, GitHub's rate limits, late enforcement, exceeded limits of the plan, a trial that
-ends soon, processes that do not run. So the API judges whether others work: a dead process cannot report itself. Their
-ids are derived from their subjects.
+ends soon, subscriptions that are unpaid or unclear, processes that do not run. So the API judges whether others work: a
+dead process cannot report itself. Their ids are derived from their subjects.
 """
 
 from collections.abc import Mapping

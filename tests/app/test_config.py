@@ -192,3 +192,24 @@ def test_misspelt_variables_are_named_with_what_may_be_meant(caplog: pytest.LogC
 def test_configuration_table_lists_the_variables() -> None:
     assert "| `DATABASE_URL` |" in table()
     assert "| `MAX_TARGETS` | Branches that one freeze request may cover | 10000 |" in table()
+
+
+STRIPE = {"STRIPE_SECRET_KEY": "sk_test_canary_of_stripe", "STRIPE_WEBHOOK_SECRET": "whsec_canary_the_first"}
+
+
+def test_stripe_takes_one_secret_of_webhooks_or_two_while_they_are_rotated() -> None:
+    second = "whsec_canary_the_second"
+    config = load_config({**NEEDED, **STRIPE})
+    assert config.stripe_webhook_secret == (STRIPE["STRIPE_WEBHOOK_SECRET"],)
+    assert "canary" not in repr(config)
+    both = f"{STRIPE['STRIPE_WEBHOOK_SECRET']}, {second}"
+    assert load_config({**NEEDED, **STRIPE, "STRIPE_WEBHOOK_SECRET": both}).stripe_webhook_secret[1] == second
+    for wrong in (f"{both},{second}", "short", f"{second},"):
+        with pytest.raises(ConfigurationError, match=r"^STRIPE_WEBHOOK_SECRET must be one secret, or two"):
+            load_config({**NEEDED, **STRIPE, "STRIPE_WEBHOOK_SECRET": wrong})
+
+
+@pytest.mark.parametrize("name", sorted(STRIPE))
+def test_stripe_requires_a_key_and_a_secret_of_webhooks(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^{name} is required if STRIPE_"):
+        load_config({**NEEDED, **{other: STRIPE[other] for other in STRIPE if other != name}})

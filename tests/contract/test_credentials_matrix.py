@@ -15,10 +15,11 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, func, update
 from sqlalchemy.orm import Session
 
 from app.main import create_app
+from models.stripe import StripeCatalogue
 from schemas.contract import Operation, load_contract, resolve
 from tests.factories import ROLES
 from tests.harness.contract_assertions import assert_conforms
@@ -30,12 +31,13 @@ from tests.harness.wakeups import RecordedWakeups
 CONTRACT = load_contract()
 SCOPES = tuple(CONTRACT.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"])
 OPERATIONS = list(CONTRACT.operations.values())
-SIGNED = {"GithubSignature"}
+SIGNED = {"GithubSignature", "StripeSignature"}
 """Schemes of those who sign what they send, and show no credential of ours."""
 LET_IN = (400, "invalid_parameter")
 KINDS_OF_SECURITY: list[set[str]] = [
     set(),
-    SIGNED,
+    {"GithubSignature"},
+    {"StripeSignature"},
     {"ApiKey"},
     {"Session"},
     {"ApiKey", "Session"},
@@ -122,6 +124,7 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
     engine = create_engine(module_database)
     with Session(engine, expire_on_commit=False) as session:
         credentials = everybody(session, SCOPES)
+        session.execute(update(StripeCatalogue).values(synced_at=func.now()))
         session.commit()
     engine.dispose()
     app = create_app(product_config(module_database, redis_url), product_parts(wakeups=RecordedWakeups()))

@@ -204,7 +204,7 @@ class TestPrivilegeEscalationOfKeys:
 def json_bodies() -> Iterator[tuple[Operation, Any, tuple[str | int, ...]]]:
     """Yield each operation with each of its example bodies, and the place of each object inside."""
     for operation in CONTRACT.operations.values():
-        if "application/json" in operation.body and not operation.accepts("GithubSignature"):
+        if "application/json" in operation.body and not operation.path.startswith("/webhooks/"):
             raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]["requestBody"]
             examples = resolve(CONTRACT.document, raw)["content"]["application/json"]["examples"].values()
             for body in (resolve(CONTRACT.document, one)["value"] for one in examples):

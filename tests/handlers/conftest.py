@@ -9,6 +9,7 @@ Fixtures:
 - `clock`, `wakeups`, `fake_github`: the service's clock, what it woke, and the simulated GitHub.
 """
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
@@ -33,11 +34,13 @@ from tests.harness.response_conformance import checked_client, watching
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
+from tools import fake_stripe
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 WEBHOOK_SECRET = "a secret of the webhooks"
+STRIPE_SECRETS = ("whsec_of_the_tests_1", "whsec_of_the_tests_2")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +56,18 @@ def clock_of_session() -> MovableClock:
 
 
 @pytest.fixture(scope="session")
+def served_fake_stripe(clock_of_session: MovableClock) -> Iterator[fake_stripe.Handle]:
+    """Serve a simulated Stripe with the clock of the product."""
+
+    def clock() -> float:
+        return time.time() + clock_of_session.offset.total_seconds()
+
+    handle = fake_stripe.serve(fake_stripe.FakeStripe(webhook_secrets=STRIPE_SECRETS[:1], clock=clock))
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(scope="session")
 def wakeups_of_session() -> RecordedWakeups:
     return RecordedWakeups()
 
@@ -63,6 +78,7 @@ def served(
     redis_url: str,
     app_key: AppKey,
     served_fake_github: Handle,
+    served_fake_stripe: fake_stripe.Handle,
     clock_of_session: MovableClock,
     wakeups_of_session: RecordedWakeups,
 ) -> Iterator[str]:
@@ -82,6 +98,9 @@ def served(
         github_client_secret="a secret of the client",
         github_web_url=served_fake_github.base_url,
         github_webhook_secret=WEBHOOK_SECRET,
+        stripe_secret_key=served_fake_stripe.stripe.keys.secret_key,
+        stripe_webhook_secret=STRIPE_SECRETS,
+        stripe_api_url=served_fake_stripe.base_url,
     )
     parts = product_parts(clock=clock_of_session, wakeups=wakeups_of_session)
     with serving(create_app(config, parts)) as url, watching(AuditWatch(shared_database)):

@@ -19,6 +19,7 @@ from models.pull_requests import PullRequest
 from models.repositories import BranchTip, RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
 from models.schedules import Occurrence
+from models.stripe import StripeCustomer, StripeSubscription
 from rules.ids import new_id
 from schemas.contract import Operation
 from tests import factories
@@ -90,7 +91,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
     invitation = invited(organization)
     session.add_all([invitation, *of_people(organization), *of_requests(organization, repository)])
-    session.add_all(of_enforcement(organization, installation, branch))
+    session.add_all([*of_enforcement(organization, installation, branch), *of_billing(organization)])
     key = factories.api_key(session, organization)
     return TenantFixture(
         organization=organization,
@@ -141,6 +142,24 @@ def of_requests(organization: Organization, repository: Repository) -> list[Base
             request_hash=b"x",
             status=200,
             headers={},
+            created_at=now,
+        ),
+    ]
+
+
+def of_billing(organization: Organization) -> list[Base]:
+    """Return rows of what is read from Stripe."""
+    now = factories.now()
+    return [
+        StripeCustomer(id=f"cus_{organization.id}", organization_id=organization.id, created_at=now),
+        StripeSubscription(
+            id=f"sub_{organization.id}",
+            organization_id=organization.id,
+            state="canceled",
+            interval="month",
+            currency="EUR",
+            period_start=now,
+            period_end=now,
             created_at=now,
         ),
     ]

@@ -76,6 +76,7 @@ class Fuzzing:
         self.organization = report["organizations"]["acme"]
         self.base_url = report["baseUrl"]
         self.webhook_secret = report["webhookSecret"]
+        self.stripe_webhook_secret = report["stripeWebhookSecret"]
         self.database_url = report["databaseUrl"]
         self.directory = directory
         self.fixtures = open_call_fixtures(self.database_url, self.organization["id"])
@@ -99,6 +100,7 @@ class Fuzzing:
         variables = {
             "FUZZ_CREDENTIAL": credential.to_json(),
             "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
+            "FUZZ_STRIPE_WEBHOOK_SECRET": self.stripe_webhook_secret,
             "FUZZ_TALLY": str(tally),
             "FUZZ_SANDBOX": json.dumps(
                 {"freeze": freeze, "baseUrl": self.base_url, "databaseUrl": self.database_url, **self.organization}

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from schemathesis.openapi.checks import MissingHeaderNotRejected
 from sqlalchemy import text
 
 from integrations.github.signatures import sign
+from integrations.stripe import signatures
 from rules.freezes.branch_names import branch_name_error
 from schemas.contract import Operation, load_contract
 from tools.fuzz.audited import QUERY, AuditedAction, fault
@@ -27,6 +29,7 @@ from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, open_call_fixt
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
+STRIPE_WEBHOOK_SECRET = os.environ["FUZZ_STRIPE_WEBHOOK_SECRET"]
 CREDENTIAL = Credential.from_json(os.environ["FUZZ_CREDENTIAL"])
 TALLY = Path(os.environ["FUZZ_TALLY"])
 CONTRACT = load_contract()
@@ -75,6 +78,7 @@ class Signature(requests.auth.AuthBase):
         body = request.body or b""
         raw = body.encode() if isinstance(body, str) else bytes(body)
         request.headers["X-Hub-Signature-256"] = sign(WEBHOOK_SECRET, raw)
+        request.headers["Stripe-Signature"] = signatures.sign(STRIPE_WEBHOOK_SECRET, raw, int(time.time()))
         return request
 
 
@@ -97,7 +101,7 @@ def yaml_as_text(ctx: Any, response: Response) -> str:  # noqa: ARG001 - theirs
     return response.text
 
 
-GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(path="/webhooks/github")
+GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(path=["/webhooks/github", "/webhooks/stripe"])
 
 
 def operation_of(case: Case[Any]) -> Operation:

@@ -30,6 +30,7 @@ def write_report(
         "githubToken": secrets.github_token,
         "stripeKey": SECRET_KEY,
         "webhookSecret": secrets.webhook_secret,
+        "stripeWebhookSecret": secrets.stripe_webhook_secret,
         "password": PASSWORD,
         "pids": pids,
         **addresses,

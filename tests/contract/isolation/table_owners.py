@@ -16,6 +16,8 @@ WITHOUT_OWNER = {
     "throttled_attempts",
     "lease_holders",
     "used_trials",
+    "stripe_prices",
+    "stripe_catalogues",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}

@@ -114,6 +114,10 @@ class TestRowLevelSecurity:
             "UPDATE plan_grants SET plan = 'business', until = NULL",
             "INSERT INTO plan_grants SELECT id, 'stripe', '', 'business', NULL, now() FROM organizations",
             "DELETE FROM used_trials",
+            "UPDATE stripe_subscriptions SET plan = 'business'",
+            "DELETE FROM stripe_subscriptions",
+            "UPDATE stripe_prices SET unit_amount = 0",
+            "UPDATE stripe_catalogues SET due_at = NULL",
             "UPDATE used_trials SET used_at = now()",
         ],
     )

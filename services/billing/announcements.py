@@ -1,0 +1,43 @@
+"""Mails about payments, to those who may change the plan."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from models.organizations import Organization
+from models.stripe import StripeSubscription
+from rules.billing.plans import PLANS
+from rules.billing.subscriptions import grace_end
+from services.billing.subscriptions import standing_in
+from services.billing.trials import recipients
+from services.core.unit_of_work import UnitOfWork
+from services.mail.outbox import enqueue_mail
+
+GRACE_NOTICE = timedelta(days=3)
+"""How long before its end the end of the grace is announced."""
+
+
+def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeSubscription]) -> None:
+    """Mail that a payment failed when it is first seen, and once more before the plan ends for that reason."""
+    for row in rows:
+        end = grace_end(standing_in(row), uow.dependencies.billing_grace)
+        if row.past_due_since is None or end is None:
+            row.announced_at = None
+            continue
+        ends_soon = end - uow.now <= GRACE_NOTICE
+        if uow.now == row.past_due_since:
+            template = "payment_failed"
+        elif ends_soon and uow.now < end and row.announced_at is None:
+            template = "grace_ending"
+        else:
+            continue
+        row.announced_at = uow.now if ends_soon else None
+        for address in recipients(uow):
+            enqueue_mail(
+                uow,
+                address,
+                template,
+                organization=organization.name,
+                plan=PLANS[row.plan].name if row.plan in PLANS else "",
+                ends_at=end,
+                url=f"{uow.dependencies.web_url}/",
+            )

@@ -1,0 +1,128 @@
+"""The prices of plans: a copy of those at Stripe, which a job reads again every hour and after a webhook."""
+
+import logging
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+
+from integrations.stripe import StripeError
+from models.stripe import StripeCatalogue, StripePrice
+from rules.billing.prices import EXPONENTS
+from rules.errors import Detail, ServiceError
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import LeaseLostError, RetryPolicy, WorkQueue
+
+logger = logging.getLogger(__name__)
+
+REFRESH_INTERVAL = timedelta(hours=1)
+LEASE_DURATION = timedelta(minutes=5)
+"""Prices are read in pages, each of which may take 20 seconds."""
+CATALOGUES = WorkQueue(
+    "prices",
+    StripeCatalogue,
+    select(StripeCatalogue.name, StripeCatalogue.attempts),
+    lease=LEASE_DURATION,
+    retry=RetryPolicy(timedelta(seconds=5), timedelta(minutes=10)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A plan to be bought."""
+
+    plan: str
+    interval: str
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFilters:
+    """Filters of the list; None matches all."""
+
+    currency: str | None = None
+    interval: str | None = None
+
+
+def list_prices(uow: UnitOfWork, filters: PriceFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of the prices on sale, the lowest amount first.
+
+    Raise `stripe_unavailable` if the prices were never read, and `invalid_cursor`.
+    """
+    query = select(StripePrice).where(StripePrice.on_sale)
+    if filters.currency is not None:
+        query = query.where(StripePrice.currency == filters.currency)
+    if filters.interval is not None:
+        query = query.where(StripePrice.interval == filters.interval)
+    keys = (StripePrice.unit_amount, StripePrice.currency, StripePrice.id)
+    page = page_of(uow, "list_billing_prices", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
+    _require_copy(uow)
+    return Page([_view(price) for price in page.data], page.next_cursor)
+
+
+def find_price(uow: UnitOfWork, order: Order) -> StripePrice:
+    """Return the price of an order, in the default currency if it names none.
+
+    Raise `stripe_unavailable` if the prices were never read, `validation_failed` if the plan is not sold like that.
+    """
+    _require_copy(uow)
+    query = select(StripePrice).where(
+        StripePrice.on_sale, StripePrice.plan == order.plan, StripePrice.interval == order.interval
+    )
+    wanted = StripePrice.is_default if order.currency is None else StripePrice.currency == order.currency
+    price = uow.session.scalars(query.where(wanted).order_by(StripePrice.id).limit(1)).one_or_none()
+    if price is None:
+        message = "The plan is not sold for this interval in this currency: GET /v1/billing/prices lists what is."
+        raise ServiceError("validation_failed", message, details=(Detail("/plan", message),))
+    return price
+
+
+def has_prices_to_read(uow: UnitOfWork) -> bool:
+    """True if prices are due and Stripe is configured."""
+    return uow.dependencies.stripe is not None and CATALOGUES.has_work(uow)
+
+
+def refresh_prices(uow_factory: UnitOfWorkFactory) -> bool:
+    """Read the prices again; False if they are not due."""
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        stripe = uow.dependencies.stripe
+        lease = CATALOGUES.acquire(uow) if stripe is not None else None
+    if stripe is None or lease is None:
+        return False
+    try:
+        with lease.ended_if_interrupted(uow_factory, wakes="prices"):
+            prices = stripe.list_prices()
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                lease.require(uow)
+                uow.session.execute(delete(StripePrice))
+                if prices:
+                    uow.session.execute(insert(StripePrice), [asdict(price) for price in prices])
+                uow.session.get_one(StripeCatalogue, lease.row.name).synced_at = uow.now
+                uow.session.flush()
+                lease.release(uow, due_at=uow.now + REFRESH_INTERVAL)
+    except StripeError as error:
+        logger.warning("the prices could not be read: %s", error)
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.fail(uow, error.code, error.message, uow.now + CATALOGUES.retry.delay(lease.row.attempts))
+    except LeaseLostError:
+        logger.warning("the lease of the prices was lost")
+    return True
+
+
+def _require_copy(uow: UnitOfWork) -> None:
+    if uow.session.scalar(select(StripeCatalogue.synced_at).limit(1)) is None:
+        raise ServiceError("stripe_unavailable", "The prices have not been read from the payment provider yet.")
+
+
+def _view(price: StripePrice) -> dict[str, Any]:
+    return {
+        "id": price.id,
+        "plan": price.plan,
+        "interval": price.interval,
+        "currency": price.currency,
+        "unit_amount": price.unit_amount,
+        "currency_exponent": EXPONENTS[price.currency],
+        "tax_behavior": price.tax_behavior,
+    }

@@ -1,0 +1,169 @@
+"""An organisation that buys plans at the simulated Stripe, with the product, its jobs and Stripe on one clock."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import stripe
+from sqlalchemy import select
+
+from app.database import WORKER_ROLE
+from integrations.stripe import Stripe, StripeSettings
+from models.audit import AuditEntry
+from models.identity import Mail
+from services.billing.prices import refresh_prices
+from services.billing.stripe_requests import request_prices
+from services.billing.sync import sync_customer
+from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from tests import factories
+from tests.handlers.callers import Caller, Tenant
+from tests.harness.clock import MovableClock
+from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
+from tests.tools.fake_stripe.shop import press
+from tools.fake_stripe import FakeStripe, Handle
+
+VISA, FAILS_LATER = "4242 4242 4242 4242", "4000 0000 0000 0341"
+ORDER = {"plan": "team", "interval": "month"}
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """An organisation without a plan, and Stripe."""
+
+    tenant: Tenant
+    admin: Caller
+    """A key with all scopes, which does not expire while time passes."""
+    fake: FakeStripe
+    api: stripe.V1Services
+    jobs: UnitOfWorkFactory
+    clock: MovableClock
+
+    def price(self, plan: str = "team", amount: int = 4900, interval: str = "month", **more: Any) -> stripe.Price:
+        """Add a price of a plan, as an operator does."""
+        params: Any = {
+            "product_data": {"name": plan.title(), "metadata": {"plan": plan}},
+            "currency": "eur",
+            "unit_amount": amount,
+            "recurring": {"interval": interval},
+            "lookup_key": f"{plan}_{interval}",
+            "transfer_lookup_key": True,
+            **more,
+        }
+        return self.api.prices.create(params)
+
+    def read_prices(self) -> None:
+        """Have the prices read."""
+        with self.jobs.open(SYSTEM_CALLER) as uow:
+            request_prices(uow)
+        refresh_prices(self.jobs)
+
+    def open_checkout(self, **order: Any) -> str:
+        """Open a checkout session, and return its URL."""
+        answer = self.admin.post("/v1/billing/checkout", {**ORDER, **order})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["url"])
+
+    def buy(self, **order: Any) -> None:
+        """Buy a plan, and have it read."""
+        assert press(self.open_checkout(**order), card=VISA).status_code == 303
+        self.work()
+
+    def work(self) -> None:
+        """Run the jobs until nothing is due."""
+        while sync_customer(self.jobs) or refresh_prices(self.jobs):
+            pass
+
+    def pass_time(self, **length: float) -> None:
+        """Let time pass for all, and the jobs do what is due then."""
+        self.clock.offset += timedelta(**length)
+        self.fake.advance(0)
+
+    def billing(self) -> dict[str, Any]:
+        """Return the billing summary."""
+        answer = self.admin.get("/v1/billing")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def plan(self) -> tuple[str, str]:
+        """Return the plan in force and its source."""
+        shown = self.billing()
+        return shown["plan"], shown["source"]
+
+    def customer(self) -> str:
+        """Return the id of the only customer at Stripe."""
+        [found] = [each for each in self.fake.store.all("customer") if not each.get("deleted")]
+        return str(found["id"])
+
+    def subscriptions(self) -> list[stripe.Subscription]:
+        """Return the subscriptions at Stripe."""
+        return list(self.api.subscriptions.list({"customer": self.customer(), "status": "all"}).data)
+
+    def set_card(self, card: str) -> None:
+        """Give the customer another card, which is charged from now on."""
+        made = self.api.payment_methods.attach(card, {"customer": self.customer()})
+        self.api.customers.update(self.customer(), {"invoice_settings": {"default_payment_method": made.id}})
+        for each in self.subscriptions():
+            if each.status not in {"canceled", "incomplete_expired"}:
+                self.api.subscriptions.update(each.id, {"default_payment_method": made.id})
+
+    def mails(self) -> list[str]:
+        """Return the templates of the mails, in order."""
+        self.tenant.session.expire_all()
+        return list(self.tenant.session.scalars(select(Mail.template).order_by(Mail.created_at)))
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Return the audited changes of subscriptions."""
+        query = select(AuditEntry.details).where(AuditEntry.action == "billing.subscription_changed")
+        return list(self.tenant.session.scalars(query.order_by(AuditEntry.at, AuditEntry.id)))
+
+
+@pytest.fixture
+def stripe_client(served_fake_stripe: Handle) -> Stripe:
+    """Return a client of the simulated Stripe, as the product's."""
+    settings = StripeSettings(served_fake_stripe.stripe.keys.secret_key, api_url=served_fake_stripe.base_url)
+    return Stripe(settings)
+
+
+@pytest.fixture
+def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups, stripe_client: Stripe) -> UnitOfWorkFactory:
+    """Units as a worker opens them."""
+    dependencies = Dependencies(
+        secret_key=factories.SECRET_KEY.encode(), web_url="https://freezes.test", stripe=stripe_client
+    )
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+
+
+@pytest.fixture
+def shop(
+    globex: Tenant, served: str, served_fake_stripe: Handle, jobs: UnitOfWorkFactory, clock: MovableClock
+) -> Iterator[Shop]:
+    """Return an organisation without a plan, with prices of both plans that were read."""
+    fake = served_fake_stripe.stripe
+    fake.reset()
+    client = stripe.StripeClient(
+        fake.keys.secret_key,
+        stripe_version="2026-10-28.endive",
+        base_addresses={"api": served_fake_stripe.base_url},
+        http_client=stripe.RequestsClient(timeout=5),
+    )
+    shop = Shop(globex, globex.key(), fake, client.v1, jobs, clock)
+    shop.price()
+    shop.price("business", 19900)
+    shop.read_prices()
+    fake.settings.webhook_url = f"{served}/webhooks/stripe"
+    fake.settings.webhooks = "hold"
+    yield shop
+    fake.settings.webhook_url = None
+    fake.sender.drain()
+
+
+@pytest.fixture
+def owner(globex: Tenant) -> Any:
+    """Return an owner, who gets the mails."""
+    person = factories.user(globex.session)
+    return factories.membership(globex.session, globex.organization, person, "owner")

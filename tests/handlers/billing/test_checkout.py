@@ -1,0 +1,219 @@
+"""Buying a plan, and the pages of Stripe."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.factories.plans import change_plan, grant
+from tests.handlers.billing.conftest import DAY, ORDER, VISA, Shop
+from tests.handlers.callers import Tenant, at_once, refusal
+from tests.tools.fake_stripe.shop import press
+
+CHECKOUT, PORTAL, PRICES = "/v1/billing/checkout", "/v1/billing/portal", "/v1/billing/prices"
+
+
+class TestListBillingPrices:
+    def test_prices_are_listed_from_the_copy_without_calling_stripe(self, shop: Shop) -> None:
+        shop.fake.faults.add("error", "/v1/")
+        answer = shop.tenant.person("viewer").get(PRICES)
+        assert answer.status_code == 200, answer.text
+        listed = answer.json()["data"]
+        assert [(each["plan"], each["unitAmount"]) for each in listed] == [("team", 4900), ("business", 19900)]
+        assert listed[0].items() >= {"interval": "month", "currency": "EUR", "currencyExponent": 2}.items()
+        shop.fake.faults.clear()
+
+    def test_prices_are_filtered_and_listed_in_pages(self, shop: Shop) -> None:
+        shop.price(amount=49000, interval="year", currency_options={"usd": {"unit_amount": 50000}})
+        shop.read_prices()
+        viewer = shop.tenant.person("viewer")
+        yearly = viewer.get(PRICES, interval="year").json()["data"]
+        assert [(each["currency"], each["unitAmount"]) for each in yearly] == [("EUR", 49000), ("USD", 50000)]
+        assert [each["unitAmount"] for each in viewer.get(PRICES, currency="USD").json()["data"]] == [50000]
+        first = viewer.get(PRICES, limit=3).json()
+        assert viewer.get(PRICES, limit=3, cursor=first["nextCursor"]).json()["data"] == yearly[1:]
+
+    def test_price_that_another_one_replaced_is_no_longer_listed(self, shop: Shop) -> None:
+        shop.price(amount=5900)
+        shop.read_prices()
+        listed = shop.tenant.person("viewer").get(PRICES).json()["data"]
+        assert [each["unitAmount"] for each in listed] == [5900, 19900]
+
+    def test_prices_that_were_never_read_are_stripe_unavailable(self, globex: Tenant) -> None:
+        refusal(globex.person("viewer").get(PRICES), 502, "stripe_unavailable")
+        refusal(globex.key().get(PRICES), 403, "credential_type_not_allowed")
+
+
+class TestOpenCheckout:
+    def test_checkout_that_is_paid_gives_the_plan(self, shop: Shop) -> None:
+        assert press(shop.open_checkout(), card=VISA).status_code == 303
+        assert shop.plan() == ("free", "none")
+        shop.work()
+        assert shop.plan() == ("team", "stripe")
+        shown = shop.billing()
+        assert (
+            shown["subscription"].items()
+            >= {
+                "state": "active",
+                "plan": "team",
+                "interval": "month",
+                "currency": "EUR",
+                "unitAmount": 4900,
+                "cancelAt": None,
+                "pastDueSince": None,
+                "graceEndsAt": None,
+                "actionUrl": None,
+            }.items()
+        )
+        [invoice] = shown["invoices"]
+        assert (invoice["state"], invoice["total"], invoice["currency"]) == ("paid", 4900, "EUR")
+        assert shown["syncedAt"] is not None
+        assert shop.tenant.audit() == ["billing.checkout_started", "billing.subscription_changed"]
+        [change] = shop.changes()
+        assert (change["before"], change["after"]["state"], change["after"]["plan"]) == (None, "active", "team")
+
+    def test_checkout_returns_to_a_path_of_our_origin(self, shop: Shop) -> None:
+        answer = press(shop.open_checkout(returnPath="/plans/done"), card=VISA)
+        session = shop.fake.store.all("checkout.session")[0]["id"]
+        assert answer.headers["Location"].endswith(f"/plans/done?checkout={session}")
+
+    @pytest.mark.parametrize("path", ["https://evil.test/", "//evil.test", "billing", "/a?b", "/a//b", "/\\evil.test"])
+    def test_checkout_with_another_address_is_rejected(self, shop: Shop, path: str) -> None:
+        refusal(shop.admin.post(CHECKOUT, {**ORDER, "returnPath": path}), 422, "validation_failed")
+
+    def test_checkout_of_a_plan_that_is_not_sold_is_rejected(self, shop: Shop) -> None:
+        refusal(shop.admin.post(CHECKOUT, {**ORDER, "interval": "year"}), 422, "validation_failed")
+        refusal(shop.admin.post(CHECKOUT, {**ORDER, "currency": "JPY"}), 422, "validation_failed")
+        refusal(shop.admin.post(CHECKOUT, {**ORDER, "plan": "free"}), 422, "validation_failed")
+
+    def test_checkout_is_for_admins_and_keys_with_the_scope(self, shop: Shop) -> None:
+        refusal(shop.tenant.person("viewer").post(CHECKOUT, ORDER), 403, "insufficient_permission")
+        refusal(shop.tenant.key("billing:read").post(CHECKOUT, ORDER), 403, "insufficient_scope")
+        assert shop.tenant.key("billing:write").post(CHECKOUT, ORDER).status_code == 200
+
+    def test_second_checkout_expires_the_first_one(self, shop: Shop) -> None:
+        first, second = shop.open_checkout(), shop.open_checkout(plan="business")
+        assert press(first, card=VISA).status_code != 303
+        assert press(second, card=VISA).status_code == 303
+        shop.work()
+        assert [each.status for each in shop.subscriptions()] == ["active"]
+        assert shop.plan() == ("business", "stripe")
+
+    def test_two_checkouts_at_once_give_one_page_to_pay(self, shop: Shop) -> None:
+        answers = at_once(*[lambda: shop.admin.post(CHECKOUT, ORDER)] * 2)
+        urls = [answer.json()["url"] for answer in answers if answer.status_code == 200]
+        assert urls
+        for answer in answers:
+            if answer.status_code != 200:
+                refusal(answer, 409, "invalid_state")
+        paid = [press(url, card=VISA).status_code for url in urls]
+        assert paid.count(303) == 1
+        assert len(shop.subscriptions()) == 1
+
+    def test_checkout_is_rejected_while_there_is_a_subscription(self, shop: Shop) -> None:
+        shop.buy()
+        refusal(shop.admin.post(CHECKOUT, ORDER), 409, "invalid_state")
+
+    def test_checkout_is_rejected_after_a_payment_that_was_not_read(self, shop: Shop) -> None:
+        press(shop.open_checkout(), card=VISA)
+        refusal(shop.admin.post(CHECKOUT, ORDER), 409, "invalid_state")
+        assert len(shop.subscriptions()) == 1
+        shop.work()
+        assert shop.plan() == ("team", "stripe")
+
+    def test_checkout_and_portal_conflict_with_a_plan_of_an_operator(self, shop: Shop) -> None:
+        change_plan(shop.tenant.session, shop.tenant.organization, "team")
+        refusal(shop.admin.post(CHECKOUT, ORDER), 409, "billing_source_conflict")
+        refusal(shop.admin.post(PORTAL, {}), 409, "billing_source_conflict")
+
+    @pytest.mark.parametrize(("left", "waits"), [(3 * DAY, True), (DAY, False)])
+    def test_checkout_during_a_trial_is_first_paid_at_its_end(self, shop: Shop, left: Any, waits: bool) -> None:
+
+        until = shop.clock.read(datetime.now().astimezone()) + left
+        grant(shop.tenant.session, shop.tenant.organization, "business", "trial", until=until)
+        shop.buy(plan="business")
+        [subscription] = shop.subscriptions()
+        assert subscription.status == ("trialing" if waits else "active")
+        assert subscription.trial_end == (int(until.timestamp()) if waits else None)
+
+    def test_checkout_whose_answer_was_lost_is_opened_once(self, shop: Shop) -> None:
+        shop.fake.faults.add("disconnect", "POST /v1/checkout/sessions", after=True, count=1)
+        shop.open_checkout()
+        assert len(shop.fake.store.all("checkout.session")) == 1
+
+    def test_customer_whose_answer_was_lost_is_made_once(self, shop: Shop) -> None:
+        fault = shop.fake.faults.add("disconnect", "POST /v1/customers", after=True, count=2)
+        refusal(shop.admin.post(CHECKOUT, ORDER), 502, "stripe_unavailable")
+        assert fault.struck == 2
+        shop.open_checkout()
+        assert len(shop.fake.store.all("customer")) == 1
+
+    def test_customer_that_was_deleted_at_stripe_is_made_again(self, shop: Shop) -> None:
+        shop.open_checkout()
+        first = shop.customer()
+        shop.api.customers.delete(first)
+        shop.buy()
+        assert shop.customer() != first
+        assert shop.plan() == ("team", "stripe")
+
+    @pytest.mark.parametrize(
+        "fault", [{"kind": "error", "status": 500}, {"kind": "error", "status": 429}, {"kind": "revoked"}]
+    )
+    def test_checkout_is_stripe_unavailable_while_stripe_fails(self, shop: Shop, fault: dict[str, Any]) -> None:
+        shop.fake.faults.add(fault.pop("kind"), "/v1/", **fault)
+        refusal(shop.admin.post(CHECKOUT, ORDER), 502, "stripe_unavailable")
+        shop.fake.faults.clear()
+        assert shop.open_checkout()
+
+    def test_checkout_with_an_idempotency_key_is_replayed(self, shop: Shop) -> None:
+        headers = {"Idempotency-Key": "buy-1"}
+        first, again = (shop.admin.post(CHECKOUT, ORDER, headers=headers) for _ in range(2))
+        assert first.json() == again.json()
+        assert len(shop.fake.store.all("checkout.session")) == 1
+
+
+class TestOpenBillingPortal:
+    @pytest.fixture(autouse=True)
+    def configured(self, shop: Shop) -> None:
+        features: Any = {
+            "invoice_history": {"enabled": True},
+            "payment_method_update": {"enabled": True},
+            "subscription_cancel": {"enabled": True, "mode": "at_period_end"},
+        }
+        shop.api.billing_portal.configurations.create({"features": features})
+
+    def test_portal_needs_a_purchase_and_a_subscription_for_some_flows(self, shop: Shop) -> None:
+        refusal(shop.admin.post(PORTAL, {}), 409, "invalid_state")
+        shop.open_checkout()
+        assert shop.admin.post(PORTAL, {}).status_code == 200
+        refusal(shop.admin.post(PORTAL, {"flow": "cancel"}), 409, "invalid_state")
+
+    @pytest.mark.parametrize("body", [{}, {"flow": "payment_method"}, {"flow": "cancel", "returnPath": "/plans"}])
+    def test_portal_is_opened_and_audited(self, shop: Shop, body: dict[str, str]) -> None:
+        shop.buy()
+        answer = shop.admin.post(PORTAL, body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["url"].startswith(shop.fake.base_url)
+        assert shop.tenant.audit()[-1] == "billing.portal_opened"
+
+    def test_subscription_cancelled_in_the_portal_goes_on_to_its_end(self, shop: Shop) -> None:
+        shop.buy()
+        press(shop.admin.post(PORTAL, {}).json()["url"], action="cancel", subscription=shop.subscriptions()[0].id)
+        shop.work()
+        shown = shop.billing()
+        assert shown["plan"] == "team"
+        assert shown["subscription"]["cancelAt"] == shown["subscription"]["currentPeriodEnd"]
+        shop.pass_time(days=32)
+        shop.work()
+        assert shop.plan() == ("free", "none")
+        assert shop.billing()["subscription"] is None
+
+    def test_portal_of_a_customer_that_was_deleted_is_invalid_state(self, shop: Shop) -> None:
+        shop.buy()
+        shop.api.customers.delete(shop.customer())
+        refusal(shop.admin.post(PORTAL, {}), 409, "invalid_state")
+
+    def test_portal_is_stripe_unavailable_while_stripe_is_down(self, shop: Shop) -> None:
+        shop.buy()
+        shop.fake.faults.add("disconnect", "/v1/billing_portal")
+        refusal(shop.admin.post(PORTAL, {}), 502, "stripe_unavailable")

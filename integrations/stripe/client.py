@@ -85,7 +85,7 @@ class Stripe:
             max_network_retries=MAX_RETRIES,
             http_client=stripe.RequestsClient(timeout=(CONNECT_TIMEOUT, READ_TIMEOUT)),
         )
-        self._api = client.v1
+        self.api = client.v1
         self._free = BoundedSemaphore(MAX_CONCURRENT_CALLS)
 
     def create_customer(self, organization_id: str, *, replaces: str | None = None) -> str:
@@ -94,45 +94,45 @@ class Stripe:
         The same call gives the same customer: its parameters never change.
         """
         key = f"customer:{organization_id}" + (f":{replaces}" if replaces else "")
-        with self._call():
+        with self.call():
             metadata = {"organization": organization_id}
-            return self._api.customers.create({"metadata": metadata}, {"idempotency_key": key}).id
+            return self.api.customers.create({"metadata": metadata}, {"idempotency_key": key}).id
 
     def delete_customer(self, customer_id: str) -> None:
         """Delete a customer with everything that it has; one that is deleted already is left as it is."""
         try:
-            with self._call():
-                self._api.customers.delete(customer_id)
+            with self.call():
+                self.api.customers.delete(customer_id)
         except StripeMissingError:
             return
 
     def list_subscriptions(self, customer_id: str) -> list[SubscriptionReading]:
         """Return all subscriptions of a customer, also those that have ended."""
         params: Any = {"customer": customer_id, "status": "all", "limit": 100, "expand": ["data.latest_invoice"]}
-        with self._call():
-            found = self._api.subscriptions.list(params)
+        with self.call():
+            found = self.api.subscriptions.list(params)
             return [_read_subscription(each.to_dict()) for each in found.auto_paging_iter()]
 
     def cancel_subscription(self, subscription_id: str) -> None:
         """End a subscription now, without a refund; one that has ended already is left as it is."""
         try:
-            with self._call():
-                self._api.subscriptions.cancel(subscription_id)
+            with self.call():
+                self.api.subscriptions.cancel(subscription_id)
         except StripeMissingError:
             return
 
     def list_invoices(self, customer_id: str) -> list[Invoice]:
         """Return the latest invoices of a customer that were sent, newest first."""
-        with self._call():
-            found = self._api.invoices.list({"customer": customer_id, "limit": 2 * MAX_INVOICES})
+        with self.call():
+            found = self.api.invoices.list({"customer": customer_id, "limit": 2 * MAX_INVOICES})
             invoices = [_read_invoice(each.to_dict()) for each in found.data if each.status != "draft"]
         return invoices[:MAX_INVOICES]
 
     def list_prices(self) -> list[Price]:
         """Return all prices of plans, also those that are no longer sold, one for each currency."""
         params: Any = {"type": "recurring", "limit": 100, "expand": ["data.product", "data.currency_options"]}
-        with self._call():
-            found = self._api.prices.list(params)
+        with self.call():
+            found = self.api.prices.list(params)
             return [price for each in found.auto_paging_iter() for price in prices_of(each.to_dict())]
 
     def open_checkout(self, purchase: Purchase, token: str) -> CheckoutSession:
@@ -159,15 +159,15 @@ class Stripe:
                 "customer_update": {"address": "auto", "name": "auto"},
             }
         key = f"checkout:{purchase.organization_id}:{token}"
-        with self._call():
-            made = self._api.checkout.sessions.create(params, {"idempotency_key": key})
+        with self.call():
+            made = self.api.checkout.sessions.create(params, {"idempotency_key": key})
         return CheckoutSession(made.id, made.url or "", datetime.fromtimestamp(made.expires_at, UTC))
 
     def expire_checkout(self, session_id: str) -> None:
         """Expire a checkout session, so that it cannot be paid any more; one that is not open is left as it is."""
         try:
-            with self._call():
-                self._api.checkout.sessions.expire(session_id)
+            with self.call():
+                self.api.checkout.sessions.expire(session_id)
         except StripeUnavailableError:
             raise
         except StripeError:  # it was paid, has expired, or is of a customer that was deleted
@@ -183,11 +183,11 @@ class Stripe:
         elif flow is not None:
             kind = f"subscription_{flow}"
             params["flow_data"] = {"type": kind, kind: {"subscription": subscription_id}}
-        with self._call():
-            return self._api.billing_portal.sessions.create(params).url
+        with self.call():
+            return self.api.billing_portal.sessions.create(params).url
 
     @contextmanager
-    def _call(self) -> Iterator[None]:
+    def call(self) -> Iterator[None]:
         """Run a call as one of a few, and translate its errors."""
         if not self._free.acquire(blocking=False):
             raise StripeUnavailableError("busy", "Too many calls of Stripe are in progress.")

@@ -35,7 +35,7 @@ def purchase(client: Stripe, handle: Handle) -> Purchase:
         "unit_amount": 4900,
         "recurring": {"interval": "month"},
     }
-    price = client._api.prices.create(params)
+    price = client.api.prices.create(params)
     return Purchase("org_1", client.create_customer("org_1"), price.id, "EUR", "http://web.test/a", "http://web.test/b")
 
 

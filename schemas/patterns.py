@@ -22,6 +22,11 @@ _WORDS = {
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day, such as 17:00",
     r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
     r"^[A-Z]{2}$": "must be two upper-case letters, such as GB",
+    r"^[A-Z]{3}$": "must be three upper-case letters, such as EUR",
+    r"^(/[A-Za-z0-9_.~-]+)+$": "must be a path, such as /settings/billing",
+    r"""^([*]|[\t ,]*(W/)?"[!#-~\x80-\xff]*"([\t ]*,([\t ,]*(W/)?"[!#-~\x80-\xff]*")?)*[\t ]*)$""": (
+        'must be * or ETags in quotation marks, separated by commas, such as "2f1c0b7a9d3e4f58"'
+    ),
     r"^[!-~]+( [!-~]+)*$": "must be words of visible ASCII characters, separated by single spaces",
     r"^([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)$": "must be a weekday, such as MO, or a counted weekday, such as -1FR",
 }

@@ -82,7 +82,12 @@ def connection(own_database: str) -> Iterator[Connection]:
 def test_attention_items_are_found_by_an_index(
     connection: Connection, source: Callable[[], alert_sources.Query], index: str
 ) -> None:
-    values = {"organization": "org_1", "now": factories.now(), "home": "https://changefreeze.example/"}
+    values = {
+        "organization": "org_1",
+        "now": factories.now(),
+        "home": "https://changefreeze.example/",
+        "decidable": True,
+    }
     plan = connection.execute(text(f"EXPLAIN {alert_sources.sql_of(source())}"), values).scalars().all()
     assert any(index in line for line in plan), "\n".join(plan)
     assert not any("Seq Scan on freeze_targets" in line or "Seq Scan on exceptions" in line for line in plan)

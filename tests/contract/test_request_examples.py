@@ -53,6 +53,9 @@ class Request:
     body: Any
     path_parameters: dict[str, str]
     query: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    meta: None = None
+    """What Schemathesis knows of the cases that it generates."""
 
 
 class Stage:

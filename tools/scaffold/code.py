@@ -10,6 +10,8 @@ from schemas.contract import Contract, Node, Operation, Parameter
 from schemas.names import snake_case
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict[str, Any]"}
+_MAX_PARAMETERS = 5
+"""Of a function with a name for each; more are too many to read in a call."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,17 @@ class Source:
         return raw
 
     def _arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield name and type of each argument; the filters of a list, and names that Python keeps, come as one."""
+        """Yield name and type of each argument; filters and names that Python keeps come as one.
+
+        Filters are the optional parameters of a list, and of an operation that has many parameters.
+        """
         filters = False
-        for parameter in self.operation.parameters:
-            if parameter.location == "header":
-                continue
+        parameters = [parameter for parameter in self.operation.parameters if parameter.location != "header"]
+        is_filtered = self._is_list or len(parameters) > _MAX_PARAMETERS
+        for parameter in parameters:
             required = parameter.required or "default" in self.contract.resolve(parameter.schema)
             name = snake_case(parameter.name)
-            if iskeyword(name) or (self._is_list and not required and parameter.name != "cursor"):
+            if iskeyword(name) or (is_filtered and not required and parameter.name != "cursor"):
                 filters = True
             else:
                 yield name, self._type(parameter.schema) + ("" if required else " | None")

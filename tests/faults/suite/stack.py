@@ -117,6 +117,11 @@ class Stack:
                 self._connection.close()
             self._connection = None
 
+    @property
+    def api_processes(self) -> int:
+        """How many processes serve the API."""
+        return 1 if self.quick else 2
+
     def skip(self, seconds: float) -> None:
         """Let stored time pass at once where this is a quick run; in a long run it is waited for.
 
@@ -253,7 +258,7 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
             "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
             "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_github').port}",
             "PORT": str(stack.api_port),
-            "WEB_CONCURRENCY": "1" if stack.quick else "2",
+            "WEB_CONCURRENCY": str(stack.api_processes),
             "SWEEP_EVERY": "1",
             "FULL_PASS_EVERY": "86400",
         }

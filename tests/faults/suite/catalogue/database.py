@@ -115,7 +115,7 @@ def pool_exhausted(trial: Trial) -> None:
     with psycopg.connect(stack.postgres.url("postgres")) as blocker:
         blocker.execute("LOCK TABLE freezes IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        asked = [Asked(trial, new_key()) for _ in range(10)]
+        asked = [Asked(trial, new_key()) for _ in range(15 * stack.api_processes)]
         wait_until(lambda: any(one.answer is not None for one in asked), "a refusal", 10)
         trial.require(time.monotonic() - began < 4, "refused within seconds")
         time.sleep(0.2)

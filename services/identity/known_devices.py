@@ -50,7 +50,7 @@ def _tokens(cookie: str) -> list[str]:
 def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
     """Return when a token of this person expires, or None if it is not theirs."""
     try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         plain = decrypt(uow.dependencies.secret_key, _USE, _row(user), raw)
     except (binascii.Error, DecryptionError, ValueError):
         return None

@@ -82,7 +82,9 @@ def test_installation_token_expires_after_an_hour(http: httpx.Client, github: Fa
 
 def test_forged_installation_token_is_rejected(http: httpx.Client, app_key: AppKey) -> None:
     token = mint(http, app_key.private)["token"]
-    for forged in (token[:-2] + "AA", "ghs_4242_e30.AAAA", "ghs_", "nobody"):
+    signature = token.rindex(".") + 1
+    changed = token[:signature] + "AB"[token[signature] == "A"] + token[signature + 1 :]
+    for forged in (changed, "ghs_4242_e30.AAAA", "ghs_", "nobody"):
         assert http.get("/installation/repositories", headers=bearer(forged)).status_code == 401
     assert http.get("/installation/repositories").json()["message"] == "Requires authentication"
 

@@ -1,21 +1,19 @@
 """The prices of plans: a copy of those at Stripe, which a job reads again every hour and after a webhook."""
 
-import logging
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import delete, insert, select
 
-from integrations.stripe import StripeError
+from integrations.stripe import Stripe
 from models.stripe import StripeCatalogue, StripePrice
 from rules.billing.prices import EXPONENTS
 from rules.errors import Detail, ServiceError
+from services.billing.stripe_work import do_stripe_work, has_stripe_work
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import LeaseLostError, RetryPolicy, WorkQueue
-
-logger = logging.getLogger(__name__)
+from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 
 REFRESH_INTERVAL = timedelta(hours=1)
 LEASE_DURATION = timedelta(minutes=5)
@@ -81,34 +79,24 @@ def find_price(uow: UnitOfWork, order: Order) -> StripePrice:
 
 def has_prices_to_read(uow: UnitOfWork) -> bool:
     """True if prices are due and Stripe is configured."""
-    return uow.dependencies.stripe is not None and CATALOGUES.has_work(uow)
+    return has_stripe_work(uow, CATALOGUES)
 
 
 def refresh_prices(uow_factory: UnitOfWorkFactory) -> bool:
     """Read the prices again; False if they are not due."""
+    return do_stripe_work(uow_factory, CATALOGUES, _refresh)
+
+
+def _refresh(uow_factory: UnitOfWorkFactory, stripe: Stripe, lease: Lease) -> None:
+    prices = stripe.list_prices()
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        stripe = uow.dependencies.stripe
-        lease = CATALOGUES.acquire(uow) if stripe is not None else None
-    if stripe is None or lease is None:
-        return False
-    try:
-        with lease.ended_if_interrupted(uow_factory, wakes="prices"):
-            prices = stripe.list_prices()
-            with uow_factory.open(SYSTEM_CALLER) as uow:
-                lease.require(uow)
-                uow.session.execute(delete(StripePrice))
-                if prices:
-                    uow.session.execute(insert(StripePrice), [asdict(price) for price in prices])
-                uow.session.get_one(StripeCatalogue, lease.row.name).synced_at = uow.now
-                uow.session.flush()
-                lease.release(uow, due_at=uow.now + REFRESH_INTERVAL)
-    except StripeError as error:
-        logger.warning("the prices could not be read: %s", error)
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.fail(uow, error.code, error.message, uow.now + CATALOGUES.retry.delay(lease.row.attempts))
-    except LeaseLostError:
-        logger.warning("the lease of the prices was lost")
-    return True
+        lease.require(uow)
+        uow.session.execute(delete(StripePrice))
+        if prices:
+            uow.session.execute(insert(StripePrice), [asdict(price) for price in prices])
+        uow.session.get_one(StripeCatalogue, lease.row.name).synced_at = uow.now
+        uow.session.flush()
+        lease.release(uow, due_at=uow.now + REFRESH_INTERVAL)
 
 
 def _require_copy(uow: UnitOfWork) -> None:

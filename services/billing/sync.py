@@ -9,7 +9,6 @@ The subscriptions of a deleted organisation are cancelled, until Stripe has done
 deleted as well.
 """
 
-import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from typing import Any
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 
-from integrations.stripe import Stripe, StripeError, StripeMissingError
+from integrations.stripe import Stripe, StripeMissingError
 from models.billing import GRANT_KEY, PlanGrant
 from models.organizations import Organization
 from models.stripe import StripeCustomer, StripePrice, StripeSubscription
@@ -38,11 +37,10 @@ from rules.billing.subscriptions import (
 )
 from rules.time.instants import format_instant
 from services.billing.announcements import GRACE_NOTICE, announce
+from services.billing.stripe_work import do_stripe_work, has_stripe_work
 from services.billing.subscriptions import standing_in, subscriptions_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
-
-logger = logging.getLogger(__name__)
+from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 
 SYNC_INTERVAL = timedelta(days=1)
 AFTER_PERIOD = timedelta(minutes=1)
@@ -71,26 +69,12 @@ CUSTOMERS = WorkQueue(
 
 def has_customers_to_sync(uow: UnitOfWork) -> bool:
     """True if a customer is due and Stripe is configured."""
-    return uow.dependencies.stripe is not None and CUSTOMERS.has_work(uow)
+    return has_stripe_work(uow, CUSTOMERS)
 
 
 def sync_customer(uow_factory: UnitOfWorkFactory) -> bool:
     """Read one customer again; False if none is due."""
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        stripe = uow.dependencies.stripe
-        lease = CUSTOMERS.acquire(uow) if stripe is not None else None
-    if stripe is None or lease is None:
-        return False
-    try:
-        with lease.ended_if_interrupted(uow_factory, wakes="billing"):
-            _Sync(uow_factory, stripe, lease).run()
-    except StripeError as error:
-        logger.warning("the customer %s could not be read: %s", lease.row.id, error)
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.fail(uow, error.code, error.message, uow.now + CUSTOMERS.retry.delay(lease.row.attempts))
-    except LeaseLostError:
-        logger.warning("the lease of the customer %s was lost", lease.row.id)
-    return True
+    return do_stripe_work(uow_factory, CUSTOMERS, lambda *work: _Sync(*work).run())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from models.repositories import BranchTip, Repository, WatchedBranch
 from services.bypass_detection.evidence import ClassifiedPush, IncompleteError, PushedBranch, classify_pushes
 from services.bypass_detection.reports import report
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import REQUEST, Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import REQUEST, Lease, WorkQueue
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.pauses import is_callable
@@ -112,7 +112,7 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = TIPS.acquire(uow, Installation.id == first.installation_id, limit=MAX_BRANCHES)
     if lease is None:
         return False
-    with lease.ended_if_interrupted(uow_factory):
+    with lease.while_held(uow_factory):
         _classify_all(uow_factory, github, first.installation_id, lease)
     return True
 
@@ -131,9 +131,6 @@ def _classify_all(uow_factory: UnitOfWorkFactory, github: GitHub, installation_i
             failed = pending if is_installation_wide(error) else [branch]
             _fail(uow_factory, installation_id, lease, failed, error)
             pending = pending[len(failed) :]
-        except LeaseLostError:
-            logger.warning("the leases of %d branches with pushes were lost", len(pending))
-            return
         else:
             _finish(uow_factory, lease, branch, found)
             del pending[0]

@@ -11,7 +11,7 @@ A lease ends
 * with its time, 15 seconds where nothing else is said, for a process that runs and makes no progress;
 * at once, when PostgreSQL sees that the process is dead, and after eight seconds without a heartbeat of it
   (`services/core/lease_holder.py`);
-* at once, when the database interrupts the work of a process that runs on (`Lease.ended_if_interrupted`).
+* at once, when the database interrupts the work of a process that runs on (`Lease.while_held`).
 
 The row is then acquired by another process, and `taken_over` says that the lease before it was never released. The old
 holder may still live: it was paused, or the connection of its lock broke. So every transaction that records something
@@ -19,6 +19,7 @@ begins with `renew`, `require`, `release`, `postpone` or `fail`, which have no e
 that a dead process has sent may still be on its way; where that matters, `call_timeout` makes the others wait for it.
 """
 
+import logging
 import random
 import secrets
 from collections.abc import Collection, Iterator, Mapping
@@ -53,6 +54,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from models.base import Base
 from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+
+logger = logging.getLogger(__name__)
 
 LEASE_DURATION = timedelta(seconds=15)
 """How long a lease lasts that is not renewed: longer than a call to another server, and no hindrance for others."""
@@ -224,13 +227,16 @@ class Lease:
             raise LeaseLostError
 
     @contextmanager
-    def ended_if_interrupted(self, uow_factory: UnitOfWorkFactory, *, wakes: str | None = None) -> Iterator[None]:
-        """End what is left of the lease if the database interrupts the work, so that it is taken over now.
+    def while_held(self, uow_factory: UnitOfWorkFactory, *, wakes: str | None = None) -> Iterator[None]:
+        """Run the work of the lease, until it is done or raises LeaseLostError, which is logged.
 
-        The error is raised again. `wakes` is the job that takes over at once; the sweeper finds the rows in any case.
+        If the database interrupts the work, what is left of the lease ends, so that it is taken over now, and the error
+        is raised again. `wakes` is the job that takes over at once; the sweeper finds the rows in any case.
         """
         try:
             yield
+        except LeaseLostError:
+            logger.warning("%s: the lease of %s was lost", self.queue.kind, ", ".join(map(str, self.keys)))
         except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InternalError):  # the transaction was ended
             with uow_factory.open(SYSTEM_CALLER) as uow:
                 uow.session.execute(self.queue.statements.end, self._held(uow, self.keys))

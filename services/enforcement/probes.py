@@ -22,7 +22,6 @@ from rules.freezes.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.core.work_queue import LeaseLostError
 from services.enforcement.own_rules import request_own_rules
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
@@ -43,7 +42,7 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         batch = acquire_probes(uow)
     if batch is None:
         return False
-    with batch.lease.ended_if_interrupted(uow_factory):
+    with batch.lease.while_held(uow_factory):
         _probe_all(uow_factory, github, batch)
     return True
 
@@ -55,9 +54,6 @@ def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProb
         probed = list(_probe(uow_factory, github, batch, permissions, failed))
     except GitHubError as error:
         _fail(uow_factory, batch, [(probe, error) for probe in batch.probes])
-        return
-    except LeaseLostError:
-        logger.warning("the leases of the probes of installation %s were lost", batch.installation_id)
         return
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:

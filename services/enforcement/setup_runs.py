@@ -5,7 +5,6 @@ slice reads GitHub again, so it is right whatever happened in between: a ruleset
 as wanted, and one whose creation was announced and not recorded is recognised (`services/enforcement/setups.py`).
 """
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +20,7 @@ from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import NOW, Lease, WorkQueue
 from services.enforcement.authorization import CODE
 from services.enforcement.facts import Facts, read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
@@ -31,8 +30,6 @@ from services.github_access.backoff import backoff
 from services.github_access.failures import RATE_LIMITS
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import background_client, learn_from_refused_write
-
-logger = logging.getLogger(__name__)
 
 REPOSITORIES_PER_SLICE = 20
 TIME_SLICE_INTERVAL = timedelta(seconds=8)
@@ -89,15 +86,13 @@ def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     actor = Actor(**lease.row.requested_by)
     caller = Caller(lease.row.organization_id, actor, "system" if actor == SYSTEM else "dashboard")
     run = SetupRun(uow_factory, lease.row.id, caller, lease)
-    try:
-        with lease.ended_if_interrupted(uow_factory):
+    with lease.while_held(uow_factory):
+        try:
             _run(run, github)
-    except LeaseLostError:
-        logger.warning("the lease of setup %s was lost", run.setup_id)
-    except GitHubError as error:
-        _retry(run, error)
-    except ServiceError as error:
-        _end(run, [], f"{error.code}: {error.message}", error.code)
+        except GitHubError as error:
+            _retry(run, error)
+        except ServiceError as error:
+            _end(run, [], f"{error.code}: {error.message}", error.code)
     return True
 
 

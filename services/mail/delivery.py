@@ -48,7 +48,7 @@ def send_due(uow_factory: UnitOfWorkFactory) -> bool:
         lease = MAILS.acquire(uow)
     if lease is None:
         return False
-    with lease.ended_if_interrupted(uow_factory):
+    with lease.while_held(uow_factory):
         return _send_or_expire(uow_factory, server, lease)
 
 

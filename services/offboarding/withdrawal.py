@@ -5,7 +5,6 @@ and where only a person can help, the owners get a mail that lists what is left.
 it had removed; the next one removes the rest.
 """
 
-import logging
 from datetime import timedelta
 
 from sqlalchemy import select
@@ -18,8 +17,6 @@ from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQue
 from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
-
-logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 30
 """About a day."""
@@ -42,11 +39,8 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     if lease is None:
         return False
     caller = Caller(lease.row.organization_id, SYSTEM, "system")
-    try:
-        with lease.ended_if_interrupted(uow_factory):
-            _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, lease))
-    except LeaseLostError:
-        logger.warning("the lease of the withdrawal for %s was lost", caller.organization_id)
+    with lease.while_held(uow_factory):
+        _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, lease))
     return True
 
 

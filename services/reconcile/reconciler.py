@@ -90,7 +90,7 @@ class Reconciler:
             return False
         client = self.github.client(batch.installation_id)
         client.renew_for(batch.permissions)
-        with batch.lease.ended_if_interrupted(self.uow_factory, wakes="reconcile"):
+        with batch.lease.while_held(self.uow_factory, wakes="reconcile"):
             Pass(self, batch, batch.lease, client).run()
         return True
 

@@ -20,7 +20,7 @@ from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
 from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.orphans import report_orphans
 from services.freezes.targets import extend_open_freezes
 from services.github_access.backoff import backoff
@@ -83,16 +83,15 @@ def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = SYNCS.acquire(uow)
     if lease is None:
         return False
-    try:
-        with lease.ended_if_interrupted(uow_factory):
+    installation_id = lease.row.installation_id
+    with lease.while_held(uow_factory):
+        try:
             sync_installation(uow_factory, github, lease)
-    except LeaseLostError:
-        logger.warning("the lease of the comparison of installation %s was lost", lease.row.installation_id)
-    except GitHubError as error:
-        logger.warning("the repositories of installation %s could not be read: %s", lease.row.installation_id, error)
-        with uow_factory.open(GITHUB_CALLER) as uow:
-            pause_when_limited(uow, lease.row.installation_id, error)
-            lease.fail(uow, error.code, error.message, uow.now + backoff(error, lease.row.attempts))
+        except GitHubError as error:
+            logger.warning("the repositories of installation %s could not be read: %s", installation_id, error)
+            with uow_factory.open(GITHUB_CALLER) as uow:
+                pause_when_limited(uow, installation_id, error)
+                lease.fail(uow, error.code, error.message, uow.now + backoff(error, lease.row.attempts))
     return True
 
 

@@ -160,7 +160,7 @@ def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         others = {each: rest for each, found in requests.items() if (rest := _not_branches(found))}
         mark_due(uow, branches)
         _finish(uow, lease, requests.keys() - others.keys())
-    with lease.ended_if_interrupted(uow_factory):
+    with lease.while_held(uow_factory):
         watch_named_branches(uow_factory, GITHUB_CALLER, _names(branches))
         if others:
             _apply_all(uow_factory, github, lease, others)

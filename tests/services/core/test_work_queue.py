@@ -60,11 +60,20 @@ class TestLeases:
         lease = acquire(jobs)
         assert lease is not None
         error = OperationalError("COMMIT", {}, Exception("connection lost")) if interrupted else ValueError("a defect")
-        with pytest.raises(type(error)), lease.ended_if_interrupted(jobs):
+        with pytest.raises(type(error)), lease.while_held(jobs):
             raise error
         again = acquire(jobs)
         assert (again is not None) is interrupted
         assert again is None or all(row.taken_over for row in again.rows)
+
+    def test_work_that_has_lost_its_lease_ends(self, jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
+        lease = acquire(jobs)
+        assert lease is not None
+        clock.offset += LENGTH
+        with lease.while_held(jobs):
+            with jobs.open(SYSTEM_CALLER) as uow:
+                lease.require(uow)
+            pytest.fail("The work went on without a lease.")
 
     def test_released_row_is_done(self, jobs: UnitOfWorkFactory, session: Session) -> None:
         lease = acquire(jobs)

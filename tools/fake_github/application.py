@@ -9,7 +9,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from tools.fake_github.answers import fault_answer, refusal_answer
-from tools.fake_github.control.routes import control
+from tools.fake_github.control.routes import answer as answer_control
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.graph import endpoint
 from tools.fake_github.graph.costs import measure
@@ -95,7 +95,7 @@ class Application:
             if not is_loopback(scope):
                 await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
                 return
-            await reply(send, control(self.github, incoming.method, incoming.path, incoming.query, incoming.raw), {})
+            await reply(send, answer_control(self.github, incoming), {})
             return
         if incoming.path.startswith(PEOPLES):
             with self.github.world.lock:

@@ -1,7 +1,7 @@
 """The state of the simulated GitHub and what everything else reads: settings, credentials, faults, limits, counters."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from tools.fake_github.calls import Calls
 from tools.fake_github.identity import Credentials
@@ -40,6 +40,11 @@ class Core:
     def maintainer(self) -> Account:
         """Return the person whose token is `person_token`."""
         return self.world.logins[MAINTAINER]
+
+    @property
+    def lock(self) -> AbstractContextManager[bool]:
+        """The lock of the world."""
+        return self.world.lock
 
     def use_base_url(self, url: str) -> None:
         """Write all URLs under this base from now on."""

@@ -1,10 +1,5 @@
 """The routes of the control plane."""
 
-from collections.abc import Callable
-from typing import Any
-
-import orjson
-
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model import checks, installations
@@ -13,32 +8,10 @@ from tools.fake_github.model.records import Installation
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import seed
+from tools.simulation import control
 from tools.simulation.answers import Answer
-
-Json = dict[str, Any]
-Action = Callable[[FakeGitHub, dict[str, str], Json], Answer]
-
-
-def _list_faults(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    return Answer(200, {"faults": [fault.as_json() for fault in github.faults.active]})
-
-
-def _add_fault(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    details = dict(body)
-    try:
-        fault = github.faults.add(details.pop("kind", ""), details.pop("scope", ""), **details)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    return Answer(201, fault.as_json())
-
-
-def _clear_faults(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    github.faults.clear(int(query["id"]) if "id" in query else None)
-    return Answer(204)
-
-
-def _get_settings(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    return Answer(200, github.settings.as_json())
+from tools.simulation.control import Action, Json
+from tools.simulation.wire import Incoming
 
 
 def _put_settings(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
@@ -49,23 +22,16 @@ def _put_settings(github: FakeGitHub, _query: dict[str, str], body: Json) -> Ans
     return Answer(200, github.settings.as_json())
 
 
-def _get_calls(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    shown = github.calls.as_json()
-    if query.get("writes") == "true":
-        shown["writes"] = github.calls.writes
-    if query.get("reset") == "true":
-        github.calls.reset()
-    return Answer(200, shown)
+def _get_calls(github: FakeGitHub, query: dict[str, str], body: Json) -> Answer:
+    """Return the counters, and with `writes=true` the verdicts written; `reset=true` resets both."""
+    writes = {"writes": github.calls.writes} if query.get("writes") == "true" else {}
+    shown = control.get_calls(github, query, body)
+    return Answer(200, {**shown.body, **writes})
 
 
 def _get_writes(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     """List the verdicts written since the last reset, without the first `after`, for polling."""
     return Answer(200, {"writes": github.calls.writes[int(query.get("after", 0)) :]})
-
-
-def _reset_calls(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    github.calls.reset()
-    return Answer(204)
 
 
 def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
@@ -81,11 +47,6 @@ def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answe
 
 def _seed(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     return Answer(201, seed(github, body))
-
-
-def _reset(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    github.reset()
-    return Answer(204)
 
 
 def _checks(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
@@ -158,14 +119,9 @@ def _change_installation(github: FakeGitHub, _query: dict[str, str], body: Json)
     return Answer(200, {"id": found.id})
 
 
-ACTIONS: dict[tuple[str, str], Action] = {
-    ("GET", "faults"): _list_faults,
-    ("POST", "faults"): _add_fault,
-    ("DELETE", "faults"): _clear_faults,
-    ("GET", "settings"): _get_settings,
+ACTIONS: dict[tuple[str, str], Action[FakeGitHub]] = {
     ("PUT", "settings"): _put_settings,
     ("GET", "calls"): _get_calls,
-    ("DELETE", "calls"): _reset_calls,
     ("GET", "writes"): _get_writes,
     ("PUT", "persons"): _put_person,
     ("POST", "seed"): _seed,
@@ -173,20 +129,12 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("PUT", "pull-requests"): _change_pull,
     ("GET", "checks"): _checks,
     ("POST", "buttons"): _press,
-    ("POST", "reset"): _reset,
 }
 
 
-def control(github: FakeGitHub, method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
-    """Answer a request of the control plane; what is wrong with it is said in a 400."""
-    action = ACTIONS.get((method, path.removeprefix("/_control/")))
-    if action is None:
-        known = sorted(f"{verb} /_control/{name}" for verb, name in ACTIONS)
-        return Answer(404, {"message": "no such control", "known": known})
+def answer(github: FakeGitHub, incoming: Incoming) -> Answer:
+    """Answer a request of the control plane; what is wrong with it is said in a 400, a refusal as GitHub says it."""
     try:
-        with github.world.lock:
-            return action(github, query, orjson.loads(raw) if raw.strip() else {})
+        return control.answer(github, ACTIONS, incoming)
     except Refusal as refusal:
         return Answer(refusal.status, {"message": refusal.message, "errors": refusal.errors})
-    except (ValueError, KeyError, TypeError) as error:
-        return Answer(400, {"message": f"{type(error).__name__}: {error}"})

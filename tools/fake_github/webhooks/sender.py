@@ -1,15 +1,7 @@
-"""Sends webhooks in the background, signed as GitHub signs them, once: a failed delivery is recorded, not repeated.
-
-Deliveries leave in the order of their due times over a few threads, so their arrival order is not certain, as at
-GitHub.
-"""
+"""Sends webhooks in the background, signed as GitHub signs them, once: a failed delivery is recorded, not repeated."""
 
 import hashlib
-import heapq
 import hmac
-import itertools
-import threading
-import time
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -21,11 +13,10 @@ from tools.fake_github.core import Core
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Event
 from tools.fake_github.webhooks.payloads import make_body
+from tools.simulation.post_queue import PostQueue, delays_of
 from tools.simulation.poster import Poster
 
 KEPT = 1000
-WORKERS = 4
-LAST_WORDS = 1.0  # seconds that a post under way has at the end
 ONLY_TO_OWNER = {"rerequested", "requested_action"}
 
 
@@ -82,18 +73,13 @@ def signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-class Sender:
+class Sender(PostQueue[Delivery]):
     """Turns events into deliveries and sends them."""
 
     def __init__(self, github: Core) -> None:
+        super().__init__("webhooks")
         self.github = github
         self.deliveries: OrderedDict[int, Delivery] = OrderedDict()
-        self._waiting: list[tuple[float, int, Delivery]] = []
-        self._order = itertools.count()
-        self._ready = threading.Condition()
-        self._busy = 0
-        self._stopped = False
-        self._threads: list[threading.Thread] = []
 
     def receive(self, event: Event) -> None:
         """Create the delivery of an event, if there is a receiver."""
@@ -166,53 +152,8 @@ class Sender:
         self.deliveries[delivery.id] = delivery
         if len(self.deliveries) > KEPT:
             self.deliveries.popitem(last=False)
-        for due in self._due_times(self._label(delivery)):
-            self._post(due, delivery)
-
-    def _due_times(self, label: str) -> list[float]:
-        """Return when to send: once and now, unless a fault strikes."""
-        faults, now = self.github.faults, time.monotonic()
-        if faults.hit("webhook_drop", label):
-            return []
-        if delayed := faults.hit("webhook_delay", label):
-            return [now + delayed.seconds]
-        if shuffled := faults.hit("webhook_reorder", label):
-            return [now + shuffled.chance.random() * shuffled.seconds]
-        return [now, now] if faults.hit("webhook_duplicate", label) else [now]
-
-    def _post(self, due: float, delivery: Delivery) -> None:
-        with self._ready:
-            if not self._threads and not self._stopped:
-                self._start()
-            heapq.heappush(self._waiting, (due, next(self._order), delivery))
-            self._ready.notify()
-
-    def _start(self) -> None:
-        for number in range(WORKERS):
-            thread = threading.Thread(target=self._work, name=f"webhooks-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _work(self) -> None:
-        poster = Poster()
-        while (delivery := self._take()) is not None:
-            try:
-                self._send(poster, delivery)
-            finally:
-                with self._ready:
-                    self._busy -= 1
-                    self._ready.notify_all()
-        poster.close()
-
-    def _take(self) -> Delivery | None:
-        with self._ready:
-            while not self._stopped:
-                wait = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if wait is not None and wait <= 0:
-                    self._busy += 1
-                    return heapq.heappop(self._waiting)[2]
-                self._ready.wait(wait)
-        return None
+        for delay in delays_of(self.github.faults, self._label(delivery)):
+            self.enqueue(delivery, delay)
 
     def headers(self, delivery: Delivery) -> dict[str, str]:
         """Return the headers that GitHub sends."""
@@ -231,7 +172,8 @@ class Sender:
             found["X-Hub-Signature-256"] = signature(secret, delivery.body)
         return found
 
-    def _send(self, poster: Poster, delivery: Delivery) -> None:
+    def send(self, poster: Poster, delivery: Delivery, /) -> None:
+        """Send a delivery, and record the response in it."""
         url = self.github.settings.webhook_url
         if not url:
             return
@@ -239,16 +181,3 @@ class Sender:
         posted = poster.post(url, delivery.body, delivery.request_headers)
         delivery.status, delivery.status_code, delivery.duration = posted.status, posted.status_code, posted.seconds
         delivery.response_headers, delivery.response_body = posted.headers, posted.body
-
-    def drain(self, timeout: float = 10.0) -> bool:
-        """Wait until everything due was sent; return whether it was."""
-        with self._ready:
-            return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)
-
-    def stop(self) -> None:
-        """End the threads; what was not sent stays unsent."""
-        with self._ready:
-            self._stopped = True
-            self._ready.notify_all()
-        for thread in self._threads:
-            thread.join(LAST_WORDS)

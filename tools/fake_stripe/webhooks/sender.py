@@ -1,15 +1,10 @@
-"""Sends events in the background, in the order of their due times, and again when the receiver refuses them.
+"""Sends events in the background, and again when the receiver refuses them.
 
-Several threads send, so the order of arrival is not certain, as at Stripe. What was held is released by one thread, in
-the order that the release names.
+What was held is released by one thread, in the order that the release names.
 """
 
-import heapq
-import itertools
 import json
 import random
-import threading
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +12,10 @@ from typing import Any
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.store import Json
 from tools.fake_stripe.webhooks.signatures import signature_header
+from tools.simulation.post_queue import PostQueue, delays_of
 from tools.simulation.poster import Poster
 
 KEPT = 1000
-WORKERS = 4
-LAST_WORDS = 1.0  # seconds that a post under way has at the end
 ORDERS = ("sent", "reversed", "shuffled", "doubled")
 
 
@@ -51,19 +45,14 @@ class Delivery:
         }
 
 
-class Sender:
+class Sender(PostQueue[list[Delivery]]):
     """Sends what happens to the endpoint that is set."""
 
     def __init__(self, core: Core) -> None:
+        super().__init__("stripe-webhooks")
         self.core = core
         self.deliveries: OrderedDict[str, Delivery] = OrderedDict()
         self.held: list[Delivery] = []
-        self._waiting: list[tuple[float, int, list[Delivery]]] = []
-        self._order = itertools.count()
-        self._ready = threading.Condition()
-        self._busy = 0
-        self._stopped = False
-        self._threads: list[threading.Thread] = []
 
     def hear(self, event: Json) -> None:
         """Send an event, hold it, or drop it."""
@@ -80,19 +69,8 @@ class Sender:
         if settings.webhooks == "hold":
             self.held.append(delivery)
             return
-        for due in self._due_times(f"webhook {event['type']}"):
-            self._post(due, [delivery])
-
-    def _due_times(self, label: str) -> list[float]:
-        """Return when to send: once and now, unless a fault strikes."""
-        faults, now = self.core.faults, time.monotonic()
-        if faults.hit("webhook_drop", label):
-            return []
-        if delayed := faults.hit("webhook_delay", label):
-            return [now + delayed.seconds]
-        if shuffled := faults.hit("webhook_reorder", label):
-            return [now + shuffled.chance.random() * shuffled.seconds]
-        return [now, now] if faults.hit("webhook_duplicate", label) else [now]
+        for delay in delays_of(self.core.faults, f"webhook {event['type']}"):
+            self.enqueue([delivery], delay)
 
     def release(self, order: str = "sent", seed: int = 0) -> int:
         """Send what is held, and return how many posts that are. Raise ValueError for an unknown order."""
@@ -106,47 +84,12 @@ class Sender:
         elif order == "doubled":
             held = [*held, *held]
         if held:
-            self._post(time.monotonic(), held)
+            self.enqueue(held)
         return len(held)
 
     def resend(self, event_id: str) -> None:
         """Send an event again, as the dashboard does. Raise KeyError if it was never to be sent."""
-        self._post(time.monotonic(), [self.deliveries[event_id]])
-
-    def _post(self, due: float, deliveries: list[Delivery]) -> None:
-        with self._ready:
-            if not self._threads and not self._stopped:
-                self._start()
-            heapq.heappush(self._waiting, (due, next(self._order), deliveries))
-            self._ready.notify()
-
-    def _start(self) -> None:
-        for number in range(WORKERS):
-            thread = threading.Thread(target=self._work, name=f"stripe-webhooks-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _work(self) -> None:
-        poster = Poster()
-        while (deliveries := self._take()) is not None:
-            try:
-                for delivery in deliveries:
-                    self._send(poster, delivery)
-            finally:
-                with self._ready:
-                    self._busy -= 1
-                    self._ready.notify_all()
-        poster.close()
-
-    def _take(self) -> list[Delivery] | None:
-        with self._ready:
-            while not self._stopped:
-                wait = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if wait is not None and wait <= 0:
-                    self._busy += 1
-                    return heapq.heappop(self._waiting)[2]
-                self._ready.wait(wait)
-        return None
+        self.enqueue([self.deliveries[event_id]])
 
     def headers(self, delivery: Delivery) -> dict[str, str]:
         """Return the headers that Stripe sends."""
@@ -159,7 +102,12 @@ class Sender:
             "User-Agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
         }
 
-    def _send(self, poster: Poster, delivery: Delivery) -> None:
+    def send(self, poster: Poster, deliveries: list[Delivery], /) -> None:
+        """Send deliveries one after the other."""
+        for delivery in deliveries:
+            self._send_one(poster, delivery)
+
+    def _send_one(self, poster: Poster, delivery: Delivery) -> None:
         settings = self.core.settings
         if not settings.webhook_url:
             return
@@ -171,24 +119,10 @@ class Sender:
             delivery.event["pending_webhooks"] = 0
         elif delivery.attempts < settings.webhook_attempts:
             later = settings.webhook_retry_seconds * 2 ** (delivery.attempts - 1)
-            self._post(time.monotonic() + later, [delivery])
+            self.enqueue([delivery], later)
 
     def forget(self) -> None:
         """Forget what was sent, and what waits to be."""
-        with self._ready:
-            self.deliveries.clear()
-            self.held.clear()
-            self._waiting.clear()
-
-    def drain(self, timeout: float = 10.0) -> bool:
-        """Wait until everything due was sent; return whether it was."""
-        with self._ready:
-            return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)
-
-    def stop(self) -> None:
-        """End the threads; what was not sent stays unsent."""
-        with self._ready:
-            self._stopped = True
-            self._ready.notify_all()
-        for thread in self._threads:
-            thread.join(LAST_WORDS)
+        super().forget()
+        self.deliveries.clear()
+        self.held.clear()

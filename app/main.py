@@ -29,6 +29,7 @@ from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
 from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
+from app.mount_mcp import mount_mcp
 from app.mount_web import mount_pages
 from app.wiring import dependencies_of
 from integrations.github import GitHub
@@ -113,7 +114,7 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
             "identity": Workers(IDENTITY_THREADS, name="identity"),
         },
     )
-    return assemble(make_edge(config, parts, resources), parts, resources.lifespan)
+    return assemble(make_edge(config, parts, resources), parts, resources.lifespan, base_url=config.base_url)
 
 
 def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
@@ -162,12 +163,19 @@ def _probes(resources: Resources, github: GitHub | None, mail: MailServer | None
     return probes
 
 
-def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> Application:
+def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, base_url: str) -> Application:
     """Return the application of an edge."""
     log = AccessLog(standard_error() if parts.access_log else None)
 
     async def call_operation(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await application(scope, receive, send)
+
+    mcp = mount_mcp(edge, call_operation, base_url=base_url)
+
+    @asynccontextmanager
+    async def lifespan_with_mcp(running: Any) -> AsyncIterator[None]:
+        async with lifespan(running), mcp.lifespan():
+            yield
 
     application: Application = connexion_adapter.build(
         edge.contract,
@@ -180,8 +188,8 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
             log=log,
             https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
         ),
-        lifespan=lifespan,
-        pages=mount_pages(edge, call_operation),
+        lifespan=lifespan_with_mcp,
+        sites=(mcp, mount_pages(edge, call_operation)),
         complete=parts.complete,
     )
     return application

@@ -19,9 +19,10 @@ from rules import web_addresses
 from rules.access.login_sessions import cookie_name, delete_cookie, device_cookie_name
 from rules.errors import Detail, ServiceError
 from schemas import walk
+from schemas.calls import Answer
 from schemas.contract import Contract
 from web.forms import MAX_FIELD_LENGTH, MAX_FORM_BYTES, FormGuard, render_page
-from web.operations import Answer, Call, OperationError, Operations
+from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
 from web.problems import problems_of
 

@@ -1,28 +1,23 @@
-"""Calls of operations by the pages, inside the process: as any client calls them, and through the same application.
+"""Calls of operations by the pages, inside the process: `schemas/calls.py` has how.
 
-A call is a request of its own that never leaves the process. `scope["change_freeze.entrance"]` says that a page sends
-it, which no server sets for a request from the network: the credential is then the session token of the page's cookie.
-Roles, limits, idempotency and audit hold as for every client. A page runs in a thread of its own and waits there for
-the loop that serves the operations.
+The credential is the session token of the page's cookie. A page runs in a thread of its own and waits there for the
+loop that serves the operations.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import orjson
 from flask import request
 
 from rules.errors import Detail
-from schemas.contract import Contract, Operation
+from schemas.calls import Answer, Application, call_application, call_scope
+from schemas.contract import Contract
 
-ENTRANCE = "web"
 CALL_TIMEOUT = 60
 """Seconds that a page waits for an operation: longer than any of them takes."""
-
-Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +32,6 @@ class Call:
     idempotency_key: str = ""
     cookie: str = ""
     """A `Cookie` header for operations that read one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an operation answered: `content` is its JSON, or None."""
-
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    content: Any
-
-    def header(self, name: bytes) -> str | None:
-        """Return the header of a lower-case name, or None."""
-        return next(iter(self.headers_named(name)), None)
-
-    def headers_named(self, name: bytes) -> list[str]:
-        """Return all headers of a lower-case name."""
-        return [value.decode("latin-1") for key, value in self.headers if key.lower() == name]
 
 
 class OperationError(Exception):
@@ -93,7 +71,8 @@ class Operations:
         requests = [self._request(call, page) for call in calls]
 
         async def gather() -> list[Answer | BaseException]:
-            return await asyncio.gather(*(self._send(*each) for each in requests), return_exceptions=True)
+            sent = [call_application(self._application, *each) for each in requests]
+            return await asyncio.gather(*sent, return_exceptions=True)
 
         answers: list[Answer] = []
         for answer in self._wait(gather(), page["change_freeze.loop"]):
@@ -124,50 +103,8 @@ class Operations:
         body = b"" if call.body is None else orjson.dumps(call.body)
         if body:
             headers.append((b"content-type", b"application/json"))
-        path = _path(operation, call.path_params)
-        return {
-            "type": "http",
-            "asgi": page["asgi"],
-            "http_version": "1.1",
-            "scheme": page.get("scheme", "http"),
-            "method": operation.method,
-            "path": path,
-            "raw_path": path.encode(),
-            "root_path": "",
-            "query_string": urlencode(call.query).encode(),
-            "headers": headers,
-            "client": page.get("client"),
-            "server": page.get("server"),
-            "change_freeze.entrance": ENTRANCE,
-            "change_freeze.request_id": page["change_freeze.request_id"],
-        }, body
-
-    async def _send(self, scope: dict[str, Any], body: bytes) -> Answer:
-        messages = iter([{"type": "http.request", "body": body}])
-        start: dict[str, Any] = {}
-        chunks: list[bytes] = []
-
-        async def receive() -> dict[str, Any]:
-            for message in messages:
-                return message
-            return await asyncio.Future()  # the page stays until it has its answer
-
-        async def send(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                start.update(message)
-            else:
-                chunks.append(message.get("body", b""))
-
-        await self._application(scope, receive, send)
-        raw = b"".join(chunks)
-        return Answer(start["status"], start["headers"], orjson.loads(raw) if raw else None)
-
-
-def _path(operation: Operation, values: Mapping[str, str]) -> str:
-    path = operation.path
-    for name, value in values.items():
-        path = path.replace("{" + name + "}", quote(value, safe=""))
-    return path
+        scope = call_scope("web", page, operation, headers, path_params=call.path_params, query=call.query)
+        return scope, body
 
 
 def _checked(answer: Answer) -> Answer:

@@ -124,6 +124,13 @@ class Credentials:
         """
         return await self._identify_session_token(bearer_token(authorization))
 
+    async def identify_mcp_client(self, authorization: bytes | None) -> Identity:
+        """Return the identity of a client of the MCP server, which sends an API key. Raise a code of status 401."""
+        token = bearer_token(authorization)
+        if not token.startswith(PREFIX):
+            raise ServiceError("invalid_token", "Invalid token. The MCP server takes API keys.")
+        return await self._identify_key(self._hash_of(authorization or b"", token))
+
     async def _identify_session_token(self, token: str) -> Identity:
         if not token.startswith(SESSION_PREFIX):
             raise ServiceError(

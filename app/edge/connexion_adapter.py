@@ -11,7 +11,7 @@ that it fills. `tests/app/edge/test_connexion_adapter.py` fails when one of them
 
 import importlib
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol
@@ -35,11 +35,11 @@ Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
 
 
-class Pages(Protocol):
+class Site(Protocol):
     """What is served beside the operations."""
 
     def serves(self, path: str) -> bool:
-        """True if there is a page at this path."""
+        """True if it has something at this path."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -89,11 +89,11 @@ class _CompiledApp(AsyncASGIApp):  # type: ignore[misc]
 
 
 class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
-    """Finds the operation by the raw path and passes its name to Connexion; other paths may be pages."""
+    """Finds the operation by the raw path and passes its name to Connexion; other paths may belong to a site."""
 
-    def __init__(self, app: Application, *, pages: Pages | None = None) -> None:
+    def __init__(self, app: Application, *, sites: Sequence[Site] = ()) -> None:
         self._app = app
-        self._pages = pages
+        self._sites = sites
         self._router: Router[dict[str, Any]] = Router()
 
     def add_api(self, specification: Any, *, contract: Contract, **_: Any) -> None:
@@ -109,8 +109,9 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         raw_path = scope.get("raw_path") or scope["path"].encode()
         found = self._router.find(raw_path)
         if found is None:
-            if self._pages is not None and self._pages.serves(scope["path"]):
-                return await self._pages(scope, receive, send)
+            for site in self._sites:
+                if site.serves(scope["path"]):
+                    return await site(scope, receive, send)
             raise ServiceError("not_found", self._no_endpoint(raw_path))
         target = found.target(scope["method"])
         if target is None:
@@ -141,7 +142,7 @@ def build(
     *,
     front: Callable[[Application], Application],
     lifespan: Lifespan,
-    pages: Pages | None = None,
+    sites: Sequence[Site] = (),
     complete: bool = True,
 ) -> connexion.AsyncApp:
     """Return the application with its middleware stack built; a bad contract or a missing handler stops the start.
@@ -152,7 +153,7 @@ def build(
     app = connexion.AsyncApp(
         "app",
         lifespan=lifespan,
-        middlewares=[front, partial(RoutingMiddleware, pages=pages), LifespanMiddleware],
+        middlewares=[front, partial(RoutingMiddleware, sites=sites), LifespanMiddleware],
         resolver=_HandlerResolver(contract, handlers),
     )
     app._middleware_app = _CompiledApp()  # noqa: SLF001 - AsyncApp has no argument for it

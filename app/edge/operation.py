@@ -18,7 +18,7 @@ from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
 from app.edge.preconditions import require_entitlement
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
-from app.edge.request_context import Headers, Reply, RequestContext, client_address
+from app.edge.request_context import IDENTITY, Headers, Reply, RequestContext, client_address
 from app.edge.responses import ResponseBuilder, make_conditional
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.validation_errors import Violation, raise_violations
@@ -113,6 +113,8 @@ class CompiledOperation:
         credentials = self._edge.credentials
         if request.entrance == "web":
             identity = await credentials.identify_visitor(request.header(b"authorization"))
+        elif request.entrance == "mcp":
+            identity = request.scope[IDENTITY]
         elif self._signs_in:
             identity = await credentials.identify_sign_in(request.header, write=self._writes)
         else:
@@ -235,7 +237,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
         anonymous,
         organization_id=principal.organization_id,
         actor=principal.actor,
-        source=principal.source,
+        source="mcp" if request.entrance == "mcp" else principal.source,
         grants=principal.grants,
         principal_id=principal.id,
         session_id=principal.session_id,

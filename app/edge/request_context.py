@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 
 from rules.access.permissions import Principal
 from rules.ids import new_id
+from schemas.calls import Entrance
 from schemas.replies import Stream
 
 _MAX_ADDRESS_LENGTH = 100
 REFUSAL = "change_freeze.refusal"
 """The key of the ServiceError in the scope of a request that the HTTP protocol refuses, also while its body is read."""
+
+IDENTITY = "change_freeze.identity"
+"""The key of the identity in the scope of a call by the MCP server, which has just checked its credential."""
 
 UNKNOWN_ADDRESS = "unknown"
 
@@ -74,8 +78,8 @@ class RequestContext:
         self.receive = receive
         self.send = send
         self.request_id: str = scope.get("change_freeze.request_id") or new_id("req")
-        self.entrance: str | None = scope.get("change_freeze.entrance")
-        """`web` for a call by a page of ours inside the process; None for every request from the network."""
+        self.entrance: Entrance | None = scope.get("change_freeze.entrance")
+        """Where a call inside the process comes from; None for every request from the network."""
         self.started_at = time.perf_counter()
         self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
         """Returns a header by its lower-case name; if it is repeated, the last value."""

@@ -1,0 +1,153 @@
+"""Mounts the MCP server at `{base_url}/mcp`: the request pipeline before it, and behind each of its tools."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from app.edge.auth import Identity
+from app.edge.bodies import read_bytes, require_json
+from app.edge.operation import Edge
+from app.edge.rate_limits import raise_if_exceeded
+from app.edge.request_context import IDENTITY, RequestContext
+from mcp_server.server import CALLER, McpServer
+from rules.access.permissions import Principal
+from rules.errors import MethodNotAllowedError, ServiceError
+from schemas.calls import Application
+from schemas.contract import Operation
+
+PATH = "/mcp"
+_METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(slots=True)
+class McpCaller:
+    """Who sends a request to the MCP server."""
+
+    edge: Edge
+    request: RequestContext
+    identity: Identity
+    counted: bool = False
+    """True if the request has been counted against the rate limits, or its operation does it."""
+    refused: tuple[Operation, str] | None = None
+    """The operation that has refused the caller, and the code."""
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the credential."""
+        return self.identity.principal
+
+    def authenticate(self, scope: dict[str, Any]) -> None:
+        """Let a call of an operation act for the caller, whose credential has just been checked."""
+        scope[IDENTITY] = self.identity
+        self.counted = True
+
+    async def count(self) -> None:
+        """Count a request that calls no operation, as a read. Raise `rate_limited` if there were too many."""
+        self.counted = True
+        raise_if_exceeded(await self.edge.rate_limits.count(self.principal, write=False))
+
+    def envelope(self, error: ServiceError) -> bytes:
+        """Return the error envelope of the contract."""
+        return self.edge.errors.envelope(error, self.request.request_id).body
+
+    def note_refusal(self, operation: Operation, code: str) -> None:
+        """Note the code with which an operation has refused the caller."""
+        self.refused = operation, code
+
+
+class MountedMcp:
+    """Serves `/mcp`: checks origin and credential, then passes the request to the MCP server."""
+
+    def __init__(self, edge: Edge, server: McpServer, *, base_url: str, origins: Sequence[str]) -> None:
+        self._edge = edge
+        self._server = server
+        self._origins = origins
+        scopes = " ".join(sorted({scope for tool in server.tools.values() for scope in tool.operation.any_scope}))
+        self._challenge = f'resource_metadata="{base_url}{_METADATA_PATH}", scope="{scopes}"'
+        self.lifespan = server.lifespan
+
+    def serves(self, path: str) -> bool:
+        """True for the path of the MCP server."""
+        return path == PATH
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Serve one request."""
+        request: RequestContext = scope["request_context"]
+        request.operation_id = "mcp"
+        if scope["method"] != "POST":  # the SDK would hold a GET open, although nothing is ever sent there
+            raise MethodNotAllowedError(scope["method"], "POST")
+        self._check_origin(request)
+        self._edge.maintenance.check()
+        try:
+            identity = await self._edge.credentials.identify_mcp_client(request.header(b"authorization"))
+        except ServiceError as error:
+            self._challenge_client(request, error)
+            return
+        request.principal = identity.principal
+        caller = McpCaller(self._edge, request, identity)
+        require_json(request)
+        body = await read_bytes(request, self._server.max_body)
+        if _method_of(body) != "tools/call":
+            await caller.count()
+        inner = {
+            **scope,
+            "headers": [
+                (name, value.strip() if name.startswith(b"mcp-") else value) for name, value in scope["headers"]
+            ],
+            "change_freeze.request_id": request.request_id,
+            CALLER: caller,
+        }
+        await self._server(inner, _Body(body, receive), send)
+        if not caller.counted:  # the SDK has refused the call
+            await self._edge.rate_limits.count(caller.principal, write=False)
+
+    def _check_origin(self, request: RequestContext) -> None:
+        """Raise `origin_not_allowed` for a request by a web page of another origin."""
+        origin = request.header(b"origin")
+        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
+            raise ServiceError("origin_not_allowed", "Web pages of other origins cannot use the MCP server.")
+
+    def _challenge_client(self, request: RequestContext, error: ServiceError) -> None:
+        """Answer that a credential is needed, and where a client gets one."""
+        reply = self._edge.errors.reply(error, request)
+        given = "" if error.code == "missing_credentials" else 'error="invalid_token", '
+        challenge = (b"www-authenticate", f"Bearer {given}{self._challenge}".encode())
+        reply.headers = [*(header for header in reply.headers if header[0] != challenge[0]), challenge]
+        request.reply = reply
+
+
+@dataclass(slots=True)
+class _Body:
+    """Gives a body that has been read once more, and then what follows it."""
+
+    body: bytes
+    receive: Any
+    given: bool = field(default=False)
+
+    async def __call__(self) -> Any:
+        if self.given:
+            return await self.receive()
+        self.given = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+def _method_of(body: bytes) -> str | None:
+    """Return the JSON-RPC method of a request; None if it is not valid, which the SDK says."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return message.get("method") if isinstance(message, dict) else None
+
+
+def mount_mcp(edge: Edge, application: Application, *, base_url: str) -> MountedMcp:
+    """Return the MCP server, whose tools call the operations of the application."""
+    web_url = edge.uow_factories["identity"].dependencies.web_url
+    hosts = [*(urlsplit(url).netloc for url in (base_url, web_url)), *_LOOPBACK, *(f"{host}:*" for host in _LOOPBACK)]
+    origins = [f"{parts.scheme}://{parts.netloc}".lower() for parts in map(urlsplit, (base_url, web_url))]
+    server = McpServer(edge.contract, application, website_url=web_url, hosts=hosts, origins=origins)
+    return MountedMcp(edge, server, base_url=base_url, origins=origins)

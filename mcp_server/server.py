@@ -1,0 +1,233 @@
+"""The protocol, as the SDK speaks it: streamable HTTP without sessions, one JSON response to each request.
+
+The SDK serves the revisions with a handshake (up to 2025-11-25) and the one without (2026-07-28). Whom to serve has
+been decided before: `scope["change_freeze.mcp"]` has the caller.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+
+from mcp_server.input_schemas import CONFIRM
+from mcp_server.tools import Tool, tools_of
+from rules.access.permissions import Principal
+from rules.errors import Detail, ServiceError
+from schemas.calls import Answer, Application, call_application, call_scope
+from schemas.contract import MIN_BODY_LIMIT, Contract, Operation
+
+CALLER = "change_freeze.mcp"
+"""The key of the caller in the scope of a request."""
+LIST_LIFETIME_MS = 300_000
+"""How long a client may keep the list of tools."""
+_WITHOUT_HANDSHAKE = "2026-07-28"
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_COMPLETE = {"resultType": "complete"}
+"""What a result says from 2026-07-28 on; the SDK leaves it out for older clients."""
+_PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate"})
+_INSTRUCTIONS = (
+    "Freezes and thaws merging on branches of GitHub repositories. Preview a scope before you freeze it, and say how "
+    "many repositories it covers. End or override a freeze only when the person has asked for it. Repositories are "
+    "named owner/name. Times are in UTC."
+)
+
+Request = ServerRequestContext[Any, Any]
+logging.getLogger("mcp").setLevel(logging.WARNING)  # it would log two lines for each request
+
+
+class Caller(Protocol):
+    """Who sends a request, and what the request pipeline does for it."""
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the credential."""
+
+    def authenticate(self, scope: dict[str, Any]) -> None:
+        """Let a call of an operation act for the caller."""
+
+    async def count(self) -> None:
+        """Count a request that calls no operation. Raise `rate_limited` if there were too many."""
+
+    def envelope(self, error: ServiceError) -> bytes:
+        """Return the error envelope of the contract."""
+
+    def note_refusal(self, operation: Operation, code: str) -> None:
+        """Note the code with which an operation has refused the caller."""
+
+
+class McpServer:
+    """Serves the tools of a contract, whose operations it calls in `application`."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        application: Application,
+        *,
+        website_url: str,
+        hosts: Sequence[str],
+        origins: Sequence[str],
+    ) -> None:
+        """Make the tools. Only requests for one of `hosts` are served, and of web pages those of `origins`."""
+        self.tools = tools_of(contract)
+        self.max_body = MIN_BODY_LIMIT + max((tool.operation.body_limit for tool in self.tools.values()), default=0)
+        """In bytes."""
+        self._application = application
+        self._security = TransportSecuritySettings(allowed_hosts=list(hosts), allowed_origins=list(origins))
+        self._sessions: StreamableHTTPSessionManager | None = None
+        self._server: Server[dict[str, Any]] = Server(
+            "change-freeze",
+            version=contract.document["info"]["version"],
+            title="Change-Freeze Service",
+            instructions=_INSTRUCTIONS,
+            website_url=website_url,
+            cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="private")},
+            get_tool_input_schema=self._input_schema,
+        )
+        self._server.middleware.clear()  # tracing without an exporter
+        self._server.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
+        self._server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve requests until the end of the process."""
+        sessions = StreamableHTTPSessionManager(
+            self._server,
+            json_response=True,
+            stateless=True,
+            security_settings=self._security,
+            max_request_body_size=self.max_body,
+        )
+        async with sessions.run():
+            self._sessions = sessions
+            yield
+            self._sessions = None
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Serve one request, whose scope has its caller."""
+        if self._sessions is None:
+            raise RuntimeError("the MCP server has not been started")
+        await self._sessions.handle_request(scope, receive, send)
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the schema of a tool; the SDK would list all tools for it otherwise."""
+        tool = self.tools.get(name)
+        return tool.input_schema if tool else None
+
+    async def _list_tools(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        if params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "Unknown cursor: the list has one page")
+        principal = _caller_of(request).principal
+        visible = [tool for tool in self.tools.values() if tool.is_visible_to(principal)]
+        return {"tools": [tool.declaration for tool in visible], **_COMPLETE}
+
+    async def _call_tool(
+        self, request: Request, params: types.CallToolRequestParams
+    ) -> dict[str, Any] | types.InputRequiredResult:
+        caller = _caller_of(request)
+        tool = self.tools.get(params.name)
+        given = params.arguments or {}
+        try:
+            if tool is None:
+                await caller.count()
+                raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
+            if tool.confirms and given.get(CONFIRM) is not True and not _is_confirmed(params):
+                await caller.count()
+                return _confirmation(request, params, tool)
+            answer = await self._call_operation(request, tool, given)
+        except ServiceError as error:
+            return _result(caller.envelope(error), retry_after=error.retry_after)
+        if answer.status >= 400:
+            caller.note_refusal(tool.operation, answer.content["error"]["code"])
+            return _result(answer.body, retry_after=answer.header(b"retry-after"))
+        return _success(answer)
+
+    async def _call_operation(self, request: Request, tool: Tool, given: Mapping[str, Any]) -> Answer:
+        caller = _caller_of(request)
+        try:
+            arguments = tool.arguments(given)
+        except ServiceError:
+            await caller.count()
+            raise
+        outer = _scope_of(request)
+        headers = [(name, value) for name, value in outer["headers"] if name in _PASSED_ON]
+        if arguments.body:
+            headers.append((b"content-type", b"application/json"))
+        if arguments.idempotency_key is not None:
+            headers.append((b"idempotency-key", arguments.idempotency_key.encode("utf-8", "surrogatepass")))
+        scope = call_scope(
+            "mcp", outer, tool.operation, headers, path_params=arguments.path_params, query=arguments.query
+        )
+        caller.authenticate(scope)
+        return await call_application(self._application, scope, arguments.body)
+
+
+def _scope_of(request: Request) -> dict[str, Any]:
+    assert request.request is not None, "only requests over HTTP are served"
+    scope: dict[str, Any] = request.request.scope
+    return scope
+
+
+def _caller_of(request: Request) -> Caller:
+    caller: Caller = _scope_of(request)[CALLER]
+    return caller
+
+
+def _is_confirmed(params: types.CallToolRequestParams) -> bool:
+    """True if the person has confirmed the call in the form of their client."""
+    given = (params.input_responses or {}).get(CONFIRM)
+    if not isinstance(given, types.ElicitResult) or given.action != "accept":
+        return False
+    return (given.content or {}).get(CONFIRM) is True
+
+
+def _confirmation(
+    request: Request, params: types.CallToolRequestParams, tool: Tool
+) -> dict[str, Any] | types.InputRequiredResult:
+    """Have the client show the person a form, if it can; raise `missing_parameter` otherwise.
+
+    Raise it as well if the person has seen the form and did not confirm.
+    """
+    shown = CONFIRM in (params.input_responses or {})
+    capabilities: Any = (request.meta or {}).get(_CAPABILITIES) or {}
+    if not shown and request.protocol_version >= _WITHOUT_HANDSHAKE and "elicitation" in capabilities:
+        what = ", ".join(f"{name} {value}" for name, value in (params.arguments or {}).items())
+        form = types.ElicitRequestFormParams(
+            message=f"{tool.title}: {what}",
+            requested_schema={
+                "type": "object",
+                "properties": {CONFIRM: {"type": "boolean", "title": "Yes, do it", "default": False}},
+                "required": [CONFIRM],
+            },
+        )
+        return types.InputRequiredResult(input_requests={CONFIRM: types.ElicitRequest(params=form)})
+    message = (
+        "The person did not confirm. Nothing was changed."
+        if shown
+        else "This cannot be undone. Ask the person, then call the tool again with confirm: true."
+    )
+    raise ServiceError("missing_parameter", message, details=(Detail(CONFIRM, message, "missing_parameter"),))
+
+
+def _success(answer: Answer) -> dict[str, Any]:
+    if not answer.body:
+        return {"content": [{"type": "text", "text": "Done."}], "isError": False, **_COMPLETE}
+    content = [{"type": "text", "text": answer.body.decode()}]
+    return {"content": content, "structuredContent": answer.content, "isError": False, **_COMPLETE}
+
+
+def _result(envelope: bytes, *, retry_after: float | str | None) -> dict[str, Any]:
+    """Return the result of a call that was refused, with the error envelope of the contract as its text."""
+    text = envelope.decode()
+    if retry_after is not None:
+        error = json.loads(envelope)["error"]
+        text = json.dumps({"error": {**error, "retryAfterSeconds": int(retry_after)}})
+    return {"content": [{"type": "text", "text": text}], "isError": True, **_COMPLETE}

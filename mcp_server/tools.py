@@ -1,0 +1,93 @@
+"""The tools: one for each operation of the contract that has an `x-mcp-tool`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp_server.input_schemas import CONFIRM, IDEMPOTENCY_KEY, body_properties, input_schema
+from rules.access.permissions import Principal, Role, role_reaches, scopes_reach
+from rules.errors import Detail, ServiceError
+from schemas.contract import Contract, Operation
+
+MAX_ADDRESS_LENGTH = 65_536
+"""Of path and query, as for a request from the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, as its operation takes them."""
+
+    path_params: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: bytes
+    idempotency_key: str | None
+
+
+class Tool:
+    """One tool."""
+
+    def __init__(self, contract: Contract, operation: Operation) -> None:
+        raw = contract.document["paths"][operation.path][operation.method.lower()]
+        self.operation = operation
+        self.name: str = raw["x-mcp-tool"]
+        self.title: str = raw["summary"]
+        self.confirms: bool = raw.get("x-mcp-confirm", False)
+        """True if it refuses to do anything without `confirm: true`."""
+        self.input_schema = input_schema(contract, operation, confirms=self.confirms)
+        self.declaration = {
+            "name": self.name,
+            "title": self.title,
+            "description": raw["description"].strip(),
+            "inputSchema": self.input_schema,
+            "annotations": self._annotations(destructive="x-mcp-confirm" in raw),
+        }
+        self._takes_body = bool(body_properties(contract, operation))
+        self._path = [parameter.name for parameter in operation.parameters if parameter.location == "path"]
+        self._query = {parameter.name for parameter in operation.parameters if parameter.location == "query"}
+
+    def _annotations(self, *, destructive: bool) -> dict[str, Any]:
+        hints: dict[str, Any] = {"title": self.title, "readOnlyHint": self.operation.effect == "read"}
+        if self.operation.effect == "write":
+            hints |= {"destructiveHint": destructive, "idempotentHint": destructive}
+        return {**hints, "openWorldHint": False}
+
+    def is_visible_to(self, principal: Principal) -> bool:
+        """True if the tool is listed: people see the tools of their role, keys those of their scopes."""
+        if principal.kind == "api_key":
+            return self.operation.accepts("ApiKey") and scopes_reach(principal.scopes, self.operation.any_scope)
+        least = cast("Role", self.operation.least_role)
+        return self.operation.accepts("Session") and role_reaches(principal.role, least)
+
+    def arguments(self, given: Mapping[str, Any]) -> Arguments:
+        """Sort the arguments of a call; which of them are valid is the operation's to say.
+
+        Raise `missing_parameter` without a parameter of the path, and `malformed_request` for an oversized address.
+        """
+        rest = {name: value for name, value in given.items() if name != CONFIRM or not self.confirms}
+        key = rest.pop(IDEMPOTENCY_KEY, None) if self.operation.effect == "write" else None
+        if missing := [name for name in self._path if not rest.get(name)]:
+            details = tuple(Detail(name, f"{name} is required", "missing_parameter") for name in missing)
+            raise ServiceError("missing_parameter", f"{missing[0]} is required", details=details)
+        path_params = {name: _text(rest.pop(name)) for name in self._path}
+        of_query = [name for name in rest if name in self._query or not self._takes_body]
+        query = {name: _query_value(value) for name in of_query if (value := rest.pop(name)) is not None}
+        if sum(len(str(value)) for value in (*path_params.values(), *query.values())) > MAX_ADDRESS_LENGTH:
+            raise ServiceError("malformed_request", "The arguments are too long for an address.")
+        body = json.dumps(rest).encode() if self._takes_body and (rest or self.operation.body_required) else b""
+        return Arguments(path_params, query, body, None if key is None else _text(key))
+
+
+def tools_of(contract: Contract) -> dict[str, Tool]:
+    """Return all tools by name, sorted."""
+    tools = [Tool(contract, operation) for operation in contract.operations.values() if operation.mcp_tool]
+    return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+
+
+def _text(value: Any) -> str:
+    """Return an argument as the text that stands in an address."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _query_value(value: Any) -> str | list[str]:
+    return [_text(item) for item in value] if isinstance(value, list) else _text(value)

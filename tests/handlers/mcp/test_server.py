@@ -1,0 +1,132 @@
+"""The MCP server: its transport, who is let in, and its tools with a key."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Tenant, refusal
+from tests.harness.mcp_client import ERAS, Era, McpClient, refusal_of
+
+each_era = pytest.mark.parametrize("era", ERAS)
+
+
+class TestTransport:
+    @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
+    def test_mcp_server_takes_post_only(self, acme: Tenant, method: str) -> None:
+        response = acme.key().send(method, "/mcp")
+        refusal(response, 405, "method_not_allowed")
+        assert response.headers["Allow"] == "POST"
+
+    def test_mcp_server_refuses_web_pages_of_another_origin(self, acme: Tenant) -> None:
+        response = McpClient(acme.key()).send("tools/list", Origin="https://elsewhere.example")
+        refusal(response, 403, "origin_not_allowed")
+
+    def test_mcp_server_serves_web_pages_of_its_own_origins(self, acme: Tenant) -> None:
+        for origin in (factories.AUDIENCE, "http://127.0.0.1:8080"):
+            assert McpClient(acme.key()).send("tools/list", Origin=origin).status_code == 200
+
+    def test_mcp_server_refuses_another_host(self, acme: Tenant) -> None:
+        assert McpClient(acme.key()).send("tools/list", Host="elsewhere.example").status_code == 421
+
+    def test_mcp_server_ignores_white_space_around_its_headers(self, acme: Tenant) -> None:
+        client = McpClient(acme.key())
+        headers = {"MCP-Protocol-Version": "2026-07-28 ", "Mcp-Method": " tools/list "}
+        assert client.send("tools/list", None, **headers).status_code == 200
+
+    def test_mcp_server_refuses_a_body_that_is_not_json(self, acme: Tenant) -> None:
+        response = acme.key().send("POST", "/mcp", content=b"{}", headers={"Content-Type": "text/plain"})
+        refusal(response, 400, "unsupported_content_type")
+
+    def test_mcp_server_refuses_a_body_that_is_too_large(self, acme: Tenant) -> None:
+        response = McpClient(acme.key()).send("tools/list", {"filler": "x" * (2 << 20)})
+        refusal(response, 413, "payload_too_large")
+
+    @pytest.mark.parametrize("body", [b"", b"[", b"[]", b"7", b'{"jsonrpc":"2.0","id":1}'])
+    def test_mcp_server_refuses_what_is_no_request(self, acme: Tenant, body: bytes) -> None:
+        for version in ("2025-06-18", "2026-07-28"):
+            media = "application/json"
+            headers = {"Content-Type": media, "Accept": media, "MCP-Protocol-Version": version}
+            response = acme.key().send("POST", "/mcp", content=body, headers=headers)
+            assert response.status_code == 400
+            assert refusal_of(response)["code"] < 0
+
+    def test_mcp_server_shakes_hands_with_older_clients(self, acme: Tenant) -> None:
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        result = McpClient(acme.key(), "handshake").request("initialize", about)
+        assert result["serverInfo"]["name"] == "change-freeze"
+        assert result["capabilities"]["tools"] == {"listChanged": False}
+        assert "Preview a scope" in result["instructions"]
+
+    def test_mcp_server_can_be_discovered_without_a_handshake(self, acme: Tenant) -> None:
+        result = McpClient(acme.key()).request("server/discover")
+        assert result["supportedVersions"] == ["2026-07-28"]
+
+
+class TestCredentials:
+    def test_mcp_server_says_where_a_client_gets_a_credential(self, acme: Tenant) -> None:
+        response = McpClient(acme.anybody).send("tools/list")
+        refusal(response, 401, "missing_credentials")
+        challenge = response.headers["WWW-Authenticate"]
+        assert challenge.startswith("Bearer resource_metadata=")
+        assert f'"{factories.AUDIENCE}/.well-known/oauth-protected-resource/mcp"' in challenge
+        assert 'scope="audit:read ' in challenge
+
+    def test_mcp_server_refuses_a_revoked_key(self, acme: Tenant, session: Session) -> None:
+        key = acme.key(revoked_at=factories.now())
+        response = McpClient(key).send("tools/list")
+        refusal(response, 401, "invalid_token")
+        assert 'error="invalid_token", resource_metadata=' in response.headers["WWW-Authenticate"]
+
+    def test_mcp_server_refuses_a_session_jwt(self, acme: Tenant) -> None:
+        refusal(McpClient(acme.person("owner")).send("tools/list"), 401, "invalid_token")
+
+
+class TestTools:
+    @each_era
+    def test_tools_are_listed_by_name(self, acme: Tenant, era: Era) -> None:
+        tools = list(McpClient(acme.key(), era).tools())
+        assert tools == sorted(tools)
+        assert "svc_start_freeze" in tools
+
+    def test_key_sees_the_tools_of_its_scopes(self, acme: Tenant) -> None:
+        tools = McpClient(acme.key("freeze:read")).tools()
+        assert "svc_list_freezes" in tools
+        assert "svc_start_freeze" not in tools
+        assert "svc_list_repos" not in tools
+
+    @each_era
+    def test_tool_answers_what_its_operation_answers(self, acme: Tenant, era: Era) -> None:
+        acme.repository("web")
+        key = acme.key()
+        result = McpClient(key, era).call("svc_get_repo", repoId="acme/web")
+        assert result.structured == key.get("/v1/repos/acme%2Fweb").json()
+        assert '"fullName":"acme/web"' in result.text
+
+    @each_era
+    def test_unknown_tool_is_an_error_of_the_protocol(self, acme: Tenant, era: Era) -> None:
+        error = refusal_of(McpClient(acme.key(), era).send("tools/call", {"name": "svc_fly", "arguments": {}}))
+        assert error == {"code": -32602, "message": "Unknown tool: svc_fly"}
+
+    def test_refusal_is_the_error_envelope_of_the_operation(self, acme: Tenant) -> None:
+        result = McpClient(acme.key("freeze:read")).call("svc_start_freeze", **EVERYTHING)
+        assert result.error["code"] == "insufficient_scope"
+        assert result.error["type"] == "forbidden"
+        assert result.response is not None
+        assert result.error["requestId"] == result.response.headers["X-Request-Id"]
+
+    def test_write_is_audited_with_source_mcp(self, acme: Tenant, session: Session) -> None:
+        factories.branch(session, acme.repository("web"))
+        key = acme.key()
+        result = McpClient(key).call("svc_start_freeze", **EVERYTHING)
+        assert result.structured["state"] == "in_force"
+        [entry] = key.get("/v1/audit", source="mcp").json()["data"]
+        assert (entry["action"], entry["source"], entry["actor"]["type"]) == ("freeze.started", "mcp", "api_key")
+
+    def test_write_takes_effect_once_for_each_idempotency_key(self, acme: Tenant, session: Session) -> None:
+        factories.branch(session, acme.repository("web"))
+        client = McpClient(acme.key())
+        first = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING)
+        again = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING)
+        assert again.structured == first.structured
+        other = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING | {"reason": "Another reason"})
+        assert other.code == "idempotency_key_reuse"

@@ -31,6 +31,9 @@ def main(arguments: Sequence[str]) -> int:
         lock = lock_of(config, "sweeper")
         made = job_context(config, lock)
         await_database(config.database_url, WORKER_ROLE)
+        stop = Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
@@ -39,9 +42,6 @@ def main(arguments: Sequence[str]) -> int:
         logger.warning("SMTP_URL is not set: mails are queued and not sent")
     context.set_context(made)
     freeze_gc()
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     watch = WakeupWatch(config.redis_url)
     Sweeper(made, partial(_workers_available, made, watch), config.full_pass_every).run(
         stop, config.sweep_every.total_seconds()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from tests.faults.suite.catalogue.steps import last_started
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 
@@ -55,14 +56,19 @@ def _are_over(trial: Trial, freezes: list[str]) -> bool:
     return bool(rows[0][0])
 
 
+def start_sweeper(trial: Trial, name: str) -> None:
+    """Start a sweeper, and wait until it has its lock: from then on it handles signals."""
+    before = last_started(trial.stack)
+    trial.stack.processes[name].start()
+    wait_until(lambda: last_started(trial.stack) > before, f"the start of {name}", 20)
+
+
 @contextmanager
 def two_sweepers(trial: Trial) -> Iterator[None]:
-    """Have two while the block runs, from when the second one has asked the database for something."""
-    second, wire = trial.stack.processes["sweeper-2"], trial.stack.wire("sweeper-2", "postgres")
+    """Have two while the block runs."""
+    second = trial.stack.processes["sweeper-2"]
     if not second.runs:
-        before = wire.taken
-        second.start()
-        wait_until(lambda: wire.taken > before, "the second sweeper", 20)
+        start_sweeper(trial, "sweeper-2")
     yield
     if "sweeper-2" not in trial.stack.usual:
         second.terminate()
@@ -86,4 +92,4 @@ def stop_requested(trial: Trial) -> None:
     trial.injected()
     code = sweeper.ended(20)
     trial.require(code == 0, f"it exited with {code}")
-    sweeper.start()
+    start_sweeper(trial, "sweeper-1")

@@ -32,6 +32,7 @@ from app.edge.worker_threads import Workers
 from app.mount_mcp import mount_mcp
 from app.mount_web import mount_pages
 from app.wiring import dependencies_of
+from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
@@ -42,6 +43,8 @@ from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
 from services.core.read_context import Probe
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
+from services.identity.access_tokens import verify_access_token
+from services.identity.oauth.access_tokens import verify_grant_token
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ class Parts:
     clock: Clock | None = None
     wakeups: Wakeups | None = None
     password_hasher: PasswordHasher | None = None
+    client_documents: ClientDocuments | None = None
     access_log: bool = True
     complete: bool = True
     """True if an operation without a handler is an error at the start."""
@@ -121,9 +125,14 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     """Return the parts that all operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    dependencies = dependencies_of(config, parts.password_hasher)
+    dependencies = dependencies_of(config, parts.password_hasher, parts.client_documents)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
-    verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
+    verifier = TokenVerifier(
+        resources.reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
+    )
+    grant_verifier = TokenVerifier(
+        resources.reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
+    )
     return Edge(
         contract=contract,
         errors=ErrorMapper(contract, config.docs_url),
@@ -131,6 +140,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         credentials=Credentials(
             resources.reads,
             verifier,
+            grant_verifier,
             clock,
             web_url=config.web_url,
             key_uses=resources.key_uses,

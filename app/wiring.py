@@ -13,11 +13,13 @@ from sqlalchemy import Engine
 
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_database
+from integrations.client_documents import ClientDocuments
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.stripe import Stripe, StripeSettings
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
+from rules.access.redirect_uris import is_loopback
 from rules.rate_budget import RateLimits
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
@@ -79,7 +81,11 @@ def stripe_of(config: Config) -> Stripe | None:
     )
 
 
-def dependencies_of(config: Config, password_hasher: PasswordHasher | None = None) -> Dependencies:
+def dependencies_of(
+    config: Config,
+    password_hasher: PasswordHasher | None = None,
+    client_documents: ClientDocuments | None = None,
+) -> Dependencies:
     """Return the dependencies of the process's units of work."""
     return Dependencies(
         github_of(config),
@@ -92,6 +98,7 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
         token_lifetime=config.session_jwt_ttl,
         secret_key=config.secret_key.encode(),
         mail=mail_server_of(config),
+        client_documents=client_documents or ClientDocuments(loopback=is_loopback(config.web_url)),
         stripe=stripe_of(config),
         billing_grace=config.billing_grace_days,
         rate_limits=RateLimits(

@@ -1,11 +1,10 @@
-"""Operations of the tag Device sign-in: RFC 8628, and the authorization server metadata (RFC 8414)."""
+"""Operations of the tag Device sign-in: RFC 8628."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rules.access.oauth import OAuthError
 from schemas.oauth import answer, read_parameters, refusal, required
-from schemas.replies import HeadedReply
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
 
@@ -32,11 +31,6 @@ def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve or deny a pending device."""
     decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
     return devices.to_response(decided)
-
-
-def get_authorization_server_metadata(uow: UnitOfWork) -> object:
-    """Return the authorization server metadata."""
-    return HeadedReply(devices.metadata(uow), {"Cache-Control": "public, max-age=300"})
 
 
 def _told(raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]) -> object:

@@ -117,3 +117,7 @@ class DeviceAuthorization(Base):
     user_id: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
     organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
     consumed_at: Mapped[datetime | None]
+    resource: Mapped[str | None]
+    """The resource of the access tokens that the device wants; None: it signs in as the person."""
+    scopes: Mapped[list[str] | None]
+    """With a resource: the scopes that it requests, and after the decision those that the person allowed."""

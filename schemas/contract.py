@@ -127,6 +127,15 @@ class Contract:
         """Follow `$ref` until there is none."""
         return resolve(self.document, node)
 
+    @property
+    def tool_scopes(self) -> Mapping[str, str]:
+        """The scopes that MCP tools need, with their descriptions, sorted."""
+        needed = {
+            scope for operation in self.operations.values() if operation.mcp_tool for scope in operation.any_scope
+        }
+        vocabulary = self.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"]
+        return {name: vocabulary[name] for name in sorted(needed)}
+
 
 def resolve(document: Mapping[str, Any], node: Node) -> Node:
     """Follow `$ref` inside `document` until there is none."""

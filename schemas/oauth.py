@@ -32,6 +32,7 @@ def read_parameters(raw: bytes, content_type: str | None) -> dict[str, str]:
         pairs = _json(raw)
     else:
         raise OAuthError("invalid_request", f"Send the parameters as {FORM}.")
+    pairs = _without_equal_resources(pairs)
     names = [name for name, _ in pairs]
     if len(names) != len(set(names)):
         raise OAuthError("invalid_request", "A parameter is repeated.")
@@ -39,6 +40,19 @@ def read_parameters(raw: bytes, content_type: str | None) -> dict[str, str]:
         if not isinstance(value, str) or not _VISIBLE.fullmatch(name + value):
             raise OAuthError("invalid_request", "Every parameter must be a string of visible ASCII characters.")
     return {name: value for name, value in pairs if value}
+
+
+def _without_equal_resources(pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
+    """Return the parameters with one `resource`, which alone may be repeated (RFC 8707, 2).
+
+    Raise OAuthError `invalid_target` if there are several, since we have one.
+    """
+    resources = [value for name, value in pairs if name == "resource"]
+    if len(resources) < 2:
+        return pairs
+    if any(value != resources[0] for value in resources):
+        raise OAuthError("invalid_target", "Tokens are for one resource.")
+    return [*((name, value) for name, value in pairs if name != "resource"), ("resource", resources[0])]
 
 
 def _form(raw: bytes) -> list[tuple[str, str]]:
@@ -75,6 +89,8 @@ def answer(value: Any) -> HeadedReply:
 
 
 def refusal(error: OAuthError) -> RawReply:
-    """Return an error in OAuth's format: 400 with `error` and `error_description`."""
+    """Return an error in OAuth's format: 400 with `error` and `error_description`, or 401 for an unknown client."""
     content = {"error": error.error, "error_description": error.description, **error.members}
-    return RawReply(400, {"Content-Type": JSON, **_NO_STORE}, orjson.dumps(content))
+    return RawReply(
+        401 if error.error == "invalid_client" else 400, {"Content-Type": JSON, **_NO_STORE}, orjson.dumps(content)
+    )

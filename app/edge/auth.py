@@ -23,7 +23,7 @@ from app.edge.token_verification import TokenVerifier
 from models.billing import read_grants
 from rules.access.login_sessions import cookie_name
 from rules.access.origins import is_same_origin
-from rules.access.permissions import Principal, Role, role_reaches
+from rules.access.permissions import ConnectedClient, Principal, Role, role_reaches
 from rules.billing.grants import PlanGrants
 from rules.billing.plans import FREE
 from rules.errors import ServiceError
@@ -33,12 +33,15 @@ from services.core.read_context import Reader
 from services.core.tokens import SESSION_PREFIX, token_hash
 from services.identity.access_tokens import AccessTokenClaims, InvalidTokenError
 from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_hash
+from services.identity.oauth.access_tokens import GrantTokenClaims
 
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
+_FIND_GRANT = "SELECT * FROM find_oauth_grant(%s)"
 _LOCK_KEY = "SELECT * FROM lock_api_key(%s)"
 _LOCK_SESSION = "SELECT * FROM lock_session(%s, %s)"
+_LOCK_GRANT = "SELECT * FROM lock_oauth_grant(%s)"
 _MAX_CACHED = 10_000
 
 
@@ -66,7 +69,8 @@ class Credentials:
     def __init__(
         self,
         reads: Reader,
-        verifier: TokenVerifier,
+        verifier: TokenVerifier[AccessTokenClaims],
+        grant_verifier: TokenVerifier[GrantTokenClaims],
         clock: Clock,
         *,
         web_url: str,
@@ -75,6 +79,7 @@ class Credentials:
     ) -> None:
         self._reads = reads
         self._verifier = verifier
+        self._grant_verifier = grant_verifier
         self._clock = clock
         self._web_url = web_url
         self._cookie_name = cookie_name(web_url).encode()
@@ -125,11 +130,53 @@ class Credentials:
         return await self._identify_session_token(bearer_token(authorization))
 
     async def identify_mcp_client(self, authorization: bytes | None) -> Identity:
-        """Return the identity of a client of the MCP server, which sends an API key. Raise a code of status 401."""
+        """Return the identity of a client of the MCP server: an API key, or an access token of an OAuth grant.
+
+        Raise a code of status 401, also for the tokens of sessions.
+        """
+        known = self._hashes.get(authorization or b"")
+        if known is not None:
+            return await self._identify_key(known)
         token = bearer_token(authorization)
-        if not token.startswith(PREFIX):
-            raise ServiceError("invalid_token", "Invalid token. The MCP server takes API keys.")
-        return await self._identify_key(self._hash_of(authorization or b"", token))
+        if token.startswith(PREFIX):
+            return await self._identify_key(self._hash_of(authorization or b"", token))
+        try:
+            claims = await self._grant_verifier.verify(token)
+        except InvalidTokenError:
+            raise ServiceError("invalid_token", "Invalid token.") from None
+        return await self._identify_grant(claims)
+
+    async def _identify_grant(self, claims: GrantTokenClaims) -> Identity:
+        identity = self._grant_identity(claims, await self._reads.fetch(_FIND_GRANT, (claims.grant_id,)))
+        identity.confirm = partial(self._identify_grant, claims)
+        return identity
+
+    def _grant_identity(self, claims: GrantTokenClaims, rows: Sequence[Mapping[Any, Any]]) -> Identity:
+        row = rows[0] if rows else {}
+        named = (claims.user_id, claims.organization_id, claims.client_id)
+        if not row or (row["user_id"], row["organization_id"], row["client_id"]) != named:
+            raise ServiceError("invalid_token", "Invalid token.")
+        deleted_at = row["organization_deleted_at"]
+        if row["revoked_at"] not in {None, deleted_at}:  # grants revoked by org deletion report that instead
+            raise ServiceError("invalid_token", "The connection has ended. Connect the client again.")
+        if row["role"] is None and deleted_at is None:
+            raise ServiceError("invalid_token", "You are no longer a member of the organisation.")
+        now = self._clock.read(row["now"])
+        if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
+            raise ServiceError("token_expired", "The access token has expired. Get a new one with the refresh token.")
+        principal = Principal(
+            kind="oauth_grant",
+            id=row["grant_id"],
+            name=row["user_name"],
+            organization_id=row["organization_id"],
+            grants=self._grants(row),
+            scopes=claims.scopes & frozenset(row["scopes"]),
+            role=_role(row),
+            user_id=row["user_id"],
+            client=ConnectedClient(row["grant_id"], row["client_id"], row["client_name"]),
+        )
+        lock = partial(_lock, _LOCK_GRANT, (claims.grant_id,), partial(self._grant_identity, claims))
+        return Identity(principal, now, lock, deleted_at is not None)
 
     async def _identify_session_token(self, token: str) -> Identity:
         if not token.startswith(SESSION_PREFIX):
@@ -246,6 +293,7 @@ def _session_identity(
         role=_role(row),
         support=support,
         session_id=row["session_id"],
+        user_id=row["user_id"],
     )
     return Identity(principal, now, lock, row["organization_deleted_at"] is not None, row["organization_count"])
 
@@ -289,6 +337,8 @@ class Authorizer:
             _refuse_without_organization(identity)
         if principal.kind == "api_key":
             self._check_key(principal)
+        elif principal.kind == "oauth_grant":
+            self._check_grant(principal)
         else:
             self._check_session(principal)
         if principal.support and self._writes:
@@ -304,6 +354,15 @@ class Authorizer:
             raise ServiceError(
                 "insufficient_scope", f"The API key lacks the required scope: {' or '.join(sorted(self._scopes))}."
             )
+
+    def _check_grant(self, principal: Principal) -> None:
+        """Require a scope of the grant as of a key, and the role of its person as of a session."""
+        if not self._takes_key or not self._takes_session:
+            raise ServiceError("credential_type_not_allowed", "This endpoint does not accept connected clients.")
+        if self._scopes and self._scopes.isdisjoint(principal.scopes):
+            wanted = " or ".join(sorted(self._scopes))
+            raise ServiceError("insufficient_scope", f"The connection lacks the required scope: {wanted}.")
+        self._check_session(principal)
 
     def _check_session(self, principal: Principal) -> None:
         if not self._takes_session:

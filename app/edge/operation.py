@@ -240,5 +240,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
         source="mcp" if request.entrance == "mcp" else principal.source,
         grants=principal.grants,
         principal_id=principal.id,
+        user_id=principal.user_id,
         session_id=principal.session_id,
+        connected_client=principal.client,
     )

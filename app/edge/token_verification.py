@@ -7,19 +7,13 @@ verifying everywhere within a minute.
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from services.core.read_context import Reader
-from services.identity.access_tokens import (
-    ALGORITHMS,
-    AccessTokenClaims,
-    InvalidTokenError,
-    UnknownKeyError,
-    verify_access_token,
-)
+from services.identity.access_tokens import ALGORITHMS, InvalidTokenError, UnknownKeyError
 
 _MIN_RELOAD_INTERVAL_SECONDS = 0.2
 _KEY_LIFETIME_SECONDS = 60.0
@@ -28,22 +22,28 @@ _MAX_TOKEN_LENGTH = 4096
 _KEYS = "SELECT kid, algorithm, public_key FROM signing_keys"
 
 
-class TokenVerifier:
-    """Verifies access tokens. Caches only what cannot change: that a signature is valid, and the claims."""
+Claims = TypeVar("Claims")
+
+
+class TokenVerifier(Generic[Claims]):
+    """Verifies tokens of one kind. Caches only what cannot change: that a signature is valid, and the claims."""
 
     def __init__(
-        self, reads: Reader, *, issuer: str, audience: str, seconds: Callable[[], float] = time.monotonic
+        self,
+        reads: Reader,
+        verify: Callable[[str, Mapping[str, tuple[str, Any]]], Claims],
+        *,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reads = reads
-        self._issuer = issuer
-        self._audience = audience
+        self._verify_with = verify
         self._seconds = seconds
         self._keys: dict[str, tuple[str, Any]] = {}
         self._loaded_at = -_KEY_LIFETIME_SECONDS
         self._loading = asyncio.Lock()
-        self._verified: dict[bytes, AccessTokenClaims] = {}
+        self._verified: dict[bytes, Claims] = {}
 
-    async def verify(self, token: str) -> AccessTokenClaims:
+    async def verify(self, token: str) -> Claims:
         """Return the claims of a token. Raise InvalidTokenError if it is not ours; expiry is checked by the caller."""
         if len(token) > _MAX_TOKEN_LENGTH:
             raise InvalidTokenError("too long")
@@ -58,12 +58,12 @@ class TokenVerifier:
             self._verified[digest] = claims
         return claims
 
-    async def _verify(self, token: str) -> AccessTokenClaims:
+    async def _verify(self, token: str) -> Claims:
         try:
-            return verify_access_token(token, self._keys, issuer=self._issuer, audience=self._audience)
+            return self._verify_with(token, self._keys)
         except UnknownKeyError:
             await self._reload()
-            return verify_access_token(token, self._keys, issuer=self._issuer, audience=self._audience)
+            return self._verify_with(token, self._keys)
 
     async def _reload(self) -> None:
         """Reload the keys; the result is at least as new as the call.

@@ -32,12 +32,25 @@ ANONYMOUS = Actor("user", None, "a person who is not signed in")
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
-    """The identity of a verified credential: an organisation, with a key's scopes or a user's role."""
+class ConnectedClient:
+    """A client that acts for a person, through what that person allowed it."""
 
-    kind: Literal["api_key", "session"]
+    connection_id: str
+    client_id: str
+    name: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return the client as the audit log names it."""
+        return {"connectionId": self.connection_id, "id": self.client_id, "name": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The identity of a verified credential: an organisation, with a key's scopes or a user's role, or both."""
+
+    kind: Literal["api_key", "session", "oauth_grant"]
     id: str
-    """`key_…` or `usr_…`: the owner of idempotency keys and write budgets."""
+    """`key_…`, `usr_…` or `ogr_…`: the owner of idempotency keys and write budgets."""
     name: str
     organization_id: str | None
     grants: PlanGrants = field(default_factory=PlanGrants)
@@ -48,18 +61,27 @@ class Principal:
     """True for a support session, which is read-only."""
     session_id: str | None = None
     """The id of the session, if the credential is one."""
+    user_id: str | None = None
+    """The person, of a session or of an OAuth grant."""
+    client: ConnectedClient | None = None
+    """The client of an OAuth grant."""
 
     @property
     def actor(self) -> Actor:
         """The principal as audit actor."""
         if self.support:
             return Actor("support", self.id, self.name)
-        return Actor("user" if self.kind == "session" else "api_key", self.id, self.name)
+        if self.kind == "api_key":
+            return Actor("api_key", self.id, self.name)
+        return Actor("user", self.user_id or self.id, self.name)
 
     @property
     def source(self) -> Source:
-        """The audit source of changes by this principal."""
-        return "dashboard" if self.kind == "session" else "api"
+        """The audit source of changes by this principal, at the entrance that its kind is for."""
+        return _SOURCES[self.kind]
+
+
+_SOURCES: dict[str, Source] = {"session": "dashboard", "api_key": "api", "oauth_grant": "mcp"}
 
 
 def role_reaches(role: Role | None, least: Role) -> bool:

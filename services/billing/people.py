@@ -29,7 +29,7 @@ class Person:
 def person_of(uow: UnitOfWork) -> Person | None:
     """Return the member who acts: the person of a session, or who created the API key; None if there is none."""
     if uow.actor.type == "user":
-        user_id = uow.caller.principal_id
+        user_id = uow.caller.user_id
     elif uow.actor.type == "api_key":
         created_by = uow.session.scalar(select(ApiKey.created_by).where(ApiKey.id == uow.caller.principal_id)) or {}
         user_id = created_by.get("id") if created_by.get("type") == "user" else None

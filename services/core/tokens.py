@@ -1,15 +1,27 @@
-"""Random tokens that we issue: session tokens and one-time tokens. Only their SHA-256 is stored."""
+"""Random tokens that we issue: session tokens, one-time tokens and those of OAuth. Only their SHA-256 is stored."""
 
 import hashlib
 import secrets
 
 SESSION_PREFIX = "svc_session_"
+OAUTH_CODE_PREFIX = "svc_code_"
+REFRESH_PREFIX = "svc_refresh_"
 _BYTES = 32
 
 
 def new_session_token() -> str:
     """Return a new session token, a bearer credential."""
     return SESSION_PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def new_oauth_code() -> str:
+    """Return a new authorization code."""
+    return OAUTH_CODE_PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def new_refresh_token() -> str:
+    """Return a new refresh token, a bearer credential for the token endpoint alone."""
+    return REFRESH_PREFIX + secrets.token_urlsafe(_BYTES)
 
 
 def new_one_time_token() -> str:

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.stripe import Stripe
 from models.audit import AuditEntry
-from rules.access.permissions import CODE_HOST, SYSTEM, Actor, Source
+from rules.access.permissions import CODE_HOST, SYSTEM, Actor, ConnectedClient, Source
 from rules.audit.actions import ACTIONS
 from rules.billing.grants import PlanGrants
 from rules.billing.plans import FREE, Plan
@@ -71,8 +72,12 @@ class Caller:
     """What gives the organisation its plan."""
     principal_id: str | None = None
     request_id: str | None = None
+    user_id: str | None = None
+    """The person who acts, in a session or through a connected client."""
     session_id: str | None = None
     """The session of a signed-in person."""
+    connected_client: ConnectedClient | None = None
+    """The client that acts for the person."""
     address: str = ""
     """The client's network address."""
     client: str = ""
@@ -106,6 +111,8 @@ class Dependencies:
     """Encrypts secrets in the database."""
     mail: MailServer | None = None
     """Delivers mails; without one they stay queued."""
+    client_documents: ClientDocuments = field(default_factory=ClientDocuments)
+    """Fetches what describes OAuth clients."""
     stripe: Stripe | None = None
     """Sells plans; without it nothing can be bought."""
     billing_grace: timedelta = timedelta(days=14)
@@ -202,11 +209,14 @@ class UnitOfWork:
         """Add an audit entry; `target` is type, id and name of the object.
 
         For a change, `before` and `after` hold the changed fields, or None where the object did not exist. Details may
-        contain datetimes. Raise RuntimeError if the action is not in the vocabulary.
+        contain datetimes. If a client acts for a person, they name it. Raise RuntimeError if the action is not in the
+        vocabulary.
         """
         if action not in ACTIONS:
             raise RuntimeError(f"unknown audit action {action!r}: rules/audit/actions.py lists them")
         kind, target_id, name = target
+        if self.caller.connected_client is not None:
+            details["client"] = self.caller.connected_client.as_json()
         self.session.add(
             AuditEntry(
                 id=new_id("aud"),

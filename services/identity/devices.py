@@ -257,17 +257,3 @@ def revoke_approvals(uow: UnitOfWork, user_id: str) -> None:
     """Revoke approvals that no device has used yet, because another person may have given them."""
     unused = (DeviceAuthorization.user_id == user_id, DeviceAuthorization.consumed_at.is_(None))
     uow.session.execute(update(DeviceAuthorization).where(*unused).values(approved=False))
-
-
-def metadata(uow: UnitOfWork) -> dict[str, object]:
-    """Return the OAuth server metadata (RFC 8414)."""
-    web = uow.dependencies.web_url
-    return {
-        "issuer": uow.dependencies.token_issuer,
-        "device_authorization_endpoint": f"{web}/api/auth/device/code",
-        "token_endpoint": f"{web}/api/auth/device/token",
-        "jwks_uri": f"{web}/.well-known/jwks.json",
-        "response_types_supported": [],
-        "grant_types_supported": [GRANT_TYPE],
-        "token_endpoint_auth_methods_supported": ["none"],
-    }

@@ -7,8 +7,9 @@ from rules.errors import ServiceError
 from rules.web_addresses import RESET
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
-from services.identity.account_audit import audit_account
+from services.identity.account_audit import actor_of, audit_account
 from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.oauth.grants import end_grants_of
 from services.identity.sessions import SignedIn
 from services.mail.outbox import enqueue_mail
 
@@ -65,7 +66,7 @@ def _mail_link(uow: UnitOfWork, user_id: str, email: str) -> None:
 
 
 def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
-    """Set a new password by a mailed link and revoke all sessions of the account.
+    """Set a new password by a mailed link and revoke all sessions and connections of the account.
 
     Raise `not_found` if the link is used, unknown or expired, and `weak_password`.
     """
@@ -88,6 +89,8 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
         user.email_verified_at = user.email_verified_at or uow.now
         one_time_tokens.invalidate(uow, "reset_password", user.id)
         sessions.revoke_all(uow, user.id)
+        with uow.impersonate(actor=actor_of(user)):
+            end_grants_of(uow, user.id, "password_changed")
         throttle.reset(uow, "sign_in", user.email)
         audit_account(uow, user, "user.password_changed", ("user", user.id, user.name))
 

@@ -24,12 +24,12 @@ from services.core.tokens import token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.known_devices import find_device
 
-Kind = Literal["sign_in", "sign_up", "reset_mail", "device_code", "user_code"]
+Kind = Literal["sign_in", "sign_up", "reset_mail", "device_code", "user_code", "client_document"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The number of attempts within a time: for one account, and from one network address."""
+    """The number of attempts within a time: for one account (or host of clients), and from one network address."""
 
     account: int
     address: int
@@ -44,6 +44,7 @@ LIMITS: dict[Kind, Limit] = {
     "reset_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
+    "client_document": Limit(account=60, address=30),
 }
 RETENTION = timedelta(days=1)
 MAX_SESSIONS = 100

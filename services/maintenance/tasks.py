@@ -34,11 +34,21 @@ USAGE_RETENTION = timedelta(hours=2)
 ATTEMPT_RETENTION = timedelta(days=1)
 DEVICE_RETENTION = timedelta(days=1)
 TOKEN_RETENTION = timedelta(days=7)
+CODE_RETENTION = timedelta(days=1)
+REFRESH_RETENTION = timedelta(days=1)
+GRANT_RETENTION = timedelta(days=30)
+CLIENT_RETENTION = timedelta(days=30)
 SESSION_RETENTION = timedelta(days=30)
 MAIL_RETENTION = timedelta(days=30)
 _DEAD_HEADS = """
     DELETE FROM head_checks
     WHERE NOT tracked AND NOT unconfirmed AND conclusion = 'failure' AND written_at < :before
+"""
+
+_UNUSED_CLIENTS = """
+    DELETE FROM oauth_clients c
+    WHERE coalesce(c.fresh_until, '-infinity') < :before AND c.blocked_at IS NULL
+        AND NOT EXISTS (SELECT FROM oauth_grants g WHERE g.client_id = c.client_id)
 """
 
 
@@ -121,6 +131,10 @@ def purge_expired(uow_factory: UnitOfWorkFactory) -> bool:
             ("DELETE FROM github_api_usage WHERE at < :before", USAGE_RETENTION),
             ("DELETE FROM throttled_attempts WHERE at < :before", ATTEMPT_RETENTION),
             ("DELETE FROM device_authorizations WHERE expires_at < :before", DEVICE_RETENTION),
+            ("DELETE FROM oauth_codes WHERE expires_at < :before", CODE_RETENTION),
+            ("DELETE FROM oauth_refresh_tokens WHERE expires_at < :before", REFRESH_RETENTION),
+            ("DELETE FROM oauth_grants WHERE expires_at < :before", GRANT_RETENTION),
+            (_UNUSED_CLIENTS, CLIENT_RETENTION),
             ("DELETE FROM one_time_tokens WHERE expires_at < :before", TOKEN_RETENTION),
             ("DELETE FROM sessions WHERE expires_at < :before", SESSION_RETENTION),
             ("DELETE FROM mails WHERE created_at < :before", MAIL_RETENTION),

@@ -15,6 +15,7 @@ from rules.errors import ServiceError
 from services.core.authorization_locks import wait_for_writes
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.identity.oauth.grants import end_grants_of
 from services.organizations.organizations import lock_current
 
 Member = Row[tuple[str, str, str, str, datetime]]
@@ -47,12 +48,16 @@ def change_role(uow: UnitOfWork, user_id: str, role: Role | None) -> dict[str, A
 
 
 def remove(uow: UnitOfWork, user_id: str) -> None:
-    """Remove a member, effective at once. Raise `member_not_found`, `insufficient_permission`, `invalid_state`."""
+    """Remove a member and end their connections, effective at once.
+
+    Raise `member_not_found`, `insufficient_permission`, `invalid_state`.
+    """
     membership, name = _lock_member(uow, user_id)
     if membership.role == "owner":
         require_owner(uow)
         _require_another_owner(uow, user_id)
     uow.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
+    end_grants_of(uow, user_id, "member_removed", organization_id=uow.organization)
     uow.session.delete(membership)
     uow.session.flush()
 

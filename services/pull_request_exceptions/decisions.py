@@ -190,7 +190,7 @@ def may_decide(uow: UnitOfWork) -> bool:
     """Return True if the caller may grant, deny and revoke; the scope of a key was checked before."""
     if uow.actor.type == "api_key":
         return True
-    membership = uow.session.get(Membership, (uow.organization, uow.caller.principal_id))
+    membership = uow.session.get(Membership, (uow.organization, uow.caller.user_id))
     role = next((role for role in ROLES if membership is not None and role == membership.role), None)
     return role_reaches(role, _settings(uow).approval)
 

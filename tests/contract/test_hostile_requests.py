@@ -31,6 +31,8 @@ from rules.errors import ServiceError
 from schemas.contract import DatabaseRole, Operation
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory
+from services.identity.access_tokens import verify_access_token
+from services.identity.oauth.access_tokens import verify_grant_token
 from tests.contract.hostile_edge import ATTEMPTS, CONTRACT, MAX_LOOP_SECONDS, MAX_SECONDS, AnyCredential, edge_of
 
 SIZE = MAX_HEAD_BYTES - 5000
@@ -211,9 +213,10 @@ def application(edge: Edge) -> Application:
 def strict(edge: Edge) -> Application:
     """The application with the credentials of the product, of which none is valid."""
     reads = cast("Any", NoRows())
-    verifier = TokenVerifier(reads, issuer="https://example", audience="https://example")
+    verifier = TokenVerifier(reads, partial(verify_access_token, issuer="https://example", audience="https://example"))
+    grants = TokenVerifier(reads, partial(verify_grant_token, issuer="https://example", audience="https://example"))
     credentials = Credentials(
-        reads, verifier, DatabaseClock(), web_url="http://example", key_uses=cast("Any", NoKeyUses())
+        reads, verifier, grants, DatabaseClock(), web_url="http://example", key_uses=cast("Any", NoKeyUses())
     )
     return application_of(replace(edge, credentials=credentials))
 

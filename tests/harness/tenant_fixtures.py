@@ -14,6 +14,7 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation, RepositorySync
+from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import Organization, User, Withdrawal
 from models.pull_requests import PullRequest
 from models.repositories import BranchTip, RemoteBranchList, Repository, WatchedBranch
@@ -40,6 +41,7 @@ class TenantFixture:
     exception: PullRequestException
     pull: PullRequest
     api_key: ApiKey
+    connection: OAuthGrant
     key: str
     token: str
 
@@ -64,6 +66,7 @@ class TenantFixture:
             "branchId": [(self.branch.id, new_id("wbr"))],
             "installationId": [(str(self.installation.id), "999999999")],
             "apiKeyId": [(self.api_key.id, new_id("key"))],
+            "connectionId": [(self.connection.id, new_id("ogr"))],
             "userId": [(self.owner.id, new_id("usr"))],
             "invitationId": [(self.invitation.id, new_id("inv"))],
             "pullRequest": [(f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}")],
@@ -105,6 +108,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
         exception=factories.exception(session, freeze, pull, branch),
         pull=pull,
         api_key=key.row,
+        connection=connected(session, organization, owner),
         key=key.secret,
         token=factories.session_token(session, owner, organization),
     )
@@ -209,6 +213,32 @@ def of_enforcement(organization: Organization, installation: Installation, branc
             action={},
         ),
     ]
+
+
+def connected(session: Session, organization: Organization, owner: User) -> OAuthGrant:
+    """Add a client that the owner has connected, with its code and refresh token."""
+    now, client_id, hashed = factories.now(), f"https://{organization.id}.example/client", organization.id.encode()
+    grant = OAuthGrant(
+        id=new_id("ogr"),
+        user_id=owner.id,
+        organization_id=organization.id,
+        client_id=client_id,
+        client_name="Example Client",
+        resource=f"{factories.AUDIENCE}/mcp",
+        scopes=["freeze:read"],
+        created_at=now,
+        expires_at=now + timedelta(days=90),
+    )
+    of_grant = {"organization_id": organization.id, "grant_id": grant.id, "expires_at": now + timedelta(minutes=1)}
+    session.add_all([OAuthClient(client_id=client_id), grant])
+    session.flush()
+    session.add_all(
+        [
+            OAuthCode(code_hash=hashed, redirect_uri="http://localhost/", challenge="x", **of_grant),
+            OAuthRefreshToken(token_hash=hashed, issued_at=now, **of_grant),
+        ]
+    )
+    return grant
 
 
 def invited(organization: Organization) -> Invitation:

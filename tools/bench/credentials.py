@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -26,6 +27,8 @@ from app.edge.token_verification import TokenVerifier
 from app.main import Parts, create_app
 from models.organizations import Organization
 from services.core.clock import DatabaseClock
+from services.identity.access_tokens import verify_access_token
+from services.identity.oauth.access_tokens import verify_grant_token
 from tests import factories
 from tools.bench.freeze_state import PATH, seed
 from tools.bench.servers import Storage, machine, storage
@@ -129,9 +132,12 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
     )
     application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
     reads = Reads(stores.database_url, 2)
-    verifier = TokenVerifier(reads, issuer=config.issuer, audience=config.base_url)
+    verifier = TokenVerifier(reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url))
+    grant_verifier = TokenVerifier(
+        reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
+    )
     uses = KeyUses(reads)
-    credentials = Credentials(reads, verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
+    credentials = Credentials(reads, verifier, grant_verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
     held = {"key": b"Bearer " + key.encode(), "JWT": b"Bearer " + token.encode()}
     found: dict[tuple[str, str], list[Cost]] = {}
     async with Lifespan(application):

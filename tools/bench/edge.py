@@ -47,7 +47,9 @@ from schemas.serialization import Serializers
 from services.core.clock import DatabaseClock
 from services.core.read_context import Parameters
 from services.core.unit_of_work import UnitOfWorkFactory
+from services.identity.access_tokens import verify_access_token
 from services.identity.api_key_secrets import new_secret
+from services.identity.oauth.access_tokens import verify_grant_token
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 SECRET = new_secret()
@@ -167,7 +169,12 @@ def make_edge(*, check_replies: bool) -> Application:
         errors=errors,
         maintenance=Maintenance(None, ""),
         credentials=Credentials(
-            reader, TokenVerifier(reader, issuer="", audience=""), clock, web_url="", key_uses=KeyUses(reader)
+            reader,
+            TokenVerifier(reader, partial(verify_access_token, issuer="", audience="")),
+            TokenVerifier(reader, partial(verify_grant_token, issuer="", audience="")),
+            clock,
+            web_url="",
+            key_uses=KeyUses(reader),
         ),
         rate_limits=RateLimits(None, organization=10**9, writes=10**9),
         workers={"organization": Workers(4)},

@@ -52,7 +52,10 @@ def listed_codes(operation: Operation) -> Iterator[Problem]:
 
 
 def documented_statuses(operation: Operation) -> Iterator[Problem]:
-    """Require a response for each status that the codes give, and no response for another status."""
+    """Require a response for each status that the codes give, and no response for another status.
+
+    A response in OAuth's error format has a status of OAuth's, whatever the codes.
+    """
     catalogue = operation.document.catalogue
     codes = {*derivation.error_codes(operation), *derivation.cross_cutting(operation)} & set(catalogue)
     documented = {status for status in operation.responses if status >= "400"}
@@ -61,8 +64,14 @@ def documented_statuses(operation: Operation) -> Iterator[Problem]:
         if status not in documented and status not in derivation.SHARED_RESPONSES:
             yield operation.problem(f"can return {code} and has no {status} response", "responses")
     possible = {str(catalogue[code].get(key)) for code in codes for key in ("status", "alsoStatus")}
-    for status in sorted(documented - possible):
+    for status in sorted(status for status in documented - possible if not _is_of_oauth(operation, status)):
         yield operation.problem(f"documents {status}, which none of its codes has", "responses", status)
+
+
+def _is_of_oauth(operation: Operation, status: str) -> bool:
+    content = operation.responses[status].get("content", {})
+    schema: object = content.get("application/json", {}).get("schema")
+    return schema == {"$ref": "#/components/schemas/OAuthError"}
 
 
 RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (catalogue_rows, cross_cutting_codes, own_codes)

@@ -3,12 +3,20 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from app.edge.token_verification import TokenVerifier
-from services.identity.access_tokens import InvalidTokenError, Signer, issue_access_token, new_key_pair
+from services.identity.access_tokens import (
+    AccessTokenClaims,
+    InvalidTokenError,
+    Signer,
+    issue_access_token,
+    new_key_pair,
+    verify_access_token,
+)
 
 Verify = Callable[..., list[bool]]
 HERE = "https://app.example"
@@ -43,18 +51,18 @@ def token(kid: str, sid: str = "ses_1") -> str:
     return issue_access_token(signer, user="usr_1", organization=None, sid=sid, ttl=lives, now=datetime.now(UTC))
 
 
-def verifier(keys: Keys, watch: Watch) -> TokenVerifier:
-    return TokenVerifier(keys, issuer=HERE, audience=HERE, seconds=watch.read)
+def verifier(keys: Keys, watch: Watch) -> TokenVerifier[AccessTokenClaims]:
+    return TokenVerifier(keys, partial(verify_access_token, issuer=HERE, audience=HERE), seconds=watch.read)
 
 
 @pytest.fixture
 def verify() -> Iterator[Verify]:
     """Verify tokens at the same moment, and return of each whether it is good."""
 
-    async def each(by: TokenVerifier, tokens: tuple[str, ...]) -> list[Any]:
+    async def each(by: TokenVerifier[AccessTokenClaims], tokens: tuple[str, ...]) -> list[Any]:
         return await asyncio.gather(*(by.verify(one) for one in tokens), return_exceptions=True)
 
-    def all_at_once(by: TokenVerifier, *tokens: str) -> list[bool]:
+    def all_at_once(by: TokenVerifier[AccessTokenClaims], *tokens: str) -> list[bool]:
         found = runner.run(each(by, tokens))
         assert all(not isinstance(one, BaseException) or isinstance(one, InvalidTokenError) for one in found), found
         return [not isinstance(one, BaseException) for one in found]

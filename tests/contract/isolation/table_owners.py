@@ -18,11 +18,12 @@ WITHOUT_OWNER = {
     "used_trials",
     "stripe_prices",
     "stripe_catalogues",
+    "oauth_clients",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}
 """Tables whose rows an organisation sees as long as they are of its members."""
-NEVER_SEEN = {"mails", "device_authorizations"}
+NEVER_SEEN = {"mails", "device_authorizations", "oauth_codes", "oauth_refresh_tokens"}
 """Tables that the application may not read."""
 
 

@@ -97,24 +97,3 @@ class TestDeviceCode:
         assert 0 < int(refused.headers["Retry-After"]) <= MINUTES_15
         later(minutes=15)
         begin()
-
-
-class TestGetAuthorizationServerMetadata:
-    def test_authorization_server_metadata_names_its_endpoints(self, http: httpx.Client, database: str) -> None:
-        response = http.get("/.well-known/oauth-authorization-server")
-        assert response.headers["Cache-Control"] == "public, max-age=300"
-        web = "http://127.0.0.1:8080"
-        assert response.json() == {
-            "issuer": web,
-            "device_authorization_endpoint": f"{web}/api/auth/device/code",
-            "token_endpoint": f"{web}/api/auth/device/token",
-            "jwks_uri": f"{web}/.well-known/jwks.json",
-            "response_types_supported": [],
-            "grant_types_supported": [GRANT],
-            "token_endpoint_auth_methods_supported": ["none"],
-        }
-
-    def test_endpoints_of_the_authorization_server_metadata_exist(self, http: httpx.Client, database: str) -> None:
-        shown = http.get("/.well-known/oauth-authorization-server").json()
-        named = [value for name, value in shown.items() if name.endswith(("_endpoint", "_uri"))]
-        assert {http.get(httpx.URL(one).raw_path.decode()).status_code for one in named} <= {200, 405}

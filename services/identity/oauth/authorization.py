@@ -1,0 +1,222 @@
+"""The authorization endpoint: what a client requests, and what a person decides.
+
+The page passes the query of its address on as it is, so that it is read in one place. A request of an unknown client,
+or with a redirect address that is not the client's, is refused on the page; every other error goes back to the client,
+all before anyone is asked to sign in. The decision checks the same query again.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sqlalchemy import select
+
+from models.organizations import LoginSession, Membership, Organization, User
+from rules.access.client_documents import ClientDocument, ClientRefusedError
+from rules.access.oauth import OAuthError, is_challenge, requested_scopes, with_reads
+from rules.access.redirect_uris import is_loopback, redirect_host, with_parameters
+from rules.errors import Detail, ServiceError
+from services.core.authorization_locks import hold_membership
+from services.core.unit_of_work import UnitOfWork
+from services.identity.oauth.clients import find_client
+from services.identity.oauth.grants import LIFETIME, create_grant
+from services.identity.oauth.tokens import issue_code, require_resource, resource_of
+
+DECISION_TIME = timedelta(hours=1)
+"""How long a document that was fresh when the page was shown is used for the decision."""
+_MAX_PARAMETERS = 50
+_KNOWN = (
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "code_challenge",
+    "code_challenge_method",
+    "scope",
+    "state",
+    "resource",
+)
+"""Parameters that we read; others are ignored (RFC 6749, 3.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """A valid request of a client."""
+
+    client: ClientDocument
+    redirect_uri: str
+    state: str | None
+    challenge: str
+    scopes: frozenset[str]
+
+
+class _ReturnedError(Exception):
+    """The request is answered by a redirect to the client, with an error."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.location = location
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided."""
+
+    approve: bool
+    organization_id: str | None
+    scopes: Collection[str]
+
+
+def review(uow: UnitOfWork, query: str, supported: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the consent page shows for a request, or the address that the browser is redirected to at once.
+
+    `supported` has the scopes that tokens can have, with descriptions. Raise `invalid_parameter` if the request is
+    refused on the page, and `rate_limited`.
+    """
+    try:
+        request = _read(uow, query, supported)
+    except _ReturnedError as error:
+        return {"location": error.location, "consent": None}
+    consent = {
+        "client_id": request.client.client_id,
+        "client_name": request.client.name,
+        "client_host": request.client.host,
+        "redirect_uri": request.redirect_uri,
+        "redirect_host": redirect_host(request.redirect_uri),
+        "loopback": is_loopback(request.redirect_uri),
+        "scopes": [{"name": name, "description": supported[name]} for name in sorted(request.scopes)],
+        "expires_at": expiry(uow),
+    }
+    return {"location": None, "consent": consent}
+
+
+def expiry(uow: UnitOfWork) -> datetime:
+    """Return when a connection that is approved now ends."""
+    return uow.now + LIFETIME
+
+
+def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[str, str]) -> dict[str, str]:
+    """Return the address that leads back to the client, with a code if the signed-in person approves.
+
+    The ticked scopes are granted, as far as the client requested them, each write with its read. Raise what `review`
+    raises, `not_found` or `organization_deleted` for the organisation, `validation_failed` without a scope,
+    `credential_type_not_allowed` for a device.
+    """
+    forbid_devices(uow)
+    try:
+        request = _read(uow, query, supported, overdue=DECISION_TIME)
+    except _ReturnedError as error:
+        return {"location": error.location}
+    if not decision.approve:
+        denied = {"error": "access_denied", "error_description": "The person denied the request."}
+        return {"location": _back(uow, request.redirect_uri, request.state, denied)}
+    scopes = with_reads(request.scopes & frozenset(decision.scopes), request.scopes)
+    if not scopes:
+        message = "scopes must have at least one of the requested scopes"
+        raise ServiceError("validation_failed", message, details=(Detail("/scopes", message),))
+    person = uow.session.get_one(User, uow.caller.user_id)
+    organization = join_organization(uow, person, decision.organization_id)
+    client = request.client
+    with uow.impersonate(organization_id=organization.id):
+        grant = create_grant(
+            uow,
+            user_id=person.id,
+            client_id=client.client_id,
+            client_name=client.name,
+            resource=resource_of(uow),
+            scopes=scopes,
+        )
+    code = issue_code(uow, grant, request.redirect_uri, request.challenge)
+    return {"location": _back(uow, request.redirect_uri, request.state, {"code": code})}
+
+
+def forbid_devices(uow: UnitOfWork) -> None:
+    """Raise `credential_type_not_allowed` if the session is a device's: a grant would outlive it."""
+    session = uow.session.get(LoginSession, uow.caller.session_id)
+    if session is not None and session.kind == "device":
+        message = "A device cannot authorize clients. Sign in with a browser to do that."
+        raise ServiceError("credential_type_not_allowed", message)
+
+
+def join_organization(uow: UnitOfWork, person: User, organization_id: str | None) -> Organization:
+    """Return the organisation that a client will act in, and have the removal of the person wait.
+
+    Raise `validation_failed` if none is named, `not_found` if it is not the person's, `organization_deleted`.
+    """
+    if organization_id is None:
+        message = "organizationId is required: a connection is for one organisation"
+        raise ServiceError("validation_failed", message, details=(Detail("/organizationId", message),))
+    hold_membership(uow, organization_id, person.id)
+    query = select(Organization).join(Membership, Membership.organization_id == Organization.id)
+    found = uow.session.scalar(query.where(Organization.id == organization_id, Membership.user_id == person.id))
+    if found is None:
+        raise ServiceError("not_found", "Organisation not found among those you belong to.")
+    if found.deleted_at is not None:
+        raise ServiceError("organization_deleted", "The organisation has been deleted.")
+    return found
+
+
+def _read(
+    uow: UnitOfWork, query: str, supported: Mapping[str, str], *, overdue: timedelta = timedelta()
+) -> AuthorizationRequest:
+    """Return a valid request. Raise `invalid_parameter` or _ReturnedError."""
+    given, repeated = _parameters(query)
+    client = _client(uow, given, repeated, overdue)
+    redirect_uri = given.get("redirect_uri", "")
+    if "redirect_uri" in repeated or not client.may_redirect_to(redirect_uri):
+        message = "The address that the client wants to return to is not one of its own."
+        raise ServiceError("invalid_parameter", message)
+    state = None if "state" in repeated else given.get("state")
+    try:
+        scopes = _terms(uow, given, repeated, supported)
+    except OAuthError as error:
+        members = {"error": error.error, "error_description": error.description}
+        raise _ReturnedError(_back(uow, redirect_uri, state, members)) from None
+    return AuthorizationRequest(client, redirect_uri, state, given["code_challenge"], scopes)
+
+
+def _parameters(query: str) -> tuple[dict[str, str], set[str]]:
+    """Return the parameters that have a value, one character for each byte, and the names of those given twice."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1", max_num_fields=_MAX_PARAMETERS)
+    except ValueError:
+        raise ServiceError("invalid_parameter", "The address of the client has too many parameters.") from None
+    names = [name for name, _ in pairs if name in _KNOWN]
+    resources = {value for name, value in pairs if name == "resource"}
+    repeated = {name for name in names if names.count(name) > 1 and (name != "resource" or len(resources) > 1)}
+    return {name: value for name, value in reversed(pairs) if value and name in _KNOWN}, repeated
+
+
+def _client(uow: UnitOfWork, given: Mapping[str, str], repeated: Collection[str], overdue: timedelta) -> ClientDocument:
+    if "client_id" in repeated:
+        raise ServiceError("invalid_parameter", "The address names two clients.")
+    try:
+        return find_client(uow, given.get("client_id", ""), overdue=overdue)
+    except ClientRefusedError as error:
+        raise ServiceError("invalid_parameter", str(error)) from None
+
+
+def _terms(
+    uow: UnitOfWork, given: Mapping[str, str], repeated: Collection[str], supported: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the scopes of a request. Raise OAuthError for what the client is to blame for."""
+    if "resource" in repeated:
+        raise OAuthError("invalid_target", f"The only resource is {resource_of(uow)}.")
+    if repeated:
+        raise OAuthError("invalid_request", f"Given more than once: {', '.join(sorted(repeated))}.")
+    if given.get("response_type") != "code":
+        raise OAuthError("unsupported_response_type", "response_type must be code.")
+    if given.get("code_challenge_method") != "S256" or not is_challenge(given.get("code_challenge", "")):
+        raise OAuthError("invalid_request", "PKCE is required: code_challenge, and code_challenge_method S256.")
+    require_resource(uow, given.get("resource"))
+    scopes = requested_scopes(given.get("scope"), supported)
+    if not scopes:
+        raise OAuthError("invalid_scope", "None of these scopes is known.")
+    return scopes
+
+
+def _back(uow: UnitOfWork, redirect_uri: str, state: str | None, members: Mapping[str, str]) -> str:
+    """Return the address that leads back to the client, which always names us (RFC 9207)."""
+    parameters = {**members, "iss": uow.dependencies.token_issuer}
+    return with_parameters(redirect_uri, parameters if state is None else {**parameters, "state": state})

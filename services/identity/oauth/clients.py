@@ -1,0 +1,52 @@
+"""OAuth clients: their metadata documents, fetched when needed and kept for as long as they say."""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from models.oauth import OAuthClient
+from rules.access.client_documents import (
+    ClientDocument,
+    ClientRefusedError,
+    freshness,
+    is_document_address,
+    parse_document,
+    read_document,
+)
+from rules.access.oauth import OAuthError
+from services.core.unit_of_work import UnitOfWork
+from services.identity import throttle
+
+
+def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedelta()) -> ClientDocument:
+    """Return the client with an id, whose document is fetched without a transaction if it is not fresh.
+
+    With `overdue` a document is used for so much longer. Raise ClientRefusedError, or `rate_limited` after too many
+    fetches. A failure is not kept.
+    """
+    if not is_document_address(client_id):
+        raise ClientRefusedError("The client is not identified by the https address of a client metadata document.")
+    row = uow.session.get(OAuthClient, client_id)
+    if row is not None and row.blocked_at is not None:
+        raise ClientRefusedError("The operator of this service has blocked this client.")
+    if row is not None and row.document and row.fresh_until and uow.now < row.fresh_until + overdue:
+        return read_document(client_id, row.document)
+    host = urlsplit(client_id).hostname
+    throttle.count_attempt(uow, "client_document", account=host, address=uow.caller.address)
+    with uow.outside_transaction():
+        fetched = uow.dependencies.client_documents.fetch(client_id)
+        document = parse_document(client_id, fetched.body)
+    uow.refresh_now()
+    row = uow.session.get(OAuthClient, client_id, populate_existing=True) or OAuthClient(client_id=client_id)
+    row.document, row.fetched_at = document, uow.now
+    row.fresh_until = uow.now + freshness(fetched.cache_control)
+    uow.session.merge(row)
+    uow.session.flush()
+    return read_document(client_id, document)
+
+
+def require_known_client(uow: UnitOfWork, client_id: str) -> OAuthClient:
+    """Return the row of a client. Raise OAuthError `invalid_client` if it was never connected, or is blocked."""
+    row = uow.session.get(OAuthClient, client_id)
+    if row is None or row.blocked_at is not None:
+        raise OAuthError("invalid_client", "The client is unknown or blocked.")
+    return row

@@ -1,0 +1,95 @@
+"""Grants: what people allowed clients to do, and how that ends.
+
+Ending a grant ends its tokens with the next request. What ends one: the person or an administrator, the client itself,
+an authorization code or a refresh token that is used again, a new password, leaving the organisation, and the deletion
+of the organisation (`services/offboarding/deletion.py`).
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Literal
+
+from sqlalchemy import ColumnElement, select
+
+from models.oauth import OAuthClient, OAuthGrant
+from rules.ids import new_id
+from services.core.authorization_locks import wait_for_writes
+from services.core.unit_of_work import UnitOfWork
+
+Why = Literal[
+    "by_person",
+    "by_administrator",
+    "by_client",
+    "code_reused",
+    "refresh_token_reused",
+    "password_changed",
+    "member_removed",
+    "organization_deleted",
+]
+LIFETIME = timedelta(days=90)
+
+
+def create_grant(
+    uow: UnitOfWork, *, user_id: str, client_id: str, client_name: str, resource: str, scopes: Collection[str]
+) -> OAuthGrant:
+    """Create a grant in the organisation of the unit of work; others of the same client stay."""
+    if uow.session.get(OAuthClient, client_id) is None:  # a device, which has no document
+        uow.session.add(OAuthClient(client_id=client_id))
+        uow.session.flush()
+    grant = OAuthGrant(
+        id=new_id("ogr"),
+        user_id=user_id,
+        organization_id=uow.organization,
+        client_id=client_id,
+        client_name=client_name,
+        resource=resource,
+        scopes=sorted(scopes),
+        created_at=uow.now,
+        expires_at=uow.now + LIFETIME,
+    )
+    uow.session.add(grant)
+    uow.session.flush()
+    after = {"clientId": client_id, "scopes": grant.scopes, "userId": user_id, "expiresAt": grant.expires_at}
+    uow.audit("connection.created", target_of(grant), before=None, after=after)
+    return grant
+
+
+def lock_grant(uow: UnitOfWork, grant_id: str) -> OAuthGrant | None:
+    """Return a grant with its row locked, so that its tokens are issued one after the other; None if it is unknown."""
+    query = select(OAuthGrant).where(OAuthGrant.id == grant_id)
+    grant = uow.session.scalar(query.with_for_update().execution_options(populate_existing=True))
+    uow.refresh_now()
+    return grant
+
+
+def is_live(uow: UnitOfWork, grant: OAuthGrant) -> bool:
+    """True if the grant has not ended."""
+    return grant.revoked_at is None and uow.now < grant.expires_at
+
+
+def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why) -> bool:
+    """End a grant, effective at once in every process; True if it was live."""
+    wait_for_writes(uow, "oauth_grant", grant.id)
+    uow.session.refresh(grant)
+    if not is_live(uow, grant):
+        return False
+    grant.revoked_at, grant.revoked_why = uow.now, why
+    uow.session.flush()
+    before, after = {"state": "active"}, {"state": "revoked"}
+    with uow.impersonate(organization_id=grant.organization_id):
+        uow.audit("connection.revoked", target_of(grant), before=before, after=after, why=why, userId=grant.user_id)
+    return True
+
+
+def end_grants_of(uow: UnitOfWork, user_id: str, why: Why, *, organization_id: str | None = None) -> None:
+    """End the grants of a person, in all organisations or in one."""
+    conditions: list[ColumnElement[bool]] = [OAuthGrant.user_id == user_id, OAuthGrant.revoked_at.is_(None)]
+    if organization_id is not None:
+        conditions.append(OAuthGrant.organization_id == organization_id)
+    for grant in uow.session.scalars(select(OAuthGrant).where(*conditions).order_by(OAuthGrant.id)).all():
+        end_grant(uow, grant, why)
+
+
+def target_of(grant: OAuthGrant) -> tuple[str, str, str]:
+    """Return the grant as the target of an audit entry."""
+    return ("connection", grant.id, grant.client_name)

@@ -6,7 +6,7 @@ from typing import Any
 from rules.access.oauth import OFFLINE_ACCESS, OAuthError
 from schemas.contract import load_contract
 from schemas.oauth import answer, read_parameters, refusal, required
-from schemas.replies import HeadedReply, RawReply
+from schemas.replies import HeadedReply, RawReply, SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
@@ -41,7 +41,7 @@ def review_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def decide_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve or deny what a client requests."""
     decision = Decision(body["decision"] == "approve", body.get("organization_id"), body.get("scopes", []))
-    return authorization.decide(uow, body["query"], decision, load_contract().tool_scopes)
+    return SecretReply(authorization.decide(uow, body["query"], decision, load_contract().tool_scopes))
 
 
 def oauth_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:

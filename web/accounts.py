@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import INVALID_SESSION, PageContext, redirect_to, safe_redirect
+from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to, safe_redirect
 from web.operations import OperationError
 from web.problems import at_field
 from web.views import PageView
@@ -91,7 +91,7 @@ class SignIn(PageView):
         if self.context.find_visitor():
             return redirect_to(back)
         notice = NOTICES.get(request.args.get("notice", ""))
-        return self.context.render("sign_in.html", back=back, notice=notice)
+        return _on_the_way(back, self.context.render("sign_in.html", back=back, notice=notice))
 
     def post(self) -> Response:
         """Begin a new session; the one that this browser had ends."""
@@ -101,7 +101,8 @@ class SignIn(PageView):
             signed_in = self.context.call("sign_in", body=filled(given))
         except OperationError as error:
             shown = at_field("email", error) if error.code == "wrong_credentials" else error
-            return self.context.render_again("sign_in.html", shown, _LABELS, email=given["email"], back=back)
+            again = self.context.render_again("sign_in.html", shown, _LABELS, email=given["email"], back=back)
+            return _on_the_way(back, again)
         end_session(self.context)
         return self.context.sign_in_response(signed_in, back)
 
@@ -177,6 +178,11 @@ class Reset(PageView):
 
     def _expired(self) -> Response:
         return self.context.link_expired(_EXPIRED, (web_addresses.FORGOT, "Request a new link"))
+
+
+def _on_the_way(back: str, page: Response) -> Response:
+    """Return a page of the sign-in; on the way to a client, that client may have opened the window."""
+    return allow_opener(page) if back.startswith(web_addresses.AUTHORIZE) else page
 
 
 def filled(given: dict[str, str]) -> dict[str, str]:

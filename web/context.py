@@ -31,7 +31,14 @@ logger = logging.getLogger(__name__)
 Content = Any
 """The JSON that an operation answers."""
 
-RETURN_PAGES = (web_addresses.HOME, web_addresses.DEVICE, web_addresses.INVITATION, web_addresses.INSTALLED)
+RETURN_PAGES = (
+    web_addresses.HOME,
+    web_addresses.DEVICE,
+    web_addresses.INVITATION,
+    web_addresses.INSTALLED,
+    web_addresses.AUTHORIZE,
+    web_addresses.CONNECTIONS,
+)
 """Pages that a sign-in may lead back to."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
 INVALID_SESSION = ("missing_credentials", "invalid_token", "token_expired")
@@ -251,7 +258,16 @@ def safe_redirect(wanted: str) -> str:
         return web_addresses.HOME
     if parts.scheme or parts.netloc or parts.path not in RETURN_PAGES:
         return web_addresses.HOME
-    return urlunsplit(("", "", parts.path, urlencode(parse_qsl(parts.query)), ""))
+    pairs = parse_qsl(
+        parts.query, keep_blank_values=True, encoding="latin-1"
+    )  # a character for each byte, to keep them
+    return urlunsplit(("", "", parts.path, urlencode(pairs, encoding="latin-1"), ""))
+
+
+def allow_opener(page: Response) -> Response:
+    """Return the page without the header that cuts it off from the window that opened it."""
+    page.headers.pop("Cross-Origin-Opener-Policy", None)
+    return page
 
 
 def missing_field(name: str, message: str) -> OperationError:

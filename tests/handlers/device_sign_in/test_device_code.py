@@ -13,7 +13,7 @@ from models.identity import DeviceAuthorization
 from rules.access.user_codes import ALPHABET
 from services.core.tokens import token_hash
 from tests.handlers.callers import refusal
-from tests.handlers.device_sign_in.requests import FORM, GRANT, MINUTES_15, Device, Later, oauth_error
+from tests.handlers.device_sign_in.requests import FORM, MINUTES_15, Device, Later, oauth_error
 
 
 class TestDeviceCode:

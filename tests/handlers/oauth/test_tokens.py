@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from models.oauth import OAuthGrant
 from models.organizations import User
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.oauth.requests import Client, entry, tool
+from tests.handlers.oauth.requests import Client, tool
 
 
 def grant_of(session: Session) -> OAuthGrant:

@@ -1,0 +1,47 @@
+"""`/connections`: the clients that a person has connected, and for administrators those of the organisation."""
+
+from typing import Any, cast
+
+from flask import Response, request
+
+from rules import web_addresses
+from rules.access.permissions import Role, role_reaches
+from web.context import Visitor, redirect_to
+from web.operations import OperationError
+from web.views import PageView
+
+LIST_OF_ORGANIZATION = "list_organization_connections"
+NOTICES = {"ended": "The client has been disconnected. It has no access any more."}
+"""Notices of the page, by their names in its address."""
+_OPERATIONS = {"end": "end_connection", "end_of_organization": "end_organization_connection"}
+
+
+class Connections(PageView):
+    """The page; its forms end connections."""
+
+    path = web_addresses.CONNECTIONS
+
+    def get(self) -> Response:
+        """Show the connections."""
+        visitor, [own] = self.context.read(self.path, "list_connections")
+        values: dict[str, Any] = {"own": own["data"], "of_organization": None}
+        if self._administers(visitor):
+            listed = self.context.call(LIST_OF_ORGANIZATION, query={"limit": "100"}).content["data"]
+            shown = {connection["id"] for connection in own["data"]}
+            values["of_organization"] = [each for each in listed if each["id"] not in shown]
+        return self.context.render("connections.html", notice=NOTICES.get(request.args.get("notice", "")), **values)
+
+    def post(self) -> Response:
+        """End a connection."""
+        given = self.context.form_fields("do", "connection_id")
+        operation_id = _OPERATIONS.get(given["do"])
+        if operation_id is None:
+            raise OperationError(422, "validation_failed", "The form does not say what to do.")
+        self.context.call(operation_id, path_params={"connectionId": given["connection_id"]})
+        return redirect_to(f"{self.path}?notice=ended")
+
+    def _administers(self, visitor: Visitor) -> bool:
+        """True if the visitor may see the connections of the organisation."""
+        least = self.context.contract.operations[LIST_OF_ORGANIZATION].least_role
+        role = visitor.organization["role"] if visitor.organization else None
+        return role_reaches(cast("Role | None", role), cast(Role, least))

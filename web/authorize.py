@@ -1,7 +1,8 @@
 """`/oauth/authorize`: a person decides what a client may do for them (RFC 6749, 3.1).
 
 The request of the client is the query of the address; the form sends it along as it is. It is checked before the
-visitor signs in, and again with the decision. Redirects to the client come from the operations, which know its addresses.
+visitor signs in, and again with the decision. Redirects to the client come from the operations, which know its
+addresses.
 
 Two headers differ from those of other pages. The redirect after the form needs a place in `form-action`. And without
 `Cross-Origin-Opener-Policy`, here and on the sign-in page before, a client can wait for its answer in the window that
@@ -22,7 +23,9 @@ from web.roles import describe_role
 from web.views import PageView
 
 _LABELS = {"scopes": "Permissions", "organization_id": "Organisation"}
-_NO_ORGANIZATION = "A client is connected to one organisation. Create one, or accept an invitation, and then start again in your client."
+_NO_ORGANIZATION = (
+    "A client is connected to one organisation. Create one, or accept an invitation, and start again in your client."
+)
 
 
 class Authorize(PageView):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, product
 from typing import Literal
 
 from rules.errors import Detail, ServiceError
@@ -18,6 +19,9 @@ Kind = Literal["repository", "branch"]
 _REPOSITORY_CHARACTERS = re.compile(r"[A-Za-z0-9._/*-]+")
 _NOT_IN_BRANCHES = re.compile(r"[\x00-\x20\x7f~^:?\[\]{}\\]")
 _WILDCARDS = re.compile(r"(\*+)")
+_ANY = "\x01"
+"""A character that no pattern has."""
+_MAX_CROSSINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,50 +116,66 @@ def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
     return Glob(tuple(_compile(pattern, kind) for pattern in patterns))
 
 
-def covers_repositories(outer: Sequence[str], inner: Sequence[str]) -> bool:
-    """Return True if every repository that `inner` can match is surely matched by `outer`; both are valid lists.
+def covers(outer: Sequence[str], inner: Sequence[str], kind: Kind) -> bool:
+    """Return True if everything that `inner` can match is surely matched by `outer`; both are valid lists.
 
     Each pattern that includes must be covered by one pattern of `outer`; what `outer` excludes after that must be
-    excluded by `inner` as well, or share nothing with the pattern.
+    excluded by `inner` as well, or share nothing with the pattern, or be included again.
     """
     return all(
-        any(_is_covered(pattern, inner[index + 1 :], outer, other) for other in range(len(outer)))
+        _is_covered(pattern, [each[1:] for each in inner[index + 1 :] if each.startswith("!")], outer, kind)
         for index, pattern in enumerate(inner)
         if not pattern.startswith("!")
     )
 
 
-def _is_covered(pattern: str, later_inner: Sequence[str], outer: Sequence[str], position: int) -> bool:
-    """True if the pattern of `outer` at a position covers `pattern`, and later exclusions of `outer` change nothing."""
-    if outer[position].startswith("!") or not _contains(outer[position], pattern):
-        return False
-    excluded = [each[1:] for each in later_inner if each.startswith("!")]
-    for index, each in enumerate(outer[position + 1 :], start=position + 1):
-        if not each.startswith("!") or _are_disjoint(each[1:], pattern):
-            continue
-        included_again = [later for later in outer[index + 1 :] if not later.startswith("!")]
-        if not any(_contains(other, each[1:]) for other in excluded + included_again):
+def _is_covered(pattern: str, excluded: Sequence[str], outer: Sequence[str], kind: Kind) -> bool:
+    """True if a pattern of `outer` covers `pattern`, and its later exclusions change nothing but `excluded`."""
+    included: list[str] = []
+    for each in reversed(outer):
+        if not each.startswith("!"):
+            if _contains(each, pattern, kind):
+                return True
+            included.append(each)
+        elif not _are_disjoint(each[1:], pattern) and not any(
+            _contains(other, each[1:], kind) for other in chain(excluded, included)
+        ):
             return False
-    return True
+    return False
 
 
-def _contains(outer: str, inner: str) -> bool:
-    """True if one repository pattern matches whatever another one matches.
+def _contains(outer: str, inner: str, kind: Kind) -> bool:
+    """True if one pattern surely matches whatever another one matches.
 
     A character that no pattern has stands for the wildcards of `inner`: only wildcards of `outer` match it, and they
-    match any text without `/` in its place. A repository has one `/`; without it in `inner`, one `**` stands for it.
+    match any text without `/` in its place.
     """
-    parts = _WILDCARDS.split(inner)
+    texts = _repositories_of(inner) if kind == "repository" else _branches_of(inner)
+    matches = _compile(outer, kind)[1].fullmatch
+    return outer == inner or (bool(texts) and all(map(matches, texts)))
+
+
+def _repositories_of(pattern: str) -> Sequence[str]:
+    """Return texts for all repositories of a pattern: they have one `/`, written or in place of one `**`."""
+    parts = _WILDCARDS.split(pattern)
     texts = [parts]
-    if "/" not in inner:
+    if "/" not in pattern:
         crossing = [index for index, part in enumerate(parts) if part == "**"]
         texts = [[*parts[:index], "*/*", *parts[index + 1 :]] for index in crossing]
-    matches = _compile(outer, "repository")[1].fullmatch
-    return all(matches(_WILDCARDS.sub("\x01", "".join(text))) for text in texts)
+    return [_WILDCARDS.sub(_ANY, "".join(text)) for text in texts]
+
+
+def _branches_of(pattern: str) -> Sequence[str]:
+    """Return texts for all branches of a pattern, with none, one and two `/` for each `**`; none if these are many."""
+    parts = _WILDCARDS.split(pattern)
+    if parts.count("**") > _MAX_CROSSINGS:
+        return []
+    wildcards = {"*": (_ANY,), "**": (_ANY, f"{_ANY}/{_ANY}", f"{_ANY}/{_ANY}/{_ANY}")}
+    return ["".join(text) for text in product(*(wildcards.get(part, (part,)) for part in parts))]
 
 
 def _are_disjoint(one: str, other: str) -> bool:
-    """True if two repository patterns surely match nothing in common: their beginnings or ends differ."""
+    """True if two patterns surely match nothing in common: their beginnings or ends differ, also if case does not."""
     ends = [(_WILDCARDS.split(each.lower())[0], _WILDCARDS.split(each.lower())[-1]) for each in (one, other)]
     (start, end), (other_start, other_end) = ends
     if "*" not in one and "*" not in other:

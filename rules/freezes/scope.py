@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rules.freezes.globs import Glob, compile_globs, covers_repositories
+from rules.freezes.globs import Glob, compile_globs, covers
 
 OPEN_ENDED = frozenset({"organization", "glob"})
 
@@ -76,16 +76,17 @@ def compile_scope(
 def scope_contains(outer: dict[str, Any], inner: dict[str, Any]) -> bool | None:
     """Return whether every branch that `inner` can ever reach lies in `outer`; None if only its targets decide.
 
-    Organisation freezes lie only in an organisation scope, glob freezes in that or in patterns that cover theirs; an
-    outer scope that is narrowed to some branches contains an open-ended one only if that is narrowed alike. A glob
-    without wildcards counts like a list of repositories.
+    Organisation freezes lie only in an organisation scope, glob freezes in that or in patterns that cover theirs. An
+    outer scope that is narrowed to some branches contains an open-ended one only if its branch patterns cover that
+    one's. A glob without wildcards counts like a list of repositories.
     """
     if inner["type"] not in OPEN_ENDED:
         return None
-    if outer.get("branches") is None or outer.get("branches") == inner.get("branches"):
+    branches = outer.get("branches")
+    if branches is None or covers(branches, inner.get("branches") or ["**"], "branch"):
         if outer["type"] == "organization":
             return True
-        if inner["type"] == outer["type"] == "glob" and covers_repositories(outer["patterns"], inner["patterns"]):
+        if inner["type"] == outer["type"] == "glob" and covers(outer["patterns"], inner["patterns"], "repository"):
             return True
     is_literal = inner["type"] == "glob" and not any("*" in pattern for pattern in inner["patterns"])
     return None if is_literal else False

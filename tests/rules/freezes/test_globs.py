@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.globs import Kind, compile_globs, covers_repositories, pattern_error
+from rules.freezes.globs import Kind, compile_globs, covers, pattern_error
 
 LONGEST = 256
 """Characters of a pattern, and about those of a name."""
@@ -236,7 +236,7 @@ def test_any_text_is_compiled_or_rejected(pattern: str) -> None:
 )
 def test_patterns_cover_narrower_patterns(outer: list[str], inner: list[str], expected: bool) -> None:
     outer = [each for each in outer if pattern_error(each, "repository") is None]
-    assert covers_repositories(outer, inner) is expected
+    assert covers(outer, inner, "repository") is expected
 
 
 SIDES = st.text("ab*", min_size=1, max_size=3).filter(lambda text: "***" not in text)
@@ -252,9 +252,50 @@ REPOSITORY_NAMES = st.builds("{}/{}".format, *[st.text("abc", min_size=1, max_si
 @given(PATTERN_LISTS, PATTERN_LISTS, st.lists(REPOSITORY_NAMES, min_size=1, max_size=20))
 def test_covered_patterns_match_nothing_outside(outer: list[str], inner: list[str], names: list[str]) -> None:
     patterns = [*outer, *inner]
-    if any(pattern_error(each, "repository") for each in patterns) or not covers_repositories(outer, inner):
+    if any(pattern_error(each, "repository") for each in patterns) or not covers(outer, inner, "repository"):
         return
     if all(each.startswith("!") for each in outer) or all(each.startswith("!") for each in inner):
         return
     narrow, wide = (compile_globs(each, "repository", "/patterns") for each in (inner, outer))
+    assert [name for name in names if narrow.matches(name) and not wide.matches(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"),
+    [
+        (["*"], ["main"], True),
+        (["*"], ["release/1.x"], False),
+        (["**"], ["release/*", "main"], True),
+        (["main", "release/*"], ["main"], True),
+        (["main"], ["main", "release/*"], False),
+        (["release/*"], ["release/**"], False),
+        (["release/**"], ["release/*"], True),
+        (["**"], ["**"], True),
+        (["**/*"], ["**"], False),
+        (["Main"], ["main"], False),
+        (["**", "!main"], ["**"], False),
+        (["**", "!main"], ["release/*"], True),
+    ],
+    ids=str,
+)
+def test_branch_patterns_cover_narrower_patterns(outer: list[str], inner: list[str], expected: bool) -> None:
+    assert covers(outer, inner, "branch") is expected
+
+
+BRANCH_LISTS = st.lists(
+    st.builds("{}{}".format, st.sampled_from(["", "", "!"]), st.text("ab*/", min_size=1, max_size=6)),
+    min_size=1,
+    max_size=4,
+)
+BRANCH_NAMES = st.text("abc/", min_size=1, max_size=8)
+
+
+@given(BRANCH_LISTS, BRANCH_LISTS, st.lists(BRANCH_NAMES, min_size=1, max_size=20))
+def test_covered_branch_patterns_match_nothing_outside(outer: list[str], inner: list[str], names: list[str]) -> None:
+    patterns = [*outer, *inner]
+    if any(pattern_error(each, "branch") for each in patterns) or not covers(outer, inner, "branch"):
+        return
+    if all(each.startswith("!") for each in outer) or all(each.startswith("!") for each in inner):
+        return
+    narrow, wide = (compile_globs(each, "branch", "/branches") for each in (inner, outer))
     assert [name for name in names if narrow.matches(name) and not wide.matches(name)] == []

@@ -97,6 +97,8 @@ NARROW = {**ORGANIZATION, "branches": ["main"]}
         pytest.param(NARROW, ORGANIZATION, False, id="a narrowed scope does not hold a whole one"),
         pytest.param(NARROW, NARROW, True, id="a narrowed scope holds one that is narrowed alike"),
         pytest.param(ORGANIZATION, NARROW, True, id="a whole scope holds a narrowed one"),
+        pytest.param({**ORGANIZATION, "branches": ["*"]}, NARROW, True, id="branch patterns hold narrower ones"),
+        pytest.param({**ORGANIZATION, "branches": ["**"]}, ORGANIZATION, True, id="all branches are a whole scope"),
     ],
 )
 def test_scope_contains_narrower_scopes(outer: dict[str, Any], inner: dict[str, Any], expected: bool | None) -> None:
@@ -104,7 +106,7 @@ def test_scope_contains_narrower_scopes(outer: dict[str, Any], inner: dict[str, 
 
 
 PATTERNS = st.lists(st.sampled_from(["acme/*", "*/web", "!acme/docs", "**", "acme/w*"]), min_size=1, max_size=3)
-BRANCHES = st.none() | st.lists(st.sampled_from(["main", "**", "release/*", "!main"]), min_size=1, max_size=2)
+BRANCHES = st.none() | st.lists(st.sampled_from(["main", "*", "**", "release/*", "!main"]), min_size=1, max_size=2)
 
 
 def scopes() -> st.SearchStrategy[dict[str, Any]]:

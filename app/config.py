@@ -53,13 +53,25 @@ def _split(text: str) -> SplitResult:
     """Return the parts of a URL. Raise ValueError if host or port are malformed."""
     try:
         parts = urlsplit(text)
-        _ = parts.port
+        is_valid = parts.port != 0 and not re.search(r"\s", text)
     except ValueError:
-        raise ValueError("must be a URL with a valid host and port") from None
+        is_valid = False
+    if not is_valid:
+        raise ValueError("must be a URL with a valid host and port")
     return parts
 
 
-def _database(text: str) -> str:
+def _listening_address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if host != "unix" and not (colon and port.isdecimal() and re.fullmatch(r"[\w.-]*|\[[0-9A-Fa-f:.]+\]", host)):
+        raise ValueError("must be host:port or unix:path")
+    if host != "unix":
+        _number(1, MAX_PORT)(port)
+    return text
+
+
+def read_database_url(text: str) -> str:
+    """Return the URL of a PostgreSQL database. Raise ValueError for any other text."""
     try:
         driver = make_url(text).drivername
     except (sqlalchemy.exc.ArgumentError, ValueError):
@@ -182,6 +194,7 @@ class Variable:
 _HTTP = _url("http", "https")
 _REDIS = _url("redis", "rediss", "unix")
 _LOCAL = "http://127.0.0.1:8080"
+MAX_PORT = 65535
 MAX_SIGNING_SECRETS = 2
 """One, and the one that replaces it."""
 
@@ -191,11 +204,17 @@ class Config:
     """The configuration of a process; the variable of a field is its name in capitals."""
 
     database_url: Annotated[
-        str, Variable("PostgreSQL, as a login that owns nothing and may take the three roles of the service", _database)
+        str,
+        Variable(
+            "PostgreSQL, as a login that owns nothing and may take the three roles of the service", read_database_url
+        ),
     ] = field(repr=False)
     database_direct_url: Annotated[
         str,
-        Variable("PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)", _database),
+        Variable(
+            "PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)",
+            read_database_url,
+        ),
     ] = field(default="", repr=False)
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     secret_key: Annotated[
@@ -333,14 +352,20 @@ _REQUIRED_WITH = (
 """Variables that require another one."""
 
 
-_OTHER_VARIABLES = (
-    ("DATABASE_OWNER_URL", "PostgreSQL as the owner of the schema, for `python -m app migrate` alone", "DATABASE_URL"),
-    ("BIND", "Address on which the API listens: host:port, or unix:path", "127.0.0.1 and PORT"),
-    ("PORT", "Port on which the API listens on 127.0.0.1", "8080"),
-    ("WEB_CONCURRENCY", "Processes of the API", "one for each core, at least 2"),
-    ("FORWARDED_ALLOW_IPS", "Addresses of proxies whose `X-Forwarded-For` is believed", "127.0.0.1"),
-)
-"""Variables that commands, gunicorn and uvicorn read themselves: name, meaning, default."""
+_OTHER_VARIABLES = {
+    "DATABASE_OWNER_URL": (
+        Variable("PostgreSQL as the owner of the schema, for `python -m app migrate` alone", read_database_url),
+        "DATABASE_URL",
+    ),
+    "BIND": (
+        Variable("Address on which the API listens: host:port, or unix:path", _listening_address),
+        "127.0.0.1 and PORT",
+    ),
+    "PORT": (Variable("Port on which the API listens on 127.0.0.1", _number(1, MAX_PORT)), "8080"),
+    "WEB_CONCURRENCY": (Variable("Processes of the API", _number(1, 1000)), "one for each core, at least 2"),
+    "FORWARDED_ALLOW_IPS": (Variable("Addresses of proxies whose `X-Forwarded-For` is believed"), "127.0.0.1"),
+}
+"""Variables that commands, gunicorn and uvicorn read themselves, with their defaults."""
 _SIMILARITY = 0.85
 """Names that are more similar than this to one of our variables are taken for misspelt ones."""
 
@@ -348,8 +373,7 @@ _SIMILARITY = 0.85
 def load_config(environment: Mapping[str, str] | None = None) -> Config:
     """Return the configuration. Raise ConfigurationError with a line for each error; warn of misspelt variables."""
     environment = os.environ if environment is None else environment
-    for name, meant in misspelt_variables(environment):
-        logger.warning("%s is not a variable of this service: did you mean %s?", name, meant)
+    warn_of_misspelt_variables(environment)
     values: dict[str, Any] = {}
     errors = []
     for one, variable in _variables():
@@ -373,9 +397,29 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     return Config(**values)
 
 
+def check_other_variables(environment: Mapping[str, str]) -> None:
+    """Raise ConfigurationError with a line for each invalid variable that is not part of the configuration."""
+    errors = []
+    for name, (variable, _) in _OTHER_VARIABLES.items():
+        text = environment.get(name, "").strip()
+        try:
+            if text:
+                variable.parse(text)
+        except ValueError as error:
+            errors.append(f"{name} {error}")
+    if errors:
+        raise ConfigurationError("\n".join(errors))
+
+
+def warn_of_misspelt_variables(environment: Iterable[str]) -> None:
+    """Log a warning for each name that resembles one of ours."""
+    for name, meant in misspelt_variables(environment):
+        logger.warning("%s is not a variable of this service: did you mean %s?", name, meant)
+
+
 def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
     """Return the names that resemble one of ours, each with the one that may be meant."""
-    ours = [one.name.upper() for one, _ in _variables()] + [name for name, _, _ in _OTHER_VARIABLES]
+    ours = [*(one.name.upper() for one, _ in _variables()), *_OTHER_VARIABLES]
     found = []
     for name in sorted(set(environment) - set(ours)):
         similar = get_close_matches(name.upper(), ours, n=1, cutoff=_SIMILARITY)
@@ -399,7 +443,8 @@ def table() -> str:
     for one, variable in _variables():
         default = "required" if _is_required(one) else _format_default(one.default)
         rows.append(f"| `{one.name.upper()}` | {variable.description} | {default} |")
-    rows += [f"| `{name}` | {meaning} | {default} |" for name, meaning, default in _OTHER_VARIABLES]
+    for name, (variable, default) in _OTHER_VARIABLES.items():
+        rows.append(f"| `{name}` | {variable.description} | {default} |")
     return "\n".join(rows)
 
 

@@ -26,7 +26,7 @@ class EdgeWorker(UvicornWorker):  # type: ignore[misc]
     }
 
 
-bind = os.environ.get("BIND", "127.0.0.1:" + os.environ.get("PORT", "8080"))
+bind = os.environ.get("BIND") or "127.0.0.1:" + (os.environ.get("PORT") or "8080")
 workers = int(os.environ.get("WEB_CONCURRENCY") or max(2, os.cpu_count() or 1))
 worker_class = "app.gunicorn.EdgeWorker"
 timeout = 60

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.commands.command_line import parser_of
+from app.commands.command_line import parser_of, say
+from app.config import ConfigurationError, check_other_variables
 
 SETTINGS = Path(__file__).parents[1] / "gunicorn.py"
 _EPILOG = """\
@@ -14,7 +15,12 @@ each core, and at least 2). SIGTERM drains connections."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become gunicorn, in this process."""
+    """Become gunicorn, in this process; return 3 if it could not listen as the environment says."""
     parser_of("api", "Serve the API and the pages with gunicorn.", _EPILOG).parse_args(arguments)
     gunicorn = [sys.executable, "-m", "gunicorn", "--config", str(SETTINGS), "app.main:app"]
-    os.execv(sys.executable, gunicorn)  # noqa: S606 - a fixed command line, and no shell
+    try:
+        check_other_variables(os.environ)
+    except ConfigurationError as error:
+        say(f"The API cannot start.\n{error}")
+        return 3
+    return os.execv(sys.executable, gunicorn)  # noqa: S606 - a fixed command line, and no shell

@@ -12,6 +12,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, create_engine, make_url, pool
 
 from app.commands.command_line import first_line, parser_of, say
+from app.config import read_database_url, warn_of_misspelt_variables
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
@@ -39,9 +40,16 @@ def _revision(connection: Connection) -> str | None:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser_of("migrate", "Upgrade the database to the newest revision.", _EPILOG).parse_args(arguments)
-    url = os.environ.get("DATABASE_OWNER_URL") or os.environ.get("DATABASE_URL")
+    warn_of_misspelt_variables(os.environ)
+    name = "DATABASE_OWNER_URL" if os.environ.get("DATABASE_OWNER_URL") else "DATABASE_URL"
+    url = os.environ.get(name)
     if not url:
         say("DATABASE_OWNER_URL or DATABASE_URL is required: it names the database to migrate, as its owner.")
+        return 3
+    try:
+        read_database_url(url)
+    except ValueError as error:
+        say(f"Nothing was migrated: {name} {error}")
         return 3
     try:
         before, after = migrate(url)
@@ -49,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"Nothing was migrated. The database does not answer: {first_line(error.orig)}")
     except sqlalchemy.exc.DBAPIError as error:
         say(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
-    except (sqlalchemy.exc.ArgumentError, CommandError, ValueError) as error:
+    except CommandError as error:
         say(f"Nothing was migrated: {first_line(error)}")
     else:
         done = "was already at" if before == after else f"was at revision {before or 'none'} and is now at"

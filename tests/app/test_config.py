@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from app.config import ConfigurationError, load_config, table
+from app.config import ConfigurationError, check_other_variables, load_config, table
 
 NEEDED = {
     "DATABASE_URL": "postgresql://u:secret-password@host/db",
@@ -165,6 +165,7 @@ def test_unusable_private_key_is_one_line_that_names_the_variable(
     [
         ("BASE_URL", "https://"),
         ("DOCS_URL", "https:///docs"),
+        ("DOCS_URL", "https://do cs"),
         ("GITHUB_API_URL", "http://:8080"),
         ("GITHUB_WEB_URL", "https://github.com:port"),
         ("STATUS_URL", "https://host:99999"),
@@ -177,6 +178,19 @@ def test_unusable_private_key_is_one_line_that_names_the_variable(
 def test_url_without_a_valid_host_is_refused(name: str, url: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"(?m)^{name} must "):
         load_config({**NEEDED, "MAIL_FROM": "a@example.com", name: url})
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:80", ":80", "host-1.example:80", "[::1]:8080", "unix:/run/api.sock", ""])
+def test_api_listens_on_a_host_and_port_or_a_socket(address: str) -> None:
+    check_other_variables({"BIND": address})
+
+
+@pytest.mark.parametrize(
+    "address", ["80", "host", "host:", "host:http", "a b:80", "::1:80", "0.0.0.0:0", "http://x:80"]
+)
+def test_address_on_which_the_api_cannot_listen_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^BIND must be "):
+        check_other_variables({"BIND": address})
 
 
 def test_misspelt_variables_are_named_with_what_may_be_meant(caplog: pytest.LogCaptureFixture) -> None:

@@ -89,6 +89,20 @@ def test_command_names_the_unusable_private_key_and_ends_with_3(
     assert "GITHUB_APP_PRIVATE_KEY must be" in capsys.readouterr().err
 
 
+def test_api_names_every_invalid_variable_of_its_server_and_ends_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"BIND": "here", "PORT": "99999", "WEB_CONCURRENCY": "0"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["api"]) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "The API cannot start.",
+        "BIND must be host:port or unix:path",
+        "PORT must be a whole number from 1 to 65535",
+        "WEB_CONCURRENCY must be a whole number from 1 to 1000",
+    ]
+
+
 class TestMigrate:
     def migrate(self, monkeypatch: pytest.MonkeyPatch, **urls: str) -> int:
         monkeypatch.delenv("DATABASE_URL", raising=False)
@@ -114,8 +128,8 @@ class TestMigrate:
         ("url", "problem"),
         [
             ("postgresql://nobody@127.0.0.1:1/nothing", "The database does not answer: connection failed"),
-            ("nonsense", "Could not parse SQLAlchemy URL"),
-            ("postgresql://host:port/db", "invalid literal"),
+            ("nonsense", "DATABASE_URL must be a URL of postgresql"),
+            ("postgresql://host:port/db", "DATABASE_URL must be a URL of postgresql"),
         ],
     )
     def test_migrate_fails_in_one_line(
@@ -125,6 +139,13 @@ class TestMigrate:
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("Nothing was migrated")
         assert problem in line
+
+    def test_migrate_names_misspelt_variables(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert self.migrate(monkeypatch, DATABASE_OWNER_URI="postgresql://127.0.0.1:1/x", DATABASE_URL="x") == 3
+        meant = "DATABASE_OWNER_URI is not a variable of this service: did you mean DATABASE_OWNER_URL?"
+        assert caplog.messages == [meant]
 
     def test_migrate_refuses_a_schema_of_a_newer_release_in_one_line(
         self, own_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

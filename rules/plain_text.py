@@ -20,8 +20,13 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>~&$])")
 
 def one_line(text: str, length: int) -> str:
     """Return the text as one line of at most `length` characters, without control characters and invisible ones."""
-    line = _SPACE.sub(" ", _INVISIBLE.sub("", text)).strip()
+    line = _SPACE.sub(" ", without_invisible(text)).strip()
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+
+
+def without_invisible(text: str) -> str:
+    """Return the text without marks of direction and characters without a width."""
+    return _INVISIBLE.sub("", text)
 
 
 def without_links(line: str) -> str:

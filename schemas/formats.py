@@ -30,5 +30,5 @@ def explain(name: str, text: str) -> str | None:
     if name == "branch-name":
         return branch_name_error(text)
     if name == "reason":
-        return f"must have at least {MIN_REASON_LENGTH} characters, without the white space at both ends"
+        return f"must have at least {MIN_REASON_LENGTH} visible characters, without the white space at both ends"
     return None

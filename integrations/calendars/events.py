@@ -182,15 +182,15 @@ class Series:
     def _lists(
         self, by_shape: Mapping[Window, set[date]], usual: Window, clocks: Clocks, *, cut: bool
     ) -> Iterator[ImportedWindow]:
-        """Yield windows that list their days; `cut` says that there are later days."""
+        """Yield windows that list their days; `cut` says that there are later days, at the times of the last one."""
         found = {shape: listing for shape, listing in by_shape.items() if listing}
         if not found:
             raise UnusableError("past", f"does not take place from {self._from.date()} to {self._last.date()}")
-        first = _usual(found, usual)
+        first, last = _usual(found, usual), max(found, key=lambda shape: max(found[shape]))
         for shape in sorted(found, key=lambda shape: (shape != first, part_of(shape))):
             recurrence, is_too_long = listed(found[shape])
             part = "" if shape == first else part_of(shape)
-            yield self._window(recurrence, shape, clocks, part, cut=is_too_long or (cut and shape == first))
+            yield self._window(recurrence, shape, clocks, part, cut=is_too_long or (cut and shape == last))
 
     def _check(self) -> None:
         """Raise UnusableError for what would take long to expand, or what the library interprets differently."""

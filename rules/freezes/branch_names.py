@@ -14,7 +14,10 @@ def branch_name_error(name: str) -> str | None:
         (forbidden is not None, f"contains {forbidden[0] if forbidden else ''!r}, which no branch name contains"),
         (".." in name or "@{" in name, "contains .. or @{, which no branch name contains"),
         ("" in parts, "has an empty part before, between or after slashes"),
-        (any(part.startswith(".") or part.endswith(".lock") for part in parts), "has a part that is hidden or a lock"),
-        (name.startswith("-") or name.endswith(".") or name in {"@", "HEAD"}, "is not a branch name of git"),
+        (any(part.startswith(".") for part in parts), "must not have a part that begins with a dot"),
+        (any(part.endswith(".lock") for part in parts), "must not have a part that ends with .lock"),
+        (name.startswith("-"), "must not begin with a hyphen"),
+        (name.endswith("."), "must not end with a dot"),
+        (name in {"@", "HEAD"}, "stands for a commit; send the name of the branch"),
     )
     return next((message for wrong, message in errors if wrong), None)

@@ -105,7 +105,7 @@ def checked_reason(reason: str, code: str = "reason_required") -> str:
     """Return the reason without surrounding white space; raise `code` if it is then too short."""
     trimmed = reason.strip()
     if not is_reason(trimmed):
-        message = f"must have at least {MIN_REASON_LENGTH} characters"
+        message = f"must have at least {MIN_REASON_LENGTH} visible characters"
         raise ServiceError(code, f"The reason {message}.", details=(Detail("/reason", message, code),))
     return trimmed
 

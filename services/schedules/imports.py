@@ -37,6 +37,10 @@ MAX_SCHEDULES = 500
 """Schedules of one import."""
 HARMLESS = frozenset({"past", "cancelled"})
 """Reasons for skipping an event that is not invalid."""
+CODES = {"unsupported_recurrence": "invalid_recurrence", "unknown_timezone": "invalid_timezone"}
+"""Error codes of reasons for skipping all events, if not `invalid_parameter`."""
+PATHS = {"unknown_timezone": "/timezones"}
+"""What in the request can correct these."""
 MAX_REPORTED = 100
 
 
@@ -104,12 +108,16 @@ def _require_usable(wanted: Import, reading: ParsedCalendar) -> None:
         raise _invalid(path, message)
     bad = [item for item in reading.skipped if item.code not in HARMLESS]
     if bad and not reading.found and len(bad) == len(reading.skipped):
-        code = "invalid_recurrence" if bad[0].code == "unsupported_recurrence" else "invalid_parameter"
-        at = (
-            "/window" if wanted.format == "holidays" else path
-        )  # a holiday is skipped only if the window makes it too long
-        rows = tuple(Detail(at, f"{item.name!r} {item.message}", code) for item in bad[:MAX_REPORTED])
-        raise ServiceError(code, f"No event of the calendar can be imported: {rows[0].message}.", details=rows)
+        # A holiday is skipped only if the window makes it too long.
+        usual = "/window" if wanted.format == "holidays" else path
+        rows = tuple(
+            Detail(
+                PATHS.get(item.code, usual), f"{item.name!r} {item.message}", CODES.get(item.code, "invalid_parameter")
+            )
+            for item in bad[:MAX_REPORTED]
+        )
+        message = f"No event of the calendar can be imported: {rows[0].message}."
+        raise ServiceError(str(rows[0].code), message, details=rows)
 
 
 def _count(entries: Iterable[Entry]) -> dict[str, int]:

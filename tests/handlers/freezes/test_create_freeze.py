@@ -65,7 +65,9 @@ class TestCreateFreeze:
         padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
         assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
 
-    @pytest.mark.parametrize("reason", ["", "short", "       x       ", "\u2003" * 8])
+    @pytest.mark.parametrize(
+        "reason", ["", "short", "       x       ", "\u2003" * 8, "\u200b" * 8, "\u202e1234567\u200b"]
+    )
     def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
         assert paths(error) == ["/reason"]

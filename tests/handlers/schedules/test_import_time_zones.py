@@ -29,8 +29,9 @@ class TestTimeZonesOfImports:
         assert set(actions(imported(member, body)).values()) == {"unchanged"}
 
     def test_import_is_rejected_when_every_event_is_in_an_unknown_zone(self, member: Caller) -> None:
-        error = refusal(member.post(IMPORT, of_file(WEEKLY)), 422, "invalid_parameter")
+        error = refusal(member.post(IMPORT, of_file(WEEKLY)), 422, "invalid_timezone")
         assert "Head Office" in error["message"]
+        assert [(row["path"], row["code"]) for row in error["details"]] == [("/timezones", "invalid_timezone")]
 
     def test_changed_mapping_changes_the_schedule(self, member: Caller) -> None:
         imported(member, mapped(WEEKLY, Head_Office="Asia/Tokyo"))

@@ -163,6 +163,14 @@ class TestRepeatedEvents:
         assert [start for start, _end in spans(found[""])] == ["2026-01-05T17:00", "2026-01-12T17:00"]
         assert [start for start, _end in spans(found["19:00-20:00"])] == ["2026-01-19T19:00", "2026-01-26T19:00"]
 
+    def test_later_instances_that_are_cut_say_so_at_their_own_times(self) -> None:
+        later = (
+            f"{STANDUP}RECURRENCE-ID;RANGE=THISANDFUTURE;TZID=Europe/London:20260119T170000\n"
+            "DTSTART;TZID=Europe/London:20260119T190000\nDTEND;TZID=Europe/London:20260119T200000"
+        )
+        found = by_part(calendar(f"{WEEKLY}RRULE:FREQ=WEEKLY", later))
+        assert {part: window.cut for part, window in found.items()} == {"": False, "19:00-20:00": True}
+
     def test_last_working_day_of_the_month_is_kept_as_a_rule(self) -> None:
         found = only(
             calendar("UID:1\nDTSTART;VALUE=DATE:20260130\nRRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1")

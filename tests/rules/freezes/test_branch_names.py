@@ -25,3 +25,17 @@ def test_branch_name_is_valid_if_git_accepts_it(name: str) -> None:
 @pytest.mark.parametrize("name", REFS)
 def test_ref_is_no_branch_name(name: str) -> None:
     assert branch_name_error(name) == "must be without refs/heads/"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("-x", "must not begin with a hyphen"),
+        ("x.", "must not end with a dot"),
+        ("a/.x", "must not have a part that begins with a dot"),
+        ("a.lock/x", "must not have a part that ends with .lock"),
+        ("HEAD", "stands for a commit; send the name of the branch"),
+    ],
+)
+def test_error_of_a_branch_name_says_what_is_wrong(name: str, problem: str) -> None:
+    assert branch_name_error(name) == problem

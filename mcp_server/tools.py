@@ -32,7 +32,7 @@ class Tool:
         self.operation = operation
         self.name: str = raw["x-mcp-tool"]
         self.title: str = raw["summary"]
-        self.confirms: bool = raw.get("x-mcp-confirm", False)
+        self.confirms = operation.mcp_confirm is True
         """True if it refuses to do anything without `confirm: true`."""
         self.input_schema = input_schema(contract, operation, confirms=self.confirms)
         self.declaration = {
@@ -40,15 +40,16 @@ class Tool:
             "title": self.title,
             "description": raw["description"].strip(),
             "inputSchema": self.input_schema,
-            "annotations": self._annotations(destructive="x-mcp-confirm" in raw),
+            "annotations": self._annotations(),
         }
         self._takes_body = bool(body_properties(contract, operation))
         self._path = [parameter.name for parameter in operation.parameters if parameter.location == "path"]
         self._query = {parameter.name for parameter in operation.parameters if parameter.location == "query"}
 
-    def _annotations(self, *, destructive: bool) -> dict[str, Any]:
+    def _annotations(self) -> dict[str, Any]:
         hints: dict[str, Any] = {"title": self.title, "readOnlyHint": self.operation.effect == "read"}
         if self.operation.effect == "write":
+            destructive = self.operation.mcp_confirm is not None
             hints |= {"destructiveHint": destructive, "idempotentHint": destructive}
         return {**hints, "openWorldHint": False}
 

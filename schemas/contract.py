@@ -87,6 +87,9 @@ class Operation:
     body_limit: int
     """In bytes: `x-body-limit`, or as many as the largest valid body may have."""
     mcp_tool: str | None
+    """The name of the tool that calls it."""
+    mcp_confirm: bool | None
+    """Of a tool that takes something away: true if it needs confirmation. None for other tools."""
     audit: tuple[str, ...]
     """The audit actions of a success: at least one of these and no other; empty if nothing is recorded."""
     error_codes: frozenset[str]
@@ -266,6 +269,7 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         database_role=raw.get("x-database-role", "organization"),
         body_limit=raw.get("x-body-limit") or _body_limit(document, body),
         mcp_tool=raw.get("x-mcp-tool"),
+        mcp_confirm=raw.get("x-mcp-confirm"),
         audit=tuple(raw.get("x-audit", ())),
         error_codes=frozenset(raw.get("x-errors", ())),
         parameters=tuple(_parameters(document, item, raw)),

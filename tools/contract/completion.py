@@ -27,6 +27,7 @@ _ORDER = (
     "x-installation",
     "x-body-limit",
     "x-mcp-tool",
+    "x-mcp-confirm",
     "x-errors",
     "parameters",
     "requestBody",

@@ -81,10 +81,19 @@ def policy_values(operation: Operation) -> Iterator[Problem]:
 
 
 def mcp_tool(operation: Operation) -> Iterator[Problem]:
-    """Require that the name of a tool is unique."""
-    name = operation.raw.get("x-mcp-tool")
+    """Require that the name of a tool is unique, and that keys and people may call it and get JSON.
+
+    `x-mcp-confirm` stands on tools that take something away: true if they need confirmation, false if they need none.
+    """
+    name, confirm = operation.raw.get("x-mcp-tool"), operation.raw.get("x-mcp-confirm")
+    if confirm is not None and (name is None or not operation.writes or not isinstance(confirm, bool)):
+        yield operation.problem("x-mcp-confirm is true or false, and for tools that write", "x-mcp-confirm")
     if name is None:
         return
+    if not operation.schemes >= {"ApiKey", "Session"}:
+        yield operation.problem("is a tool, which keys and people must be able to call", "x-mcp-tool")
+    if any(set(response.get("content", ())) - {"application/json"} for response in operation.successes.values()):
+        yield operation.problem("is a tool, and its success is not JSON", "x-mcp-tool")
     if not _MCP_TOOL.fullmatch(name):
         yield operation.problem("x-mcp-tool must look like svc_list_freezes", "x-mcp-tool")
     if sum(other.raw.get("x-mcp-tool") == name for other in operation.document.operations()) > 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,7 +68,8 @@ class MountedMcp:
         self._server = server
         self._origins = origins
         scopes = " ".join(sorted({scope for tool in server.tools.values() for scope in tool.operation.any_scope}))
-        self._challenge = f'resource_metadata="{base_url}{_METADATA_PATH}", scope="{scopes}"'
+        self._metadata = f'resource_metadata="{base_url}{_METADATA_PATH}"'
+        self._scopes = f'scope="{scopes}"'
         self.lifespan = server.lifespan
 
     def serves(self, path: str) -> bool:
@@ -101,7 +103,7 @@ class MountedMcp:
             "change_freeze.request_id": request.request_id,
             CALLER: caller,
         }
-        await self._server(inner, _Body(body, receive), send)
+        await self._server(inner, _Body(body, receive), partial(self._send, caller, send))
         if not caller.counted:  # the SDK has refused the call
             await self._edge.rate_limits.count(caller.principal, write=False)
 
@@ -111,11 +113,25 @@ class MountedMcp:
         if origin is not None and origin.decode("latin-1").lower() not in self._origins:
             raise ServiceError("origin_not_allowed", "Web pages of other origins cannot use the MCP server.")
 
+    async def _send(self, caller: McpCaller, send: Any, message: dict[str, Any]) -> None:
+        """Send a message of a response. One whose tool needs a further scope has status 403, and names all scopes.
+
+        So the client can ask the person for them; the scopes of a key never change.
+        """
+        if message["type"] == "http.response.start" and caller.principal.kind != "api_key" and caller.refused:
+            operation, code = caller.refused
+            if code == "insufficient_scope":
+                scopes = " ".join(sorted({*caller.principal.scopes, operation.any_scope[0]}))
+                challenge = f'Bearer error="insufficient_scope", scope="{scopes}", {self._metadata}'
+                headers = [*message["headers"], (b"www-authenticate", challenge.encode())]
+                message = {**message, "status": 403, "headers": headers}
+        await send(message)
+
     def _challenge_client(self, request: RequestContext, error: ServiceError) -> None:
         """Answer that a credential is needed, and where a client gets one."""
         reply = self._edge.errors.reply(error, request)
         given = "" if error.code == "missing_credentials" else 'error="invalid_token", '
-        challenge = (b"www-authenticate", f"Bearer {given}{self._challenge}".encode())
+        challenge = (b"www-authenticate", f"Bearer {given}{self._metadata}, {self._scopes}".encode())
         reply.headers = [*(header for header in reply.headers if header[0] != challenge[0]), challenge]
         request.reply = reply
 

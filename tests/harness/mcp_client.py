@@ -37,6 +37,24 @@ class Result:
         return self.error["code"] if self.is_error else None
 
 
+def request_of(
+    method: str, params: Mapping[str, Any], era: Era = "stateless", capabilities: Mapping[str, Any] | None = None
+) -> tuple[dict[str, str], bytes]:
+    """Return headers and body of one request of JSON-RPC, without a credential."""
+    media = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    headers = {**media, "MCP-Protocol-Version": VERSIONS[era]}
+    given = dict(params)
+    if era == "stateless":
+        headers["Mcp-Method"] = method
+        if "name" in given:
+            headers["Mcp-Name"] = given["name"]
+        given["_meta"] = {
+            f"{_META}protocolVersion": VERSIONS[era],
+            f"{_META}clientCapabilities": dict(capabilities or {}),
+        }
+    return headers, orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
+
+
 @dataclass(frozen=True, slots=True)
 class McpClient:
     """Calls the tools with the credential of a caller."""
@@ -47,18 +65,8 @@ class McpClient:
 
     def send(self, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> httpx.Response:
         """Send one request of JSON-RPC."""
-        given = dict(params or {})
-        sent = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSIONS[self.era]}
-        if self.era == "stateless":
-            sent["Mcp-Method"] = method
-            if "name" in given:
-                sent["Mcp-Name"] = given["name"]
-            given["_meta"] = {
-                f"{_META}protocolVersion": VERSIONS[self.era],
-                f"{_META}clientCapabilities": dict(self.capabilities),
-            }
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-        return self.caller.post("/mcp", message, headers=sent | headers)
+        sent, body = request_of(method, params or {}, self.era, self.capabilities)
+        return self.caller.send("POST", "/mcp", content=body, headers=sent | headers)
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> dict[str, Any]:
         """Return the result of a request that succeeds."""

@@ -112,6 +112,26 @@ BROKEN = {
         "      x-effect: write\n      x-mcp-tool: svc_list_kettles\n",
         "create_kettle: the tool svc_list_kettles is given twice",
     ),
+    "a tool that keys cannot call": (
+        "      x-effect: write\n",
+        "      x-effect: write\n      x-mcp-tool: svc_buy_kettle\n",
+        "create_kettle: is a tool, which keys and people must be able to call",
+    ),
+    "a tool whose success is not JSON": (
+        "          content:\n            application/json:\n",
+        "          content:\n            text/csv: {schema: {type: string}}\n            application/json:\n",
+        "list_kettles: is a tool, and its success is not JSON",
+    ),
+    "a confirmation without a tool": (
+        "      x-effect: write\n",
+        "      x-effect: write\n      x-mcp-confirm: true\n",
+        "create_kettle: x-mcp-confirm is true or false, and for tools that write",
+    ),
+    "a confirmation of a read": (
+        "      x-mcp-tool: svc_list_kettles\n",
+        "      x-mcp-tool: svc_list_kettles\n      x-mcp-confirm: false\n",
+        "list_kettles: x-mcp-confirm is true or false, and for tools that write",
+    ),
     "a session without a least role": (
         "      x-least-role: viewer\n",
         "",

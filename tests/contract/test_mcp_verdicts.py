@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -19,9 +19,10 @@ from sqlalchemy.orm import Session
 
 from app.main import create_app
 from mcp_server.tools import Tool, tools_of
+from rules.access.permissions import ROLES, Role, role_reaches
 from schemas.calls import Answer, Application, call_application
 from schemas.contract import load_contract
-from tests.harness.credentials import Credential, everybody
+from tests.harness.credentials import Credential, connections, everybody
 from tests.harness.mcp_client import request_of
 from tests.harness.product import product_config, product_parts
 from tests.harness.wakeups import RecordedWakeups
@@ -93,7 +94,7 @@ def _verdict(content: dict[str, Any]) -> str | None:
 def service(module_database: str, redis_url: str) -> Iterator[Service]:
     engine = create_engine(module_database)
     with Session(engine, expire_on_commit=False) as session:
-        credentials = {one.name: one for one in everybody(session, SCOPES)}
+        credentials = {one.name: one for one in (*everybody(session, SCOPES), *connections(session, SCOPES))}
         session.commit()
     engine.dispose()
     app = create_app(product_config(module_database, redis_url), product_parts(wakeups=RecordedWakeups()))
@@ -116,13 +117,26 @@ def _running(app: Application, loop: asyncio.AbstractEventLoop) -> Iterator[None
 
 
 def at_entrance(credential: Credential) -> str | None:
-    """Return the code with which the MCP server refuses a credential that is none of its kinds; None for a key."""
-    if credential.form == "key":
-        return None
+    """Return the code with which the MCP server refuses a credential that is none of its kinds, or is void."""
+    if credential.form in {"key", "connection"}:
+        return credential.fault
     if "elsewhere" in credential.headers.get("Origin", ""):
         return "origin_not_allowed"
     sent = credential.headers.get("Authorization", "").startswith("Bearer ") and credential.form != "unreadable"
     return "invalid_token" if sent else "missing_credentials"
+
+
+def expected(service: Service, tool: Tool, credential: Credential) -> str | None:
+    """Return the code that has to refuse a credential: that of the route.
+
+    No route takes the token of a connection: it needs a scope as a key does, and a role as its person does.
+    """
+    refused = at_entrance(credential)
+    if refused or credential.form != "connection":
+        return refused or service.verdict_of_route(tool, credential)
+    if credential.scopes.isdisjoint(tool.operation.any_scope):
+        return "insufficient_scope"
+    return service.verdict_of_route(tool, service.credentials[f"{credential.role}, JWT"])
 
 
 def verdicts(service: Service, pairs: Iterable[tuple[Tool, Credential]]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,20 +146,22 @@ def verdicts(service: Service, pairs: Iterable[tuple[Tool, Credential]]) -> tupl
     for tool, credential in pairs:
         name = f"{tool.name}, {credential.name}"
         answers[name] = service.verdict_of_tool(tool, credential)
-        wanted[name] = at_entrance(credential) or service.verdict_of_route(tool, credential)
+        wanted[name] = expected(service, tool, credential)
     return answers, wanted
 
 
 def test_each_tool_refuses_as_its_route_does(service: Service) -> None:
-    """Call each tool with a key that may, one that may not, and one that may call nothing."""
+    """Call each tool with keys and clients that may, that may not, and that may call nothing."""
     pairs = []
     for tool in TOOLS.values():
         other = next(scope for scope in SCOPES if scope not in tool.operation.any_scope)
-        names = (f"a key of {tool.operation.any_scope[0]}", f"a key of {other}", "a key of a deleted organisation")
-        pairs += [(tool, service.credentials[name]) for name in names]
+        keys = (f"a key of {tool.operation.any_scope[0]}", f"a key of {other}", "a key of a deleted organisation")
+        clients = (f"a client of {tool.operation.any_scope[0]}", f"a client of {other}", "a client of a viewer")
+        pairs += [(tool, service.credentials[name]) for name in (*keys, *clients)]
     answers, wanted = verdicts(service, pairs)
     assert answers == wanted
-    assert {*answers.values()} == {None, "insufficient_scope", "organization_deleted"}
+    refusals = {"insufficient_scope", "insufficient_permission", "organization_deleted"}
+    assert {*answers.values()} == {None, *refusals}
 
 
 def test_tools_refuse_each_credential_as_their_routes_do(service: Service) -> None:
@@ -153,8 +169,9 @@ def test_tools_refuse_each_credential_as_their_routes_do(service: Service) -> No
     tools = (TOOLS["svc_list_freezes"], TOOLS["svc_start_freeze"])
     answers, wanted = verdicts(service, ((tool, one) for tool in tools for one in service.credentials.values()))
     assert answers == wanted
-    refusals = {"insufficient_scope", "organization_deleted", "invalid_token", "token_expired", "missing_credentials"}
-    assert {*answers.values()} == {None, "origin_not_allowed", *refusals}
+    of_credentials = {"missing_credentials", "invalid_token", "token_expired", "origin_not_allowed"}
+    refusals = {"insufficient_scope", "insufficient_permission", "organization_deleted"}
+    assert {*answers.values()} == {None, *of_credentials, *refusals}
 
 
 @pytest.mark.check
@@ -171,3 +188,13 @@ def test_listed_tools_are_those_that_a_key_may_call(service: Service) -> None:
         answer = service.send("POST", "/mcp", {**headers, **credential.headers, "Host": "localhost"}, body=body)
         listed = [tool["name"] for tool in answer.content["result"]["tools"]]
         assert listed == [name for name, tool in TOOLS.items() if scope in tool.operation.any_scope]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_listed_tools_are_those_of_the_role_of_a_person(service: Service, role: Role) -> None:
+    headers, body = request_of("tools/list", {})
+    credential = service.credentials[f"a client of a {role}"]
+    answer = service.send("POST", "/mcp", {**headers, **credential.headers, "Host": "localhost"}, body=body)
+    listed = {tool["name"] for tool in answer.content["result"]["tools"]}
+    least = {name: cast("Role", tool.operation.least_role) for name, tool in TOOLS.items()}
+    assert listed == {name for name in TOOLS if role_reaches(role, least[name])}

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.billing import PlanGrant
+from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import encrypt
@@ -152,6 +153,24 @@ def api_key(session: Session, of: Organization, *scopes: str, **columns: Any) ->
         session, ApiKeySecret(secret_hash=hashed, organization_id=of.id, api_key_id=row.id, created_at=row.created_at)
     )
     return MintedKey(row, secret)
+
+
+def connection(session: Session, by: User, organization: Organization, *scopes: str, **columns: Any) -> OAuthGrant:
+    """Add an MCP client that a person has connected, with these scopes (none given: all of them)."""
+    client = OAuthClient(client_id=f"https://client-{next(numbers)}.example/metadata")
+    given = {
+        "id": new_id("ogr"),
+        "user_id": by.id,
+        "organization_id": organization.id,
+        "client_id": client.client_id,
+        "client_name": "Example Client",
+        "resource": f"{AUDIENCE}/mcp",
+        "scopes": list(scopes or SCOPES),
+        "created_at": now(),
+        "expires_at": now() + timedelta(days=90),
+    }
+    added(session, client)
+    return added(session, OAuthGrant(**given | columns))
 
 
 def audit_actions(session: Session, of: Organization) -> list[str]:

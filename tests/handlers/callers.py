@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository
+from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
 from tools.fake_github import FakeGitHub
 
@@ -77,6 +78,14 @@ class Tenant:
             token = factories.member_token(self.session, self.organization, role)
             self._people[role] = Caller(self.http, token)
         return self._people[role]
+
+    def connected(self, role: str, *scopes: str) -> Caller:
+        """Return an MCP client that a new member with this role has connected; no scopes: all of them."""
+        person = factories.user(self.session)
+        factories.membership(self.session, self.organization, person, role)
+        grant = factories.connection(self.session, person, self.organization, *scopes)
+        signer = factories.signer(self.session)
+        return Caller(self.http, issue_grant_token(signer, grant, grant.scopes, now=factories.now()))
 
     @property
     def support(self) -> Caller:

@@ -1,7 +1,7 @@
 """Everybody who may come with a credential, and every way in which one can be wrong.
 
 Each sign-in comes in three forms: as a JWT, as the session token that the JWT is minted from, and as the cookie of our
-web origin that holds that token.
+web origin that holds that token. An MCP client has the access token of a connection, which only the MCP server takes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,9 +17,10 @@ from models.organizations import LoginSession, Organization, SigningKey, User
 from services.core.tokens import new_session_token, token_hash
 from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import new_secret, secret_hash
+from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
 
-Form = Literal["nothing", "unreadable", "unknown", "key", "jwt", "session_token"]
+Form = Literal["nothing", "unreadable", "unknown", "key", "jwt", "session_token", "connection"]
 Standing = Literal["active", "deleted", "none", "not_selected"]
 HOUR = timedelta(hours=1)
 WEB_ORIGIN = factories.ISSUER
@@ -57,8 +58,14 @@ def everybody(session: Session, scopes: Iterable[str]) -> list[Credential]:
     """Add whom it takes, and return one credential of each kind, under names that are all different."""
     fixture = _CredentialFixture(session, tuple(scopes))
     found = [*strangers(), *fixture.keys(), *fixture.people(), *fixture.forgers()]
+    found.append(fixture.connection("a client of an owner", "owner", *scopes))
     assert len({one.name for one in found}) == len(found)
     return found
+
+
+def connections(session: Session, scopes: Iterable[str]) -> list[Credential]:
+    """Add whom it takes, and return access tokens of MCP clients: of each role and scope, and bad ones."""
+    return list(_CredentialFixture(session, tuple(scopes)).connections())
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -175,6 +182,30 @@ class _CredentialFixture:
         for name, signer in wrong.items():
             token = self._sign_in(owner, self.acme, signer=signer).jwt
             yield Credential(f"a JWT {name}", "jwt", bearer(token), fault="invalid_token", role="owner")
+
+    def connections(self) -> Iterator[Credential]:
+        """Yield access tokens of connections, the good ones first."""
+        for role in factories.ROLES:
+            yield self.connection(f"a client of a {role}", role, *self.scopes)
+        for scope in self.scopes:
+            yield self.connection(f"a client of {scope}", "owner", scope)
+        hour_ago = {"revoked_at": self.now - HOUR}
+        yield self.connection("a disconnected client", "owner", *self.scopes, fault="invalid_token", columns=hour_ago)
+        over = {"expires_at": self.now - HOUR}
+        yield self.connection("a client whose time is over", "owner", *self.scopes, fault="token_expired", columns=over)
+        yield self.connection("a client of a former member", None, *self.scopes, fault="invalid_token")
+        elsewhere = {"resource": "https://elsewhere.example/mcp"}
+        name = "a client of another resource"
+        yield self.connection(name, "owner", *self.scopes, fault="invalid_token", columns=elsewhere)
+
+    def connection(
+        self, name: str, role: str | None, *scopes: str, fault: Any = None, columns: Mapping[str, Any] | None = None
+    ) -> Credential:
+        """Return the access token of a client that a person of this role has connected."""
+        person = self._person(self.acme, role=role) if role else self._person()
+        grant = factories.connection(self.session, person, self.acme, *scopes, **(columns or {}))
+        token = issue_grant_token(self.signer, grant, scopes, now=self.now)
+        return Credential(name, "connection", bearer(token), fault=fault, scopes=frozenset(scopes), role=role)
 
     def _key(self, name: str, *scopes: str) -> Credential:
         secret = factories.api_key(self.session, self.acme, *scopes).secret

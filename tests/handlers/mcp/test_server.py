@@ -130,3 +130,30 @@ class TestTools:
         assert again.structured == first.structured
         other = client.call("svc_start_freeze", idempotencyKey="one", **EVERYTHING | {"reason": "Another reason"})
         assert other.code == "idempotency_key_reuse"
+
+
+class TestStepUp:
+    """A connected client that calls a tool beyond its scopes."""
+
+    def test_response_names_the_scopes_that_it_has_and_needs(self, acme: Tenant, session: Session) -> None:
+        client = McpClient(acme.connected("owner", "freeze:read", "audit:read"))
+        result = client.call("svc_start_freeze", **EVERYTHING)
+        assert result.code == "insufficient_scope"
+        assert result.response is not None
+        assert result.response.status_code == 403
+        metadata = f'resource_metadata="{factories.AUDIENCE}/.well-known/oauth-protected-resource/mcp"'
+        scopes = 'scope="audit:read freeze:read freeze:write"'
+        expected = f'Bearer error="insufficient_scope", {scopes}, {metadata}'
+        assert result.response.headers["WWW-Authenticate"] == expected
+
+    def test_refusal_of_a_role_or_of_a_key_is_no_challenge(self, acme: Tenant) -> None:
+        for caller in (acme.connected("viewer", "freeze:write"), acme.key("freeze:read")):
+            result = McpClient(caller).call("svc_start_freeze", **EVERYTHING)
+            assert result.code in {"insufficient_permission", "insufficient_scope"}
+            assert result.response is not None
+            assert (result.response.status_code, "WWW-Authenticate" in result.response.headers) == (200, False)
+
+    def test_connected_client_acts_as_its_person(self, acme: Tenant, session: Session) -> None:
+        factories.branch(session, acme.repository("web"))
+        result = McpClient(acme.connected("member", "freeze:write")).call("svc_start_freeze", **EVERYTHING)
+        assert result.structured["createdBy"]["type"] == "user"

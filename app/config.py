@@ -288,7 +288,9 @@ class Config:
         6000
     )
     rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
-    default_plan: Annotated[str, Variable("Plan of organisations without a grant of a plan", _one_of(*PLANS))] = FREE.id
+    default_plan: Annotated[
+        str, Variable("Plan that organisations have at least, unless an operator grants another", _one_of(*PLANS))
+    ] = FREE.id
     stripe_secret_key: Annotated[
         str | None, Variable("Key of Stripe's API, best a restricted one; without it, nothing can be bought", _secret)
     ] = field(default=None, repr=False)

@@ -1,7 +1,8 @@
 """Grants of plans, and the plan in force at an instant.
 
-An organisation has the best plan that a grant gives it, while `now < until`. Ends are exact: the plan is computed from
-the grants whenever it is needed, so nothing has to run for an end to come.
+An organisation has the best plan that a grant gives it, while `now < until`, and at least the default plan, unless an
+operator granted it a plan: only that may be a lower one. Ends are exact: the plan is computed from the grants whenever
+it is needed, so nothing has to run for an end to come.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class PlanInForce:
 
 @dataclass(frozen=True, slots=True)
 class PlanGrants:
-    """All grants of an organisation, and the id of the plan that it has without one."""
+    """All grants of an organisation, and the id of the plan that every organisation has without one."""
 
     grants: Sequence[Grant] = ()
     default_plan: str = FREE.id
@@ -56,11 +57,18 @@ class PlanGrants:
         return sorted(held, key=_worth, reverse=True)
 
     def at(self, now: datetime) -> PlanInForce:
-        """Return the plan in force: the best one that a grant gives, or else the default plan."""
-        held = self.in_force(now)
+        """Return the plan in force: the best one that a grant gives, or the default plan if it is better.
+
+        Beside a manual grant, the default plan does not count.
+        """
+        held, default = self.in_force(now), PLANS[self.default_plan]
         if not held:
-            return PlanInForce(PLANS[self.default_plan], "none", None)
-        return PlanInForce(PLANS[held[0].plan], held[0].source, held[0].until)
+            return PlanInForce(default, "none", None)
+        best = held[0]
+        is_manual = any(grant.source == "manual" for grant in held)
+        if not is_manual and (default.rank, _NEVER) > (PLANS[best.plan].rank, best.until or _NEVER):
+            return PlanInForce(default, "none", None)
+        return PlanInForce(PLANS[best.plan], best.source, best.until)
 
 
 def _worth(grant: Grant) -> tuple[int, datetime, str]:

@@ -77,15 +77,16 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
 def open_portal(uow: UnitOfWork, return_path: str | None, flow: str | None) -> dict[str, Any]:
     """Open a session of the customer portal, and return its URL; `flow` leads to one of its pages.
 
-    Raise `billing_source_conflict` if an operator gives the plan, `invalid_state` if nothing was ever bought or there
-    is no subscription to change, and `stripe_unavailable`.
+    Raise `billing_source_conflict` if an operator gives the plan and nothing is charged besides, `invalid_state` if
+    nothing was ever bought or there is no subscription to change, and `stripe_unavailable`.
     """
     stripe = stripe_of(uow)
-    _require_no_manual_plan(uow)
+    current = best_subscription(subscriptions_of(uow))
+    if current is None:
+        _require_no_manual_plan(uow)
     customer = customer_of(uow)
     if customer is None:
         raise ServiceError("invalid_state", "Nothing was bought yet. Use POST /v1/billing/checkout.")
-    current = best_subscription(subscriptions_of(uow))
     if flow in {"cancel", "update"} and current is None:
         raise ServiceError("invalid_state", "There is no subscription. Use POST /v1/billing/checkout.")
     page = f"{uow.dependencies.web_url}{return_path or DEFAULT_RETURN_PATH}"

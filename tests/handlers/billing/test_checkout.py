@@ -128,7 +128,6 @@ class TestOpenCheckout:
 
     @pytest.mark.parametrize(("left", "waits"), [(3 * DAY, True), (DAY, False)])
     def test_checkout_during_a_trial_is_first_paid_at_its_end(self, shop: Shop, left: Any, waits: bool) -> None:
-
         until = shop.clock.read(datetime.now().astimezone()) + left
         grant(shop.tenant.session, shop.tenant.organization, "business", "trial", until=until)
         shop.buy(plan="business")
@@ -207,6 +206,20 @@ class TestOpenBillingPortal:
         shop.work()
         assert shop.plan() == ("free", "none")
         assert shop.billing()["subscription"] is None
+
+    def test_subscription_beside_a_plan_of_an_operator_can_be_cancelled(self, shop: Shop) -> None:
+        shop.buy()
+        given = grant(shop.tenant.session, shop.tenant.organization, "business")
+        refusal(shop.admin.post(CHECKOUT, ORDER), 409, "billing_source_conflict")
+        answer = shop.admin.post(PORTAL, {"flow": "cancel"})
+        assert answer.status_code == 200, answer.text
+        shop.api.subscriptions.cancel(shop.subscriptions()[0].id)
+        shop.pass_time(minutes=1)
+        shop.work()
+        refusal(shop.admin.post(PORTAL, {}), 409, "billing_source_conflict")
+        shop.tenant.session.delete(given)
+        shop.tenant.session.flush()
+        assert shop.admin.post(PORTAL, {}).status_code == 200
 
     def test_portal_of_a_customer_that_was_deleted_is_invalid_state(self, shop: Shop) -> None:
         shop.buy()

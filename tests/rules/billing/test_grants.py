@@ -49,8 +49,26 @@ def test_best_grant_in_force_gives_the_plan(
         assert (found.plan.id, found.source, ends) == wanted
 
 
-def test_grant_below_the_default_plan_counts() -> None:
-    assert plan_at(Grant("manual", "free"), default="business") == PlanInForce(PLANS["free"], "manual", None)
+def test_manual_grant_below_the_default_plan_counts() -> None:
+    manual = Grant("manual", "free", NOW + DAY)
+    assert plan_at(manual, default="business") == PlanInForce(PLANS["free"], "manual", NOW + DAY)
+    assert plan_at(manual, Grant("stripe", "team"), default="business") == PlanInForce(PLANS["team"], "stripe", None)
+    assert plan_at(manual, default="business", now=NOW + DAY) == PlanInForce(PLANS["business"], "none", None)
+
+
+@pytest.mark.parametrize(
+    ("grant", "wanted"),
+    [
+        (Grant("trial", "business", NOW + DAY), ("business", "trial")),
+        (Grant("trial", "team", NOW + DAY), ("team", "none")),
+        (Grant("stripe", "team"), ("team", "stripe")),
+        (Grant("stripe", "free"), ("team", "none")),
+    ],
+)
+def test_plan_is_never_below_the_default_without_a_manual_grant(grant: Grant, wanted: tuple[str, str]) -> None:
+    found = plan_at(grant, default="team")
+    assert (found.plan.id, found.source) == wanted
+    assert found.until == (None if found.source == "none" else grant.until)
 
 
 @pytest.mark.parametrize(

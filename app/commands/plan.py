@@ -20,7 +20,7 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 _COMMAND = Caller(None, SYSTEM, "system")
 _EPILOG = """\
 An organisation has the best plan of its grants (manual, stripe, trial) until they end, and at least DEFAULT_PLAN; only
-beside a manual grant it may be lower. This command grants and ends the manual one; a new grant replaces the earlier one.
+beside a manual grant it may be lower. This command grants and ends the manual one; a new one replaces the earlier one.
 The change applies from the next request on. A smaller plan removes features and keeps all data: freezes, exceptions and
 schedules go on, and can still be ended. Checks on frozen branches gain or lose their button "Request exception" within
 minutes. The organisation's audit log gets an entry, organization.plan_changed.

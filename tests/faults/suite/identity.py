@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tools.fake_stripe.keys import SECRET_KEY
+
 WEBHOOK_SECRET = "the fault suite's webhook secret"
+STRIPE_SECRET = "whsec_of_the_fault_suite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ def make_identity() -> Identity:
         "GITHUB_APP_SLUG": "change-freeze",
         "GITHUB_APP_PRIVATE_KEY": private.decode(),
         "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "STRIPE_SECRET_KEY": SECRET_KEY,
+        "STRIPE_WEBHOOK_SECRET": STRIPE_SECRET,
         "RATE_LIMIT_ORGANIZATION": "1000000000",
         "RATE_LIMIT_WRITES": "1000000000",
         "CURSOR_SECRET": "a secret of the fault suite",

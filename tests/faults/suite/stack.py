@@ -1,7 +1,7 @@
-"""The whole service around a simulated code host, with a wire between every process and every server.
+"""The whole service around a simulated GitHub and Stripe, with a wire between every process and every server.
 
-PostgreSQL, Redis, the API (gunicorn), two workers and a sweeper are real processes; the code host is served over real
-HTTP by this one. Without Redis there are no workers, and three sweepers do the work.
+PostgreSQL, Redis, the API (gunicorn), two workers and a sweeper are real processes; GitHub and Stripe are served over
+real HTTP by this one. Without Redis there are no workers, and three sweepers do the work.
 """
 
 import os
@@ -22,14 +22,17 @@ import requests
 
 from app.commands.migrate import migrate
 from app.database import ROLES as DATABASE_ROLES
-from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
+from tests.faults.suite.identity import STRIPE_SECRET, WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import HUNG_THREAD, Process, wait_until
 from tests.faults.suite.protocols import Statements
-from tests.faults.suite.seeding import Organization, fill
+from tests.faults.suite.seeding import Organization, fill, offer_plans
 from tests.faults.suite.tcp_proxies import Exchange, Wire
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.processes import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve
+from tools.fake_stripe import FakeStripe
+from tools.fake_stripe import Handle as StripeHandle
+from tools.fake_stripe import serve as serve_stripe
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
@@ -48,6 +51,7 @@ class Stack:
     postgres: EmbeddedPostgres
     valkey: EmbeddedValkey
     fake_github: Handle
+    fake_stripe: StripeHandle
     exchange: Exchange
     redis: bool
     """Whether there is a Redis at all."""
@@ -65,6 +69,11 @@ class Stack:
     def host(self) -> FakeGitHub:
         """The code host's state; hold `host.world.lock` while you touch it."""
         return self.fake_github.github
+
+    @property
+    def stripe(self) -> FakeStripe:
+        """Stripe's state; hold `stripe.lock` while you touch it."""
+        return self.fake_stripe.stripe
 
     @property
     def address(self) -> str:
@@ -85,7 +94,7 @@ class Stack:
         return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
 
     def wire(self, process: Process | str, server: str) -> Wire:
-        """Return the wire from a process to `postgres`, `redis` or `fake_github`."""
+        """Return the wire from a process to `postgres`, `redis`, `fake_github` or `fake_stripe`."""
         return self.wires[process if isinstance(process, str) else process.name, server]
 
     def wires_to(self, server: str) -> list[Wire]:
@@ -137,6 +146,13 @@ class Stack:
             self.sql("UPDATE webhook_deliveries SET due_at = due_at - make_interval(secs => %s)", seconds)
             self.sql("UPDATE installations SET paused_until = paused_until - make_interval(secs => %s)", seconds)
 
+    def read_stripe_now(self) -> None:
+        """Have what could not be read at Stripe read again at once where this is a quick run."""
+        if self.quick:
+            unleased = "attempts > 0 AND (lease_until IS NULL OR lease_until < clock_timestamp())"
+            for table in ("stripe_customers", "stripe_catalogues"):
+                self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE {unleased}")
+
     def look_everywhere(self) -> None:
         """Have the full pass done now instead of when its period is over."""
         self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")
@@ -167,6 +183,8 @@ class Stack:
     def mend(self) -> None:
         """Undo whatever a fault has left: servers run, wires carry, processes run, go on, and know the time."""
         self.host.faults.clear()
+        self.stripe.faults.clear()
+        self.stripe.settings.webhooks = "deliver"
         self.start_postgres()
         self.start_redis()
         for wire in self.wires.values():
@@ -220,9 +238,12 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
         identity = make_identity()
         fake_github = serve(FakeGitHub(app_public_key=identity.public_key, webhook_secret=WEBHOOK_SECRET))
         exit_stack.callback(fake_github.stop)
+        stripe = serve_stripe(FakeStripe(webhook_secrets=(STRIPE_SECRET,)))
+        exit_stack.callback(stripe.stop)
+        offer_plans(stripe.stripe)
         exchange = Exchange()
         exit_stack.callback(exchange.stop)
-        stack = Stack(home, postgres, valkey, fake_github, exchange, redis, quick)
+        stack = Stack(home, postgres, valkey, fake_github, stripe, exchange, redis, quick)
         _lay_wires(stack)
         stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.host, small=small)
         exit_stack.callback(_end, stack)
@@ -232,17 +253,19 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
 
 
 def _lay_wires(stack: Stack) -> None:
-    port = int(stack.fake_github.base_url.rpartition(":")[2])
+    github, stripe = (int(each.base_url.rpartition(":")[2]) for each in (stack.fake_github, stack.fake_stripe))
     for role in ROLES:
         database = f"{stack.postgres.sockets}/.s.PGSQL.5432"
         stack.wires[role, "postgres"] = Wire(stack.exchange, f"{role} to PostgreSQL", database, Statements)
         stack.wires[role, "redis"] = Wire(stack.exchange, f"{role} to Redis", str(stack.valkey.socket))
-        stack.wires[role, "fake_github"] = Wire(stack.exchange, f"{role} to the code host", ("127.0.0.1", port))
+        stack.wires[role, "fake_github"] = Wire(stack.exchange, f"{role} to GitHub", ("127.0.0.1", github))
+        stack.wires[role, "fake_stripe"] = Wire(stack.exchange, f"{role} to Stripe", ("127.0.0.1", stripe))
 
 
 def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
     stack.api_port = _free_port()
     stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
+    stack.stripe.settings.webhook_url = f"{stack.address}/webhooks/stripe"
     programs = {
         "api": ["app", "api"],
         "worker-1": ["app", "worker"],
@@ -257,6 +280,7 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
             "?sslmode=disable&gssencmode=disable",
             "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
             "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_github').port}",
+            "STRIPE_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_stripe').port}",
             "PORT": str(stack.api_port),
             "WEB_CONCURRENCY": str(stack.api_processes),
             "SWEEP_EVERY": "1",

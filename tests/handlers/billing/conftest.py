@@ -42,6 +42,13 @@ class Shop:
     jobs: UnitOfWorkFactory
     clock: MovableClock
 
+    def open(self) -> None:
+        """Forget what there was at Stripe, and sell both plans."""
+        self.fake.reset()
+        self.price()
+        self.price("business", 19900)
+        self.read_prices()
+
     def price(self, plan: str = "team", amount: int = 4900, interval: str = "month", **more: Any) -> stripe.Price:
         """Add a price of a plan, as an operator does."""
         params: Any = {
@@ -144,7 +151,6 @@ def shop(
 ) -> Iterator[Shop]:
     """Return an organisation without a plan, with prices of both plans that were read."""
     fake = served_fake_stripe.stripe
-    fake.reset()
     client = stripe.StripeClient(
         fake.keys.secret_key,
         stripe_version="2026-10-28.endive",
@@ -152,9 +158,7 @@ def shop(
         http_client=stripe.RequestsClient(timeout=5),
     )
     shop = Shop(globex, globex.key(), fake, client.v1, jobs, clock)
-    shop.price()
-    shop.price("business", 19900)
-    shop.read_prices()
+    shop.open()
     fake.settings.webhook_url = f"{served}/webhooks/stripe"
     fake.settings.webhooks = "hold"
     yield shop

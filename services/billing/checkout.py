@@ -46,8 +46,6 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
     stripe = stripe_of(uow)
     _require_no_manual_plan(uow)
     price = find_price(uow, order)
-    if may_charge(row.state for row in subscriptions_of(uow)):
-        raise _subscribed()
     customer = customer_of(uow)
     known = (customer.id, customer.checkout_id) if customer else (None, None)
     page = f"{uow.dependencies.web_url}{return_path or DEFAULT_RETURN_PATH}"
@@ -68,7 +66,8 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
         opened = _open(stripe, purchase, known[1])
     if opened.session is None:
         request_sync(uow, opened.customer_id)
-        raise _subscribed(commit=True)
+        message = "The organisation has a subscription. Change it in the portal: POST /v1/billing/portal."
+        raise ServiceError("invalid_state", message, commit_on_error=True)
     _record(uow, known, opened.customer_id, opened.session)
     _audit(uow, "billing.checkout_started", plan=price.plan, interval=price.interval, currency=price.currency)
     return {"id": opened.session.id, "url": opened.session.url, "expires_at": opened.session.expires_at}
@@ -150,11 +149,6 @@ def _record(uow: UnitOfWork, known: tuple[str | None, str | None], customer_id: 
 def _require_no_manual_plan(uow: UnitOfWork) -> None:
     if uow.caller.grants.in_force(uow.now, "manual"):
         raise ServiceError("billing_source_conflict", "An operator of the service gives the organisation its plan.")
-
-
-def _subscribed(*, commit: bool = False) -> ServiceError:
-    message = "The organisation has a subscription. Change it in the portal: POST /v1/billing/portal."
-    return ServiceError("invalid_state", message, commit_on_error=commit)
 
 
 def _opened_meanwhile() -> ServiceError:

@@ -121,6 +121,12 @@ class TestOpenCheckout:
         shop.work()
         assert shop.plan() == ("team", "stripe")
 
+    def test_checkout_follows_a_cancellation_that_was_not_read(self, shop: Shop) -> None:
+        shop.buy()
+        shop.api.subscriptions.cancel(shop.subscriptions()[0].id)
+        assert shop.billing()["subscription"]["state"] == "active"
+        assert press(shop.open_checkout(), card=VISA).status_code == 303
+
     def test_checkout_and_portal_conflict_with_a_plan_of_an_operator(self, shop: Shop) -> None:
         change_plan(shop.tenant.session, shop.tenant.organization, "team")
         refusal(shop.admin.post(CHECKOUT, ORDER), 409, "billing_source_conflict")

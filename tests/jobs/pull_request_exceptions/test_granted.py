@@ -17,7 +17,7 @@ from tests.faults.test_new_branches import push
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, REASON, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.pull_request_exceptions.grants import check, grant, notify
+from tests.jobs.pull_request_exceptions.grants import check, grant, notify, now
 from tools.fake_github.model.records import PullRequest
 
 
@@ -118,6 +118,21 @@ class TestAGrantedException:
         assert check(harness, first)["conclusion"] == "failure"
         assert f"`{later}`" in check(harness, first)["summary"]
         assert "granted" not in check(harness, first)["summary"]
+
+    def test_granted_exception_outlives_the_plan_until_its_own_end(self, harness: Harness, frozen: Frozen) -> None:
+        freeze, (first, second) = frozen
+        grant(harness, freeze, first.number, expires_at=now(harness) + timedelta(hours=1))
+        grant(harness, freeze, second.number)
+        change_plan(harness.session, harness.organization, "free")
+        harness.session.commit()
+        for passed, expected in ((timedelta(minutes=50), "success"), (timedelta(minutes=20), "failure")):
+            cast(MovableClock, harness.jobs.clock).offset += passed
+            notify(harness)
+            harness.run_until_idle()
+            assert (check(harness, first)["conclusion"], check(harness, second)["conclusion"]) == (expected, "success")
+        harness.lift(freeze)
+        harness.run_until_idle()
+        assert set(harness.conclusions().values()) == {"success"}
 
 
 @pytest.mark.parametrize("columns", [None, {}, {"expires": True}, {"decision": "denied"}], ids=str)

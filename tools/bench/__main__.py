@@ -15,6 +15,7 @@ NAMES = (
     "windows",
     "audit_export",
     "overview",
+    "stripe",
 )
 
 

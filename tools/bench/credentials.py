@@ -4,19 +4,24 @@ Measured in process on the real PostgreSQL: `Credentials.identify` alone, and th
 through the application, in turns. The processor's time is that of the API process; the time on the clock holds
 PostgreSQL's answer too. What is looked up is looked up on every request; that a JWT's signature is good is remembered,
 and what finding it out costs is a figure of its own.
+
+The plan is computed from grants, which the check reads as well. What that costs is measured beside the same check with
+a plan that is stored in the row of the organisation, in short turns on connections of their own. Aim: a ratio of 1.05.
 """
 
 import asyncio
+import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, LiteralString
 
 import uvloop
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from app.config import Config
@@ -36,6 +41,13 @@ from tools.bench.servers import Storage, machine, storage
 ROUNDS = 5
 SECONDS = 1.0
 FRESH_TOKENS = 500
+TURNS = 300
+CALLS_OF_A_TURN = 40
+STORED_PLAN = {
+    "SELECT * FROM find_api_key(%s)": "SELECT * FROM stored_plans.find_api_key(%s)",
+    "SELECT * FROM find_session(%s, %s)": "SELECT * FROM stored_plans.find_session(%s, %s)",
+}
+"""The statements of the check, and those that return a plan which is stored in the row of the organisation."""
 Ask = Callable[[], Awaitable[Any]]
 
 
@@ -121,6 +133,17 @@ async def first_sight(credentials: Credentials, fresh: list[str]) -> float:
     return (time.process_time() - began) / len(fresh) * 1e6
 
 
+def credentials_of(reads: Reads, config: Config) -> tuple[Credentials, KeyUses]:
+    """Return what checks credentials, and what records the uses of keys."""
+    verifier = TokenVerifier(reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url))
+    grant_verifier = TokenVerifier(
+        reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
+    )
+    uses = KeyUses(reads)
+    credentials = Credentials(reads, verifier, grant_verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
+    return credentials, uses
+
+
 async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> None:
     """Measure in turns, and print the medians."""
     config = Config(
@@ -132,12 +155,7 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
     )
     application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
     reads = Reads(stores.database_url, 2)
-    verifier = TokenVerifier(reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url))
-    grant_verifier = TokenVerifier(
-        reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
-    )
-    uses = KeyUses(reads)
-    credentials = Credentials(reads, verifier, grant_verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
+    credentials, uses = credentials_of(reads, config)
     held = {"key": b"Bearer " + key.encode(), "JWT": b"Bearer " + token.encode()}
     found: dict[tuple[str, str], list[Cost]] = {}
     async with Lifespan(application):
@@ -152,6 +170,106 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
     await uses.close()
     await reads.close()
     report(found, unseen)
+    for kind, header in held.items():
+        report_plans(kind, await compare_plans(stores.database_url, config, header))
+
+
+@dataclass(slots=True)
+class Check:
+    """A credential check with the plan that follows from it, on a connection of its own."""
+
+    ask: Ask
+    backend: int
+    """The process id of PostgreSQL's side of the connection."""
+    costs: list[Cost]
+    ticks: int = 0
+    """Of the processor, of PostgreSQL's side."""
+
+
+class _StoredPlans(Reads):
+    """Reads the plan from the row of the organisation."""
+
+    async def fetch(self, sql: LiteralString, *arguments: Any) -> list[dict[str, Any]]:
+        """Run a query, and another one in place of those of the check."""
+        return await super().fetch(STORED_PLAN.get(sql, sql), *arguments)
+
+
+class _ComputedPlans(Reads):
+    """Reads grants, as the service does; as many calls as the other."""
+
+    async def fetch(self, sql: LiteralString, *arguments: Any) -> list[dict[str, Any]]:
+        """Run a query."""
+        return await super().fetch(sql, *arguments)
+
+
+def store_plans(database_url: str) -> None:
+    """Make functions that return a plan of the organisation's row where the service's return its grants."""
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA stored_plans"))
+        connection.execute(text("GRANT USAGE ON SCHEMA stored_plans TO PUBLIC"))
+        connection.execute(text("GRANT CREATE ON SCHEMA stored_plans TO change_freeze_worker"))
+        stored = """'[["manual","business",null]]'"""
+        connection.execute(text(f"ALTER TABLE organizations ADD COLUMN plan TEXT NOT NULL DEFAULT {stored}"))
+        for name in ("find_api_key", "find_session"):
+            query = text("SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = :name")
+            source = str(connection.scalar(query, {"name": name}))
+            begin = source.index("(SELECT json_agg(")
+            end = source.index("g.organization_id = o.id)", begin) + len("g.organization_id = o.id)")
+            changed = (source[:begin] + "o.plan" + source[end:]).replace("public.", "stored_plans.", 1)
+            connection.exec_driver_sql(changed.replace("%", "%%"))
+            arguments = changed[changed.index(name) :].partition("RETURNS")[0].strip()
+            connection.execute(text(f"ALTER FUNCTION stored_plans.{arguments} OWNER TO change_freeze_worker"))
+    engine.dispose()
+
+
+async def compare_plans(database_url: str, config: Config, header: bytes) -> tuple[Check, Check]:
+    """Check a credential in short turns, with its plan computed and with a stored one."""
+    checks, opened = [], []
+    for kind in (_ComputedPlans, _StoredPlans):
+        reads = kind(database_url, 1)
+        credentials, uses = credentials_of(reads, config)
+        opened += [uses, reads]
+
+        async def ask(credentials: Credentials = credentials) -> None:
+            identity = await credentials.identify(header)
+            assert identity.principal.grants.at(identity.now).plan.id == "business"
+
+        [row] = await reads.fetch("SELECT pg_backend_pid() AS pid")
+        checks.append(Check(ask, row["pid"], []))
+    for turn in range(TURNS):
+        for check in checks if turn % 2 else checks[::-1]:
+            before = _ticks(check.backend)
+            processor, clock = time.process_time(), time.perf_counter()
+            for _ in range(CALLS_OF_A_TURN):
+                await check.ask()
+            spent = time.process_time() - processor, time.perf_counter() - clock
+            check.costs.append(Cost(*(seconds / CALLS_OF_A_TURN * 1e6 for seconds in spent)))
+            check.ticks += _ticks(check.backend) - before
+    for each in opened:
+        await each.close()
+    computed, stored = checks
+    return computed, stored
+
+
+def _ticks(process_id: int) -> int:
+    """Return the processor's time of a process until now, in ticks."""
+    return sum(int(value) for value in Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[11:13])
+
+
+def report_plans(kind: str, checks: tuple[Check, Check]) -> None:
+    """Print what computed plans cost beside stored ones."""
+    computed, stored = (_median(check.costs) for check in checks)
+    calls = TURNS * CALLS_OF_A_TURN
+    postgres = [check.ticks / os.sysconf("SC_CLK_TCK") / calls * 1e6 for check in checks]
+    print(
+        f"  {kind:4} with its plan computed beside a stored one, {calls} checks of each: "
+        f"{computed.processor / stored.processor:.3f} of the processor ({computed.processor:.0f} and "
+        f"{stored.processor:.0f} µs), {computed.clock / stored.clock:.3f} on the clock ({computed.clock:.0f} and "
+        f"{stored.clock:.0f} µs), with PostgreSQL's processor "
+        f"{(computed.processor + postgres[0]) / (stored.processor + postgres[1]):.3f} "
+        f"(PostgreSQL {postgres[0]:.0f} and {postgres[1]:.0f} µs; aim 1.05)"
+    )
 
 
 class Lifespan:
@@ -203,6 +321,7 @@ def main() -> None:
     with storage() as stores:
         key = seed(stores.database_url)
         token, *fresh = tokens(stores.database_url, FRESH_TOKENS + 1)
+        store_plans(stores.database_url)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(compare(stores, key, token, fresh))
 

@@ -1,0 +1,182 @@
+"""Freezes, lifts and reads while Stripe hangs, beside the same while it works.
+
+All the while a person opens the portal now and then, which waits for Stripe, and jobs read a customer there. Stripe
+works and hangs in turns. Aim: a ratio of 1.1 at most, of the medians on the clock.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+from typing import Any
+
+import requests
+import stripe
+from sqlalchemy import create_engine, text
+
+from tools.bench.seeding import Account, plain
+from tools.bench.servers import free_port, machine, process, wait_for
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, warm
+from tools.bench.writes import Writes, until
+from tools.fake_stripe.keys import SECRET_KEY
+
+ROUNDS = 5
+TIMES = scaled(20)
+"""Freezes, lifts and reads of a round."""
+LATENCY_MS = 50
+PRESSURE_INTERVAL = 0.5
+"""Seconds between two visits of the portal, and between two readings of the customer."""
+LONGEST_CALL = 15.0
+"""Seconds in which a request that waits for Stripe is answered in any case."""
+VISA = "4242 4242 4242 4242"
+READS = {
+    "freeze-state": "/v1/freeze-state?repo=acme/service-1&branch=main",
+    "freezes": "/v1/freezes",
+    "entitlements": "/v1/entitlements",
+    "billing": "/v1/billing",
+    "overview": "/v1/overview",
+}
+Seconds = dict[str, list[float]]
+
+
+def main() -> None:
+    """Measure and print."""
+    found: dict[str, Seconds] = {"works": {}, "hangs": {}}
+    with ExitStack() as exit_stack:
+        address = f"http://127.0.0.1:{free_port()}"
+        server = exit_stack.enter_context(process(["tools.fake_stripe", "--port", address.rpartition(":")[2]], {}))
+        wait_for(f"{address}/_control/settings", server)
+        sell(address)
+        account = Account(LOGIN, INSTALLATION, [plain("service-{}", 4, 1)])
+        environment = {"STRIPE_SECRET_KEY": SECRET_KEY, "STRIPE_API_URL": address}
+        settings = {"latencyMs": LATENCY_MS}
+        stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
+        buy(stack)
+        warm(stack, "acme/service-1")
+        statuses: set[int] = set()
+        for _ in range(ROUNDS):
+            for state, seconds in found.items():
+                with hanging(address) if state == "hangs" else ExitStack(), pressed(stack, statuses):
+                    time.sleep(2 * PRESSURE_INTERVAL)
+                    measure(stack, seconds)
+    report(found, statuses)
+
+
+def sell(address: str) -> None:
+    """Make the prices and the portal's configuration."""
+    api = stripe.StripeClient(SECRET_KEY, base_addresses={"api": address}).v1
+    price: Any = {
+        "product_data": {"name": "Team", "metadata": {"plan": "team"}},
+        "currency": "eur",
+        "unit_amount": 4900,
+        "recurring": {"interval": "month"},
+        "lookup_key": "team_month",
+    }
+    api.prices.create(price)
+    api.billing_portal.configurations.create({"features": {"invoice_history": {"enabled": True}}})
+
+
+def buy(stack: Stack) -> None:
+    """Have the organisation pay for its plan, instead of getting it from an operator."""
+    run(stack, "DELETE FROM plan_grants")
+    order = {"plan": "team", "interval": "month"}
+    until(lambda: stack.call("GET", "/v1/billing").status_code == 200)
+    until(lambda: run(stack, "SELECT count(*) FROM stripe_prices"))
+    answer = stack.call("POST", "/v1/billing/checkout", order)
+    answer.raise_for_status()
+    requests.post(answer.json()["url"], {"card": VISA}, allow_redirects=False, timeout=10).raise_for_status()
+    until(lambda: stack.call("GET", "/v1/billing").json()["source"] == "stripe")
+
+
+def run(stack: Stack, statement: str) -> Any:
+    """Run a statement on the database, and return the first value of its result, if it has one."""
+    engine = create_engine(stack.stores.database_url)
+    try:
+        with engine.begin() as connection:
+            found = connection.execute(text(statement))
+            return found.scalar() if found.returns_rows else None
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def hanging(address: str) -> Iterator[None]:
+    """Let Stripe answer nothing during the block."""
+    fault = {"kind": "timeout", "scope": "/v1/", "seconds": LONGEST_CALL}
+    requests.post(f"{address}/_control/faults", json=fault, timeout=10).raise_for_status()
+    yield
+    requests.delete(f"{address}/_control/faults", timeout=10).raise_for_status()
+
+
+@contextmanager
+def pressed(stack: Stack, statuses: set[int]) -> Iterator[None]:
+    """Open the portal and have the customer read all the while, at an even pace; note how the portal answers."""
+    over = Event()
+    visits: list[Thread] = []
+
+    def visit() -> None:
+        statuses.add(stack.call("POST", "/v1/billing/portal", {}).status_code)
+
+    def press() -> None:
+        while not over.wait(PRESSURE_INTERVAL):
+            run(stack, "UPDATE stripe_customers SET due_at = clock_timestamp()")
+            visits.append(Thread(target=visit, daemon=True))
+            visits[-1].start()
+
+    pressing = Thread(target=press, daemon=True)
+    pressing.start()
+    yield
+    over.set()
+    for thread in (pressing, *visits):
+        thread.join(2 * LONGEST_CALL)
+
+
+def measure(stack: Stack, seconds: Seconds) -> None:
+    """Freeze, lift and read, one after the other, and note how long each took."""
+    writes = Writes(stack)
+    writes.look()
+    [head] = [each["headSha"] for each in stack.control("GET", "/checks")["heads"] if is_measured(each)]
+    body = {
+        "scope": {"type": "branch", "repository": "acme/service-1", "branch": "main"},
+        "reason": "Measuring Stripe's influence",
+    }
+    for _ in range(TIMES):
+        since = time.time()
+        freeze = timed(seconds, "freeze", lambda: stack.call("POST", "/v1/freezes", body))
+        seconds.setdefault("blocked at GitHub", []).append(writes.wait("failure", since, [head]))
+        for name, path in READS.items():
+            timed(seconds, name, lambda path=path: stack.call("GET", path))  # type: ignore[misc]
+        since = time.time()
+        timed(seconds, "lift", lambda: stack.call("POST", f"/v1/freezes/{freeze.json()['id']}/lift", {}))  # noqa: B023
+        seconds.setdefault("freed at GitHub", []).append(writes.wait("success", since, [head]))
+
+
+def is_measured(head: dict[str, Any]) -> bool:
+    """True if a head is that of the measured repository."""
+    return bool(head["repository"] == "acme/service-1")
+
+
+def timed(seconds: Seconds, name: str, ask: Callable[[], requests.Response]) -> requests.Response:
+    """Send a request, and note how long it took. Raise HTTPError unless it succeeds."""
+    began = time.perf_counter()
+    answer = ask()
+    seconds.setdefault(name, []).append(time.perf_counter() - began)
+    answer.raise_for_status()
+    return answer
+
+
+def report(found: dict[str, Seconds], statuses: set[int]) -> None:
+    """Print the table."""
+    works, hangs = found["works"], found["hangs"]
+    print(f"Stripe hangs, beside Stripe works ({machine()}; {ROUNDS * TIMES} times each, medians; aim 1.1 or less)")
+    for name in works:
+        well, ill = (statistics.median(each[name]) * 1000 for each in (works, hangs))
+        print(f"  {name:18} {ill / well:5.2f}   {ill:6.1f} and {well:6.1f} ms")
+    every = [statistics.median(each[name]) for each in (hangs, works) for name in works]
+    half = len(every) // 2
+    print(f"  {'sum':18} {sum(every[:half]) / sum(every[half:]):5.2f}   the portal answered with {sorted(statuses)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
@@ -11,7 +12,7 @@ from models.identity import Mail
 from services.core.lease_holder import HolderLock
 from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
-from services.core.work_queue import Lease, WorkQueue
+from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 
 LENGTH = timedelta(seconds=40)
 CANDIDATES = select(Mail.id, Mail.attempts).where(Mail.template == "verify_email").order_by(Mail.due_at, Mail.id)
@@ -49,6 +50,24 @@ class Process:
 
     def acquire(self, queue: WorkQueue = QUEUE, limit: int = 3) -> Lease | None:
         return acquire(self.uow_factory, queue, limit)
+
+    def take(self, queue: WorkQueue = QUEUE) -> Lease:
+        """Acquire everything that is due."""
+        lease = self.acquire(queue)
+        assert lease is not None
+        return lease
+
+    def overtakes(self, other: "Process", lease: Lease) -> None:
+        """Require that this process can take a lease of another one over, which then may record nothing."""
+        taken = self.take(lease.queue)
+        assert [row.taken_over for row in taken.rows] == [True] * len(lease.rows)
+        with pytest.raises(LeaseLostError):
+            other.require(lease)
+
+    def require(self, lease: Lease) -> None:
+        """Renew a lease; raise LeaseLostError if it has ended."""
+        with self.uow_factory.open(SYSTEM_CALLER) as uow:
+            lease.require(uow)
 
     def die(self, session: Session) -> None:
         """End the connection of the lock, as the kernel does for a process that is killed."""

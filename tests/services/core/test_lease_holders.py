@@ -41,7 +41,7 @@ OF_TESTS = text("SELECT count(*) FROM lease_holders WHERE beat_at IS DISTINCT FR
 class TestDeadHolders:
     def test_lease_of_a_living_holder_is_kept(self, processes: tuple[Process, Process]) -> None:
         first, second = processes
-        assert first.acquire() is not None
+        first.take()
         assert second.acquire() is None
         assert first.number != second.number
 
@@ -49,21 +49,18 @@ class TestDeadHolders:
         self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session
     ) -> None:
         first, second = processes
-        first.acquire()
+        lease = first.take()
         assert not has_work(jobs)
         first.die(session)
         assert has_work(jobs)
-        lease = second.acquire()
-        assert lease is not None
-        assert [row.taken_over for row in lease.rows] == [True] * 3
+        second.overtakes(first, lease)
         assert second.observer.reports == [("acquired", "mail", "3", "3")]
 
     def test_holder_whose_connection_broke_stops_before_its_next_write(
         self, processes: tuple[Process, Process], session: Session
     ) -> None:
         first, _second = processes
-        lease = first.acquire()
-        assert lease is not None
+        lease = first.take()
         before = rows(session, "*")
         first.die(session)
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
@@ -77,14 +74,12 @@ class TestDeadHolders:
         self, processes: tuple[Process, Process], session: Session
     ) -> None:
         first, _second = processes
-        first.acquire()
+        first.take()
         number = first.number
         first.die(session)
-        lease = first.acquire()
-        assert lease is not None
+        lease = first.take()
         assert first.number != number
-        with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.require(uow)
+        first.require(lease)
 
     def test_work_of_a_dead_holder_waits_for_its_last_call(
         self, processes: tuple[Process, Process], session: Session, clock: MovableClock
@@ -130,26 +125,19 @@ class TestSilentHolders:
 
     def test_lease_of_a_silent_holder_is_taken_over(self, processes: tuple[Process, Process], session: Session) -> None:
         first, second = processes
-        lease = first.acquire()
-        assert lease is not None
+        lease = first.take()
         self.fall_silent(first, session, MAX_SILENCE.total_seconds() - 3)
         assert second.acquire() is None
         self.fall_silent(first, session, MAX_SILENCE.total_seconds() + 1)
-        taken = second.acquire()
-        assert taken is not None
-        assert [row.taken_over for row in taken.rows] == [True] * 3
-        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
-            lease.require(uow)
+        second.overtakes(first, lease)
 
     def test_holder_that_wakes_keeps_leases_that_were_not_taken_over(
         self, processes: tuple[Process, Process], session: Session
     ) -> None:
         first, second = processes
-        lease = first.acquire()
-        assert lease is not None
+        lease = first.take()
         self.fall_silent(first, session)
-        with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.require(uow)
+        first.require(lease)
         first.lock.beat()
         assert second.acquire() is None
 
@@ -159,7 +147,7 @@ class TestSilentHolders:
         first, second = processes
         first.lock.take()
         self.fall_silent(first, session)
-        assert first.acquire() is not None
+        first.take()
         assert second.acquire() is None
 
     def test_heartbeat_after_a_broken_connection_has_another_number(
@@ -225,42 +213,34 @@ class TestHoldersWithoutProgress:
     ) -> None:
         first, second = processes
         queue = WorkQueue("mail", Mail, CANDIDATES)
-        lease = first.acquire(queue)
-        assert lease is not None
+        lease = first.take(queue)
         clock.offset += LEASE_DURATION - timedelta(seconds=1)
         first.lock.beat()
         assert second.acquire(queue) is None
         clock.offset += timedelta(seconds=1)
-        taken = second.acquire(queue)
-        assert taken is not None
-        assert [row.taken_over for row in taken.rows] == [True] * 3
-        with first.uow_factory.open(SYSTEM_CALLER) as uow, pytest.raises(LeaseLostError):
-            lease.require(uow)
+        second.overtakes(first, lease)
 
     def test_transaction_that_lasts_longer_than_its_lease_keeps_it(
         self, processes: tuple[Process, Process], clock: MovableClock
     ) -> None:
         first, second = processes
         queue = WorkQueue("mail", Mail, CANDIDATES)
-        lease = first.acquire(queue)
-        assert lease is not None
+        lease = first.take(queue)
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
             held = lease.renew(uow)
             clock.offset += LEASE_DURATION * 2
             assert second.acquire(queue) is None
             lease.prolong(uow, held)
         assert second.acquire(queue) is None
-        with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.require(uow)
+        first.require(lease)
 
     def test_released_lease_is_not_prolonged(self, processes: tuple[Process, Process]) -> None:
         first, second = processes
-        lease = first.acquire()
-        assert lease is not None
+        lease = first.take()
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
             released = lease.postpone(uow, uow.now)
             lease.prolong(uow, released)
-        assert second.acquire() is not None
+        second.take()
 
     def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
         sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])

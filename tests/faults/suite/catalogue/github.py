@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from integrations.github import CALL_DEADLINE_SECONDS
-from tests.faults.suite.catalogue.steps import first_caught, is_settled, trap_writes
+from tests.faults.suite.catalogue.steps import catch_at_a_freeze, is_settled
 from tests.faults.suite.judge import is_busy
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
@@ -219,12 +219,10 @@ def _allow(trial: Trial, level: str) -> None:
 @fault("The installation's tokens are refused (401) in mid fan-out: new ones are bought, and it goes on")
 def tokens_refused(trial: Trial) -> None:
     stack = trial.stack
-    traps = trap_writes(stack)
-    trial.client.freeze()
-    hand = first_caught(traps)
+    _hand, trap = catch_at_a_freeze(trial)
     stack.host.credentials.revoke(stack.acme.installation_id)
     trial.injected()
-    traps[hand].release()
+    trap.release()
 
 
 @fault("Repositories are hidden from the App in mid-freeze and shown again: parked, and freed when they are back")

@@ -5,9 +5,14 @@ Nothing here skips stored time: PostgreSQL itself notices the death, and ends th
 
 from collections.abc import Callable
 
-from tests.faults.suite.catalogue.steps import first_caught, trap_hands, trap_writes, wait_for_workers
-from tests.faults.suite.processes import Process
-from tests.faults.suite.tcp_proxies import Place, Trap
+from tests.faults.suite.catalogue.steps import (
+    catch_at_a_freeze,
+    first_caught,
+    kill_and_restart,
+    trap_hands,
+    wait_for_workers,
+)
+from tests.faults.suite.tcp_proxies import Place
 from tests.faults.suite.trial import Trial, fault
 
 BOUND = 15.0
@@ -31,20 +36,12 @@ def random_moment(trial: Trial) -> tuple[str, Callable[[str], bool], Place]:
     return server, is_the_one, side
 
 
-def kill(trial: Trial, process: Process, trap: Trap) -> None:
-    """Kill the process that was caught, count the recovery from now on, and start it again as a supervisor does."""
-    process.kill()
-    trial.injected()
-    trap.cut()
-    process.start()
-
-
 @fault("Kills: a worker, at any moment of a fan-out", within=BOUND, load=False)
 def worker(trial: Trial) -> None:
     traps = trap_hands(trial.stack, *random_moment(trial))
     trial.client.freeze()
     hand = first_caught(traps)
-    kill(trial, hand, traps[hand])
+    kill_and_restart(trial, hand, traps[hand])
 
 
 @fault("Kills: the only worker, which a supervisor starts again", within=RESTART_BOUND, load=False)
@@ -56,7 +53,7 @@ def only_worker(trial: Trial) -> None:
     trap = stack.wire(hand, "fake_github").trap("createCheckRun")
     trial.client.freeze()
     trap.wait(30)
-    kill(trial, hand, trap)
+    kill_and_restart(trial, hand, trap)
 
 
 @fault("Kills: the sweeper, while it does the work of workers that cannot be woken", within=RESTART_BOUND, load=False)
@@ -70,15 +67,13 @@ def sweeper(trial: Trial) -> None:
     trap = stack.wire(working, "fake_github").trap("createCheckRun")
     trial.client.freeze()
     trap.wait(30)
-    kill(trial, working, trap)
+    kill_and_restart(trial, working, trap)
 
 
 @fault("Kills: the connection of a worker's lock, before a write: it stops, and begins again", within=BOUND, load=False)
 def lock_connection(trial: Trial) -> None:
     stack = trial.stack
-    traps = trap_writes(stack, "answer")
-    trial.client.freeze()
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_freeze(trial, "answer")
     late = trial.client.evaluation()
     rows = stack.sql(
         "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid IN "
@@ -89,7 +84,7 @@ def lock_connection(trial: Trial) -> None:
     recorded = "SELECT count(*) FROM head_checks WHERE evaluation <= %s AND organization_id = %s AND tracked"
     before = stack.sql(recorded, late, stack.acme.id)
     refused = stack.wire(hand, "postgres").trap("SET read_back = true, wanted_generation", "answer")
-    traps[hand].release()
+    trap.release()
     refused.wait(10)
     trial.require(rows, "the process that has the leases holds its lock")
     trial.require(stack.sql(recorded, late, stack.acme.id) == before, "what was written after that is not recorded")

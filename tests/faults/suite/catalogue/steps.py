@@ -8,6 +8,7 @@ from tests.faults.suite.judge import is_busy, wrong_heads
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.tcp_proxies import Place, Trap
+from tests.faults.suite.trial import Trial
 
 LEASE = LEASE_DURATION.total_seconds()
 """Seconds that a branch stays leased to a worker that makes no progress."""
@@ -88,3 +89,31 @@ def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Proce
                 return process
         time.sleep(0.005)
     raise AssertionError(f"nothing was caught within {patience:.0f} s")
+
+
+def catch_at_a_freeze(trial: Trial, place: Place = "request") -> tuple[Process, Trap]:
+    """Start a freeze; return the process whose write of checks is caught first, and its trap."""
+    traps = trap_writes(trial.stack, place)
+    trial.client.freeze()
+    hand = first_caught(traps)
+    return hand, traps[hand]
+
+
+def catch_at_a_lift(
+    trial: Trial, lie_in_wait: Callable[[Stack], Mapping[Process, Trap]] = trap_writes
+) -> tuple[Process, Trap]:
+    """Lift a freeze that has been written; return the process that is caught first, and its trap."""
+    freeze = trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the first freeze", 60)
+    traps = lie_in_wait(trial.stack)
+    trial.client.lift(freeze)
+    hand = first_caught(traps)
+    return hand, traps[hand]
+
+
+def kill_and_restart(trial: Trial, process: Process, trap: Trap) -> None:
+    """Kill the process that was caught, count the recovery from now on, and start it again as a supervisor does."""
+    process.kill()
+    trial.injected()
+    trap.cut()
+    process.start()

@@ -11,8 +11,8 @@ from typing import Any
 import requests
 
 from tests.faults.suite.catalogue.kills import random_moment
-from tests.faults.suite.catalogue.steps import first_caught, is_right, is_settled, trap_hands, trap_writes
-from tests.faults.suite.catalogue.workers import decided_on_success, successes
+from tests.faults.suite.catalogue.steps import catch_at_a_lift, first_caught, is_right, is_settled, trap_hands
+from tests.faults.suite.catalogue.workers import successes, trap_decisions
 from tests.faults.suite.client import new_key
 from tests.faults.suite.load import Load
 from tests.faults.suite.processes import Process, wait_until
@@ -102,16 +102,11 @@ def every_worker(trial: Trial) -> None:
     "Hung workers: one between two calls; another overtakes it, and it sends nothing on waking", load=False, quick=False
 )
 def hangs_between_calls(trial: Trial) -> None:
-    stack, client = trial.stack, trial.client
-    first = client.freeze()
-    wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    traps = trap_hands(stack, "postgres", decided_on_success, "answer")
-    client.lift(first)
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_lift(trial, trap_decisions)
     hand.hang()
-    traps[hand].release()
-    client.freeze()
-    wait_until(lambda: is_settled(stack), "the other worker", OVERTAKEN)
+    trap.release()
+    trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the other worker", OVERTAKEN)
     sent = successes(trial)
     wake(trial, hand)
     trial.require(successes(trial) == sent, "what is out of date is not sent")
@@ -123,17 +118,12 @@ def hangs_between_calls(trial: Trial) -> None:
     quick=False,
 )
 def hangs_in_a_call(trial: Trial) -> None:
-    stack, client = trial.stack, trial.client
-    first = client.freeze()
-    wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    traps = trap_writes(stack)
-    client.lift(first)
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_lift(trial)
     hand.hang()
-    client.freeze()
-    wait_until(lambda: is_settled(stack), "the other worker", OVERTAKEN)
+    trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the other worker", OVERTAKEN)
     sent = successes(trial)
-    traps[hand].release()
+    trap.release()
     wait_until(lambda: successes(trial) > sent, "the late success", 5, 0.01)
     wake(trial, hand)
 

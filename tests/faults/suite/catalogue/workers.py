@@ -4,37 +4,37 @@ import time
 from collections import Counter
 
 from services.reconcile.reconciler import MAX_EVALUATION_AGE
-from tests.faults.suite.catalogue.steps import LEASE, first_caught, is_right, is_settled, trap_writes
+from tests.faults.suite.catalogue.steps import (
+    LEASE,
+    catch_at_a_freeze,
+    catch_at_a_lift,
+    first_caught,
+    is_right,
+    is_settled,
+    kill_and_restart,
+    trap_hands,
+    trap_writes,
+)
 from tests.faults.suite.judge import unfinished_work
 from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.stack import Stack
+from tests.faults.suite.tcp_proxies import Trap
 from tests.faults.suite.trial import Trial, fault
 
 
 @fault("A worker is killed in mid fan-out", within=90)
 def killed_in_mid_fan_out(trial: Trial) -> None:
-    stack = trial.stack
-    traps = trap_writes(stack)
-    trial.client.freeze()
-    hand = first_caught(traps)
-    hand.kill()
-    trial.injected()
-    traps[hand].cut()
-    hand.start()
-    stack.skip(LEASE)
+    kill_and_restart(trial, *catch_at_a_freeze(trial))
+    trial.stack.skip(LEASE)
 
 
 @fault("A worker dies after its write and before its record: read back, not written twice", within=90)
 def dies_before_its_record(trial: Trial) -> None:
     stack = trial.stack
     before = _runs(trial)
-    traps = trap_writes(stack, "answer")
-    trial.client.freeze()
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_freeze(trial, "answer")
     written = _runs(trial) - before
-    hand.kill()
-    trial.injected()
-    traps[hand].cut()
-    hand.start()
+    kill_and_restart(trial, hand, trap)
     stack.skip(LEASE)
     wait_until(lambda: is_right(stack), "reading back", 90)
     twice = {head for head, count in (_runs(trial) - before).items() if head in written and count > 1}
@@ -55,9 +55,8 @@ def _runs(trial: Trial) -> Counter[str]:
 
 @fault("A worker is stopped right before its write and goes on after a lift and a new freeze", load=False)
 def stopped_before_its_write(trial: Trial) -> None:
-    client = trial.client
     hand = _stopped_before_a_success(trial)
-    client.freeze()
+    trial.client.freeze()
     sent = successes(trial)
     hand.run_in_background()
     trial.injected()
@@ -66,11 +65,10 @@ def stopped_before_its_write(trial: Trial) -> None:
 
 @fault("A worker is stopped for longer than its lease right before its write: it sends nothing", load=False)
 def stopped_for_longer_than_its_lease(trial: Trial) -> None:
-    stack, client = trial.stack, trial.client
     hand = _stopped_before_a_success(trial)
-    client.freeze()
+    trial.client.freeze()
     time.sleep(MAX_EVALUATION_AGE)
-    wait_until(lambda: is_settled(stack), "the other worker", 90)
+    wait_until(lambda: is_settled(trial.stack), "the other worker", 90)
     sent = successes(trial)
     hand.run_in_background()
     trial.injected()
@@ -80,39 +78,33 @@ def stopped_for_longer_than_its_lease(trial: Trial) -> None:
 
 def _stopped_before_a_success(trial: Trial) -> Process:
     """Return a worker that was stopped after it had decided to send a `success`."""
-    stack, client = trial.stack, trial.client
-    first = client.freeze()
-    wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    traps = {hand: stack.wire(hand, "postgres").trap(decided_on_success, "answer") for hand in stack.hands}
-    client.lift(first)
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_lift(trial, trap_decisions)
     hand.pause()
-    traps[hand].release()
+    trap.release()
     return hand
 
 
 @fault("A worker's write arrives after its lease has ended: it is corrected within 5 s", load=False, within=5)
 def write_arrives_late(trial: Trial) -> None:
-    stack, client = trial.stack, trial.client
-    first = client.freeze()
-    wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    traps = trap_writes(stack)
-    client.lift(first)
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_lift(trial)
     hand.pause()
-    client.freeze()
-    wait_until(lambda: is_settled(stack), "the other worker", 90)
+    trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the other worker", 90)
     sent = successes(trial)
     hand.run_in_background()
-    traps[hand].release()
+    trap.release()
     trial.injected()
     wait_until(lambda: successes(trial) > sent, "the late success", 30, 0.01)
 
 
-def decided_on_success(transaction: str) -> bool:
-    """True if a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
-    decided = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
-    return decided and transaction.upper().endswith("COMMIT")
+def trap_decisions(stack: Stack) -> dict[Process, Trap]:
+    """Lie in wait for the commit by which a worker decides to send a `success`, to `acme`'s heads or to any."""
+
+    def decides_on_success(transaction: str) -> bool:
+        decides = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
+        return decides and transaction.upper().endswith("COMMIT")
+
+    return trap_hands(stack, "postgres", decides_on_success, "answer")
 
 
 def successes(trial: Trial) -> int:
@@ -153,29 +145,24 @@ def loses_its_lease(trial: Trial) -> None:
 
 @fault("A worker gets SIGTERM during a fan-out: it finishes and exits with 0")
 def stop_requested(trial: Trial) -> None:
-    stack = trial.stack
-    traps = trap_writes(stack)
-    trial.client.freeze()
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_freeze(trial)
     hand.terminate()
     trial.injected()
-    traps[hand].release()
+    trap.release()
     code = hand.ended(30)
     trial.require(code == 0, f"it exited with {code}")
-    trial.require(is_right(stack), "it finished what it had in hand")
+    trial.require(is_right(trial.stack), "it finished what it had in hand")
     hand.start()
 
 
 @fault("One worker's database hangs in mid fan-out: another takes over", within=90)
 def database_of_one_worker_hangs(trial: Trial) -> None:
     stack = trial.stack
-    traps = trap_writes(stack)
-    trial.client.freeze()
-    hand = first_caught(traps)
+    hand, trap = catch_at_a_freeze(trial)
     wire = stack.wire(hand, "postgres")
     wire.hang()
     trial.injected()
-    traps[hand].release()
+    trap.release()
     stack.skip(LEASE)
     wait_until(lambda: is_right(stack), "the other worker", 90)
     wire.heal()
@@ -184,13 +171,11 @@ def database_of_one_worker_hangs(trial: Trial) -> None:
 @fault("Every connection of the workers to the database breaks in mid fan-out", within=90)
 def connections_break(trial: Trial) -> None:
     stack = trial.stack
-    traps = trap_writes(stack, "answer")
-    trial.client.freeze()
-    hand = first_caught(traps)
+    _hand, trap = catch_at_a_freeze(trial, "answer")
     for one in stack.hands:
         stack.wire(one, "postgres").cut()
     trial.injected()
-    traps[hand].release()
+    trap.release()
     stack.skip(LEASE)
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 import httpx
 import pytest
 from redis.asyncio import Redis as AsyncRedis
 
+from app.edge import rate_limits
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from rules.access.permissions import Principal
 from rules.errors import ServiceError
@@ -15,6 +17,17 @@ from tests.harness.tenants import Tenant
 KEY = Principal("api_key", "key_1", "a key", "org_1")
 OTHER_KEY = Principal("api_key", "key_2", "another", "org_1")
 STRANGER = Principal("api_key", "key_3", "a stranger", "org_2")
+
+
+@pytest.fixture(autouse=True)
+def redis_timeout(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Wait for Redis for as long as it takes, so that the counts do not depend on load; return what changes that."""
+
+    def change(seconds: float) -> None:
+        monkeypatch.setattr(rate_limits, "_REDIS_TIMEOUT_SECONDS", seconds)
+
+    change(60)
+    return change
 
 
 def test_rate_limit_headers_are_on_every_answer_to_a_credential(api: httpx.Client, acme: Tenant) -> None:
@@ -81,15 +94,15 @@ def test_rate_limit_script_is_reloaded_after_redis_lost_the_script(redis_url: st
     asyncio.run(scenario())
 
 
-def test_rate_limits_fall_back_quickly_when_redis_is_unavailable() -> None:
+def test_rate_limits_fall_back_when_redis_is_unavailable_or_hangs(redis_timeout: Callable[[float], None]) -> None:
+    redis_timeout(0.1)
+
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as hanging:
             for port in (1, hanging.getsockname()[1]):
-                client = AsyncRedis.from_url(f"redis://127.0.0.1:{port}", socket_connect_timeout=0.1)
+                client = AsyncRedis.from_url(f"redis://127.0.0.1:{port}")  # without a timeout of its own
                 limits = RateLimits(client, organization=5, writes=2)
-                began = asyncio.get_running_loop().time()
                 assert [(await limits.count(KEY, write=False)).remaining for _ in range(4)] == [4, 3, 2, 1]
-                assert asyncio.get_running_loop().time() - began < 1
                 await client.aclose()
 
     asyncio.run(scenario())

@@ -1,6 +1,5 @@
 """Reading Stripe again: what a subscription gives, whatever was lost, late or failed on the way."""
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -222,16 +221,13 @@ class TestStripeDown:
 
     def test_freeze_lift_and_reads_do_not_wait_for_stripe(self, shop: Shop) -> None:
         shop.tenant.repository("web")
-        shop.fake.faults.add("timeout", "/v1/", seconds=2)
-        calls = len(shop.fake.calls.exchanges)
-        began = time.monotonic()
+        hanging = shop.fake.faults.add("timeout", "/v1/")
         started = shop.admin.post("/v1/freezes", EVERYTHING)
         assert started.status_code in {201, 422}, started.text
         for path in ("/v1/billing", "/v1/billing/prices", "/v1/entitlements", "/v1/plans", "/v1/overview"):
             assert shop.tenant.person("admin").get(path).status_code == 200, path
         assert shop.admin.post("/v1/freezes/lift", {"scope": {"type": "organization"}}).status_code in {200, 409}
-        assert time.monotonic() - began < 2
-        assert len(shop.fake.calls.exchanges) == calls
+        assert hanging.struck == 0
 
 
 class TestDeletedOrganization:

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -152,13 +151,18 @@ class TestReplies:
 
 
 class TestTimeouts:
+    """The servers are silent for ever, so that a test ends by the timeout that it sets, or never."""
+
+    @pytest.fixture(autouse=True)
+    def no_timeouts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(smtp, "ANSWER_SECONDS", 1e6)
+        monkeypatch.setattr(smtp, "LONGEST_SECONDS", 1e6)
+
     def test_mail_fails_when_a_reply_times_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(smtp, "ANSWER_SECONDS", 0.2)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"smtp://127.0.0.1:{silent.getsockname()[1]}"
-            began = time.monotonic()
             assert isinstance(failing(MailServer(url, SENDER)), ServerError)
-            assert time.monotonic() - began < 2
 
     @pytest.mark.parametrize("secure", [True, False])
     def test_mail_fails_when_the_whole_session_times_out(
@@ -167,9 +171,7 @@ class TestTimeouts:
         monkeypatch.setattr(smtp, "LONGEST_SECONDS", 0.3)
         with mailbox(tls if secure else None, tls_first=secure) as box:
             box.mailbox.silent_after = "MAIL"
-            began = time.monotonic()
             assert isinstance(failing(mail_server(box, tls)), ServerError)
-            assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("url", ["http://mail.test", "smtp://", "mail.test:25"])

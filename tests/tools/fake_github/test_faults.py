@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.harness.processes import eventually
 from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
@@ -63,8 +64,9 @@ def test_call_can_time_out_before_and_after_taking_effect(
 ) -> None:
     http.post("/_control/faults", json={"kind": "timeout", "after": after, "count": 1})
     with pytest.raises(httpx.ReadTimeout):
-        write(http, web, timeout=0.3)
-    assert len(web.github.world.runs) == runs
+        write(http, web, timeout=httpx.Timeout(5, read=0.3))
+    eventually(lambda: web.github.calls.total == 1)
+    eventually(lambda: len(web.github.world.runs) == runs)
 
 
 def test_connection_can_be_dropped(http: httpx.Client, web: RepositoryBuilder) -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 import stripe
 
+from tests.harness.processes import eventually
 from tests.tools.fake_stripe.conftest import client_of
 from tools.fake_stripe import FakeStripe, Handle
 
@@ -55,11 +56,12 @@ def test_revoked_key_is_401(api: stripe.V1Services, fake: FakeStripe) -> None:
 def test_answer_is_lost_before_or_after_the_call_took_effect(
     handle: Handle, fake: FakeStripe, kind: str, customers: int, *, after: bool
 ) -> None:
-    fake.faults.add(kind, "POST /v1/customers", after=after, count=1)
+    fault = fake.faults.add(kind, "POST /v1/customers", after=after, count=1)
     with pytest.raises(stripe.APIConnectionError):
         impatient(handle).customers.create({"name": "Acme"})
-    assert len(fake.store.all("customer")) == customers
-    assert fake.calls.by_operation == {"POST /v1/customers": 1}
+    eventually(lambda: bool(fault.struck))
+    eventually(lambda: len(fake.store.all("customer")) == customers)
+    eventually(lambda: fake.calls.by_operation == {"POST /v1/customers": 1})
 
 
 @pytest.mark.parametrize("fault", [{"kind": "timeout"}, {"kind": "disconnect"}, {"kind": "error", "status": 500}])

@@ -66,6 +66,17 @@ class TestDuringAPass:
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
 
+    def test_freeze_during_a_pass_is_not_enforced_by_its_end(self, harness: Harness, build: Builder) -> None:
+        """The pass may have read before the freeze what is merged after it."""
+        build("web", pulls=0)
+        started = leased_pass(harness)
+        fetched = started._fetch()
+        harness.freeze()
+        assert started._plan(started._gather(fetched)) == []
+        assert harness.sql("SELECT state FROM freeze_targets") == [("pending",)]
+        harness.run_until_idle()
+        assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
+
     def test_read_back_requested_during_a_pass_happens_afterwards(self, harness: Harness, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         harness.freeze()

@@ -348,6 +348,19 @@ class TestLeases:
         assert harness.conclusions() == {"acme/web#1": "failure"}
         assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
 
+    def test_head_of_a_lost_branch_is_left_to_its_new_holder(self, harness: Harness, build: Builder) -> None:
+        build("web", "api", pulls=1)
+        harness.run_until_idle()
+        harness.freeze()
+        asleep = leased_pass(harness)
+        heads = asleep._gather(asleep._fetch())
+        harness.sql(
+            "UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second' WHERE id = :lost",
+            lost=harness.branches["acme/web"].id,
+        )
+        kept = harness.branches["acme/api"].id
+        assert {update.head.branch_id for update in asleep._plan(heads)} == {kept}
+
     def test_expired_lease_is_taken_over_and_read_back_twice(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.freeze()
@@ -355,7 +368,9 @@ class TestLeases:
             assert acquire(uow) is not None
         assert harness.run_until_idle() == 0
         harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
-        harness.run_until_idle()
+        successor = leased_pass(harness)
+        assert [branch.read_back for branch in successor.batch.branches] == [True]
+        successor.run()
         assert harness.conclusions() == {"acme/web#1": "failure"}
         [[again]] = harness.sql("SELECT due_at = reread_at AND due_at > clock_timestamp() FROM watched_branches")
         assert again

@@ -46,9 +46,10 @@ def test_success_that_arrives_after_a_siblings_failure_does_not_stay(harness: Ha
     quick._record([], sent(harness, quick, blocked))
     slow._record([], sent(harness, slow, allowed))
     assert set(harness.conclusions(PATTERN).values()) == {"success"}
+    query = "SELECT DISTINCT conclusion, unconfirmed FROM head_checks WHERE check_name = :name"
+    assert harness.sql(query, name=PATTERN) == [("failure", True)], "the later evaluation stays recorded"
     harness.run_until_idle()
     assert set(harness.conclusions(PATTERN).values()) == {"failure"}
-    query = "SELECT DISTINCT conclusion, unconfirmed FROM head_checks WHERE check_name = :name"
     assert harness.sql(query, name=PATTERN) == [("failure", False)]
 
 

@@ -17,7 +17,7 @@ from rules.billing.grants import trial_ending_soon
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.overview.alert_sources import union_of_sources
+from services.overview.alert_sources.union import union_of_sources
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 

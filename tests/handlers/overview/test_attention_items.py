@@ -17,7 +17,7 @@ from rules.ids import new_id
 from schemas.contract import load_contract
 from services.bypass_detection import reports
 from services.enforcement import orphans
-from services.overview import alert_sources
+from services.overview.alert_sources import union
 from services.schedules import alerts, overlap_alerts
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
@@ -87,7 +87,7 @@ class TestListAttentionItems:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["x-extensible-enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
-        raised_types |= {"unenforced_branch", "missing_permissions"} | set(alert_sources.TYPES)
+        raised_types |= {"unenforced_branch", "missing_permissions"} | set(union.TYPES)
         assert raised_types == known
 
 

@@ -9,7 +9,9 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from services.core.unit_of_work import UnitOfWork
-from services.overview import alert_sources, alerts, summary
+from services.overview import alerts, summary
+from services.overview.alert_sources import freezes, union
+from services.overview.alert_sources.columns import Query
 from tests import factories
 from tests.services.conftest import UnitOfWorkOpener
 from tests.services.test_indexes import MANY
@@ -74,20 +76,18 @@ def connection(own_database: str) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("source", "index"),
     [
-        pytest.param(alert_sources.open_alerts, "attention_items", id="raised items"),
-        pytest.param(alert_sources.failed_targets, "ix_freeze_targets_failed", id="failed targets"),
-        pytest.param(alert_sources.pending_requests, "ix_exceptions_pending", id="requests"),
+        pytest.param(union.open_alerts, "attention_items", id="raised items"),
+        pytest.param(freezes.failed_targets, "ix_freeze_targets_failed", id="failed targets"),
+        pytest.param(freezes.pending_requests, "ix_exceptions_pending", id="requests"),
     ],
 )
-def test_attention_items_are_found_by_an_index(
-    connection: Connection, source: Callable[[], alert_sources.Query], index: str
-) -> None:
+def test_attention_items_are_found_by_an_index(connection: Connection, source: Callable[[], Query], index: str) -> None:
     values = {
         "organization": "org_1",
         "now": factories.now(),
         "home": "https://changefreeze.example/",
         "decidable": True,
     }
-    plan = connection.execute(text(f"EXPLAIN {alert_sources.sql_of(source())}"), values).scalars().all()
+    plan = connection.execute(text(f"EXPLAIN {union.sql_of(source())}"), values).scalars().all()
     assert any(index in line for line in plan), "\n".join(plan)
     assert not any("Seq Scan on freeze_targets" in line or "Seq Scan on exceptions" in line for line in plan)

@@ -1,0 +1,137 @@
+"""Alerts about the App's installation: gone, limited by GitHub, or served too late."""
+
+from sqlalchemy import (
+    String,
+    case,
+    cast,
+    func,
+    literal,
+    select,
+)
+
+from models.audit import AuditEntry
+from models.installations import Installation
+from models.repositories import Repository, WatchedBranch
+from services.installations.views import NOT_REMOVED
+from services.overview.alert_sources.columns import (
+    HOME,
+    NOW,
+    ORGANIZATION,
+    Query,
+    alert_columns,
+    format_instant,
+    interval,
+)
+from services.reconcile.leases import BRANCHES
+
+UNINSTALLED = (
+    "The GitHub App was uninstalled from %s. Its freezes have ended, and no checks are written. Install it again."
+)
+SUSPENDED = "The GitHub App is suspended in %s. No checks are written; existing checks stay. Unsuspend it at GitHub."
+LIMITED = (
+    "GitHub limits our requests for %s until %s. %s branches wait for checks, which are written automatically then."
+)
+LATE = (
+    "%s branches in %s wait for their checks since %s, such as %s, although nothing prevents writing them. A freeze "
+    "may not block there yet, or may still block after its end. The operator of the service has to start workers."
+)
+WRITE_PATIENCE = "interval '60 seconds'"
+"""For how long a branch may be due, and free to be worked on, until its enforcement is late."""
+REREAD_PATIENCE = "interval '15 minutes'"
+"""The same of a branch that is only read again: its checks are written, and a full resync makes all branches due."""
+
+
+def gone_installation() -> Query:
+    """Return an alert if the organisation's installation is suspended or removed; the audit has the instant."""
+    changed_at = select(func.max(AuditEntry.at)).where(
+        AuditEntry.organization_id == ORGANIZATION,
+        AuditEntry.target_id == cast(Installation.id, String),
+        AuditEntry.action == "installation." + Installation.state,
+    )
+    template = case((Installation.state == "removed", UNINSTALLED), else_=SUSPENDED)
+    message = func.format(template, Installation.account)
+    query = select(
+        *alert_columns(
+            "installation_gone",
+            literal("critical"),
+            func.coalesce(changed_at.correlate(Installation).scalar_subquery(), Installation.created_at),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("Connect GitHub", HOME),
+        )
+    )
+    order = (NOT_REMOVED.desc(), Installation.created_at.desc(), Installation.id.desc())
+    newest = (
+        select(Installation.id)
+        .where(Installation.organization_id == ORGANIZATION)
+        .order_by(*order)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return query.where(Installation.id == newest, Installation.state != "active")
+
+
+def limits() -> Query:
+    """Return an alert if GitHub's rate limit pauses the installation, with the number of branches that wait."""
+    waiting = (
+        select(func.count())
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(
+            Repository.installation_id == Installation.id,
+            WatchedBranch.written_generation < WatchedBranch.wanted_generation,
+        )
+    )
+    message = func.format(
+        LIMITED,
+        Installation.account,
+        format_instant(Installation.paused_until),
+        waiting.correlate(Installation).scalar_subquery(),
+    )
+    query = select(
+        *alert_columns(
+            "code_host_limit",
+            literal("warning"),
+            func.coalesce(Installation.paused_since, Installation.created_at),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("See waiting branches", HOME),
+        )
+    )
+    return query.where(
+        Installation.organization_id == ORGANIZATION, Installation.state == "active", Installation.paused_until > NOW
+    )
+
+
+def late_enforcement() -> Query:
+    """Return an alert if branches have been due for too long that could be leased.
+
+    Those of an installation that was paused count from the end of the pause: they waited for GitHub's rate limits.
+    """
+    unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
+    since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
+    patience = case((unwritten, interval(WRITE_PATIENCE)), else_=interval(REREAD_PATIENCE))
+    message = func.format(
+        LATE,
+        func.count(),
+        Installation.account,
+        format_instant(func.min(since)),
+        func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name),
+    )
+    query = select(
+        *alert_columns(
+            "enforcement_late",
+            literal("critical"),
+            func.min(since),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("Open the overview", HOME),
+        )
+    )
+    return (
+        query.join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
+        .join(Installation, Installation.id == Repository.installation_id)
+        .where(WatchedBranch.organization_id == ORGANIZATION, Installation.state == "active")
+        .where(BRANCHES.is_available(NOW), since <= NOW - patience)
+        .group_by(Installation.id)
+    )

@@ -1,0 +1,141 @@
+"""Alerts about the plan: its limits, its trial, and the subscriptions that pay for it."""
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Interval,
+    Select,
+    func,
+    literal,
+    literal_column,
+    select,
+)
+
+from models.billing import PlanGrant
+from models.organizations import Organization
+from models.stripe import StripeSubscription
+from rules.billing.grants import TRIAL_NOTICE
+from rules.billing.subscriptions import LIVE, UNPAID
+from services.overview.alert_sources.columns import (
+    HOME,
+    NOW,
+    ORGANIZATION,
+    PLAN,
+    TRIAL_ENDS_AT,
+    Query,
+    alert_columns,
+    format_instant,
+)
+
+EXCEEDED = (
+    "The %s plan includes %s %s, and you have %s. All of them go on as before, but none can be added. "
+    "Change to a plan that includes more, or remove some."
+)
+TRIAL_ENDING = (
+    "The trial of the %s plan ends on %s. Freezes, schedules and granted exceptions go on after it; features that your "
+    "plan does not include then cannot be used, and nothing can be added over its limits."
+)
+UNPAID_PLAN = (
+    "A payment for the %s plan failed. Pay it or change the payment method in the portal: POST /v1/billing/portal. The "
+    "plan ends if it stays unpaid; freezes and schedules go on in any case."
+)
+UNCLEAR = (
+    "The payment provider reports a subscription whose price or state is unknown here, or no longer has it. The last "
+    "known plan goes on for a time. The operator of the service has to find out why."
+)
+SEVERAL = (
+    "%s subscriptions are charged for this organisation. The best plan counts. Cancel the others in the portal: "
+    "POST /v1/billing/portal."
+)
+
+
+def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) -> Query:
+    """Return an alert if there are more things than the plan includes: since the last grant of a plan ended."""
+    allowed: ColumnElement[int] = literal_column(f"CAST(:{parameter} AS integer)", Integer)
+    used = count.scalar_subquery()
+    ended_at = select(func.max(PlanGrant.until)).where(
+        PlanGrant.organization_id == ORGANIZATION, PlanGrant.until <= NOW
+    )
+    query = select(
+        *alert_columns(
+            "limit_exceeded",
+            literal("warning"),
+            func.coalesce(ended_at.scalar_subquery(), Organization.created_at),
+            ("organization", Organization.id, Organization.name),
+            func.format(EXCEEDED, PLAN, allowed, literal(things), used),
+            ("Open the overview", HOME),
+            about=Organization.id + " " + literal(limit),
+        )
+    )
+    return query.where(Organization.id == ORGANIZATION, used > allowed)
+
+
+def ending_trial() -> Query:
+    """Return an alert if the trial ends soon, and the plan with it."""
+    query = select(
+        *alert_columns(
+            "trial_ending",
+            literal("warning"),
+            TRIAL_ENDS_AT - literal_column(f"interval '{TRIAL_NOTICE.days} days'", Interval),
+            ("organization", Organization.id, Organization.name),
+            func.format(TRIAL_ENDING, PLAN, format_instant(TRIAL_ENDS_AT)),
+            ("Open the overview", HOME),
+        )
+    )
+    return query.where(Organization.id == ORGANIZATION, TRIAL_ENDS_AT > NOW)
+
+
+def unpaid_subscriptions() -> Query:
+    """Return an alert per subscription whose payment failed."""
+    message = func.format(UNPAID_PLAN, func.coalesce(StripeSubscription.plan, ""))
+    return _about_subscription("payment_failed", StripeSubscription.past_due_since, message).where(
+        StripeSubscription.state.in_(sorted(UNPAID))
+    )
+
+
+def unclear_subscriptions() -> Query:
+    """Return an alert per subscription that this version does not understand."""
+    message: ColumnElement[str] = literal(UNCLEAR)
+    return _about_subscription("subscription_unclear", StripeSubscription.unclear_since, message).where(
+        StripeSubscription.unclear_since.is_not(None)
+    )
+
+
+def several_subscriptions() -> Query:
+    """Return an alert if several subscriptions are charged: since the last of them was made."""
+    row = StripeSubscription
+    query = select(
+        *alert_columns(
+            "several_subscriptions",
+            literal("warning"),
+            func.max(row.created_at),
+            ("organization", Organization.id, Organization.name),
+            func.format(SEVERAL, func.count()),
+            ("Open the overview", HOME),
+        )
+    )
+    return (
+        query.join_from(row, Organization, Organization.id == row.organization_id)
+        .where(row.organization_id == ORGANIZATION, row.state.in_(sorted(LIVE)))
+        .group_by(Organization.id)
+        .having(func.count() > 1)
+    )
+
+
+def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Query:
+    query = select(
+        *alert_columns(
+            kind,
+            literal("warning"),
+            since,
+            ("organization", Organization.id, Organization.name),
+            message,
+            ("Open the overview", HOME),
+            about=StripeSubscription.id,
+        )
+    )
+    return query.join_from(
+        StripeSubscription, Organization, Organization.id == StripeSubscription.organization_id
+    ).where(StripeSubscription.organization_id == ORGANIZATION)

@@ -1,0 +1,77 @@
+"""Sources of alerts: the stored ones, and one query for each type that is derived from the present state.
+
+All queries have the same columns, and parameters: `organization`, `now`, `home` (a URL), and of the plan in force
+`plan` (its name), `decidable` (whether it includes exceptions), `branch_limit` and `schedule_limit`, and
+`trial_ends_at` if it is to be announced. They are built once.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    select,
+    text,
+    union_all,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.sql.selectable import TextualSelect
+
+from models.attention import AttentionItem
+from models.billing import schedule_count, watched_branch_count
+from services.core.lease_holder import KINDS
+from services.overview.alert_sources.api_keys import expiring_keys
+from services.overview.alert_sources.columns import ORGANIZATION, Query
+from services.overview.alert_sources.freezes import failed_targets, pending_requests
+from services.overview.alert_sources.installations import gone_installation, late_enforcement, limits
+from services.overview.alert_sources.plans import (
+    ending_trial,
+    exceeded_limit,
+    several_subscriptions,
+    unclear_subscriptions,
+    unpaid_subscriptions,
+)
+from services.overview.alert_sources.processes import missing_process, reduced_processes
+
+TYPES = (
+    "failed_targets",
+    "pending_request",
+    "expiring_key",
+    "installation_gone",
+    "code_host_limit",
+    "enforcement_late",
+    "process_down",
+    "limit_exceeded",
+    "trial_ending",
+    "payment_failed",
+    "subscription_unclear",
+    "several_subscriptions",
+)
+"""Types of alerts that are not stored."""
+
+
+def union_of_sources() -> TextualSelect:
+    """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
+    sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
+    processes = [source(kind) for source in (missing_process, reduced_processes) for kind in KINDS]
+    limited = (
+        exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(ORGANIZATION)),
+        exceeded_limit("schedules", "schedules", "schedule_limit", schedule_count(ORGANIZATION)),
+    )
+    paid = (unpaid_subscriptions(), unclear_subscriptions(), several_subscriptions())
+    every = union_all(
+        *(source() for source in sources), late_enforcement(), *limited, ending_trial(), *paid, *processes
+    )
+    columns = {column.key: column.type for column in every.selected_columns if column.key}
+    return text(sql_of(every)).columns(**columns)
+
+
+def sql_of(query: Any) -> str:
+    """Return a query as SQL with named parameters."""
+    named = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    return str(query.compile(dialect=named, compile_kwargs={"literal_binds": True}))
+
+
+def open_alerts() -> Query:
+    """Return the stored open alerts."""
+    row = AttentionItem
+    columns = (row.id, row.type, row.severity, row.since, row.subject, row.message, row.action)
+    return select(*columns).where(row.organization_id == ORGANIZATION, row.cleared_at.is_(None))

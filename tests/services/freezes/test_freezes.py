@@ -14,7 +14,7 @@ from models.audit import AuditEntry
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
 from models.queries import covering_freezes, lock_coverage
-from models.repositories import WatchedBranch
+from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.ids import new_id
 from services.core.lookups import get_freeze
@@ -65,17 +65,33 @@ class TestStarting:
         assert frozen(unit_of, acme, *branches) == [True, False, True]
         assert wakeups.sent == ["reconcile"]
 
-    def test_freeze_bumps_the_generation_that_its_targets_wait_for(
+    def test_freeze_and_its_end_bump_the_generation_that_targets_wait_for(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         freeze = begin(unit_of, acme)
-        rows = session.execute(
-            select(FreezeTarget.generation, WatchedBranch.wanted_generation, WatchedBranch.due_at)
+        waiting = (
+            select(FreezeTarget.generation, WatchedBranch.wanted_generation, WatchedBranch.due_at.is_not(None))
             .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
             .where(FreezeTarget.freeze_id == freeze.id)
-        ).all()
-        assert len(rows) == len(branches)
-        assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
+        )
+        assert [tuple(row) for row in session.execute(waiting)] == [(1, 1, True)] * len(branches)
+        session.rollback()
+        with unit_of(acme) as uow:
+            end.lift(uow, freeze.id, None)
+        assert [tuple(row) for row in session.execute(waiting)] == [(2, 2, True)] * len(branches)
+
+    def test_freeze_of_a_branch_without_a_rule_makes_its_siblings_due(
+        self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
+    ) -> None:
+        repository = session.get_one(Repository, branches[0].repository_id)
+        frozen, sibling = (
+            factories.branch(session, repository, name, pattern_check_name="change-freeze/**")
+            for name in ("release/1", "release/2")
+        )
+        session.commit()
+        begin(unit_of, acme, scope={"type": "branch", "branchId": frozen.id})
+        session.expire_all()
+        assert (frozen.wanted_generation, sibling.wanted_generation) == (1, 1)
 
     def test_end_at_the_present_instant_is_rejected(self, unit_of: UnitOfWorkOpener, acme: Organization) -> None:
         with unit_of(acme) as uow, pytest.raises(ServiceError, match="must be in the future"):

@@ -22,6 +22,31 @@ def complete(
     """
     hidden = core.store.hidden[session["id"]]
     customer = core.store.get("customer", session["customer"], "customer")
+    subscription = _subscribe(core, session, customer, card, is_authenticated=is_authenticated)
+    if country and hidden["takes_address"]:
+        customer["address"] = {**blank("city line1 line2 postal_code state"), "country": country}
+        core.announce("customer.updated", customer)
+    if session["automatic_tax"]["enabled"]:
+        session["automatic_tax"]["status"] = "complete"
+    session |= {
+        "customer_details": {
+            **{name: customer[name] for name in ("address", "email", "name", "phone", "tax_exempt")},
+            **blank("business_name individual_name"),
+            "tax_ids": [],
+        },
+        "invoice": subscription["latest_invoice"],
+        "payment_status": "no_payment_required" if subscription["status"] == "trialing" else "paid",
+        "status": "complete",
+        "subscription": subscription["id"],
+        "url": None,
+    }
+    core.store.changes += 1
+    core.announce("checkout.session.completed", session)
+
+
+def _subscribe(core: Core, session: Json, customer: Json, card: Card | None, *, is_authenticated: bool) -> Json:
+    """Add what the session sells. Raise Refusal if the payment fails: the card is not kept then."""
+    hidden = core.store.hidden[session["id"]]
     method = None
     if card:
         method = make_payment_method(core, card, {"email": customer["email"], "name": customer["name"]})
@@ -36,35 +61,11 @@ def complete(
         "payment_behavior": "error_if_incomplete",
     }
     try:
-        subscription = make_subscription(core, customer, params, method, is_authenticated=is_authenticated)
+        return make_subscription(core, customer, params, method, is_authenticated=is_authenticated)
     except Refusal:
         if method:
             detach(core, method)
         raise
-    if country and hidden["takes_address"]:
-        customer["address"] = {**blank("city line1 line2 postal_code state"), "country": country}
-        core.announce("customer.updated", customer)
-    if session["automatic_tax"]["enabled"]:
-        session["automatic_tax"]["status"] = "complete"
-    session |= {
-        "customer_details": {
-            "address": customer["address"],
-            "business_name": None,
-            "email": customer["email"],
-            "individual_name": None,
-            "name": customer["name"],
-            "phone": customer["phone"],
-            "tax_exempt": customer["tax_exempt"],
-            "tax_ids": [],
-        },
-        "invoice": subscription["latest_invoice"],
-        "payment_status": "no_payment_required" if subscription["status"] == "trialing" else "paid",
-        "status": "complete",
-        "subscription": subscription["id"],
-        "url": None,
-    }
-    core.store.changes += 1
-    core.announce("checkout.session.completed", session)
 
 
 def expire(core: Core, session: Json) -> None:

@@ -36,76 +36,27 @@ def make_invoice(
     """Add a draft."""
     now, total = core.now(customer["id"]), sum(line.amount for line in lines)
     identifier = core.store.new_id("invoice")
-    details = (
-        {
-            "metadata": dict(subscription["metadata"]),
-            "subscription": subscription["id"],
-            "subscription_proration_date": None,
-        }
-        if subscription
-        else None
-    )
     invoice = core.store.add(
         "invoice",
         {
-            **blank("account_tax_ids application confirmation_secret custom_fields customer_account customer_shipping"),
-            **blank("default_payment_method default_source description due_date effective_at ending_balance footer"),
-            **blank("from_invoice hosted_invoice_url invoice_pdf last_finalization_error latest_revision number"),
-            **blank("next_payment_attempt on_behalf_of receipt_number rendering shipping_cost shipping_details"),
-            **blank("statement_descriptor status_details threshold_reason webhooks_delivered_at"),
-            "account_country": "US",
-            "account_name": "Simulated account",
-            "amount_due": max(0, total),
-            "amount_overpaid": 0,
-            "amount_paid": 0,
-            "amount_paid_off_stripe": 0,
-            "amount_remaining": max(0, total),
-            "amount_shipping": 0,
-            "attempt_count": 0,
-            "attempted": False,
+            **_empty(),
+            **_amounts(total),
+            **_customer_details(customer),
             "auto_advance": subscription is not None,
             "automatic_tax": _automatic_tax(subscription),
-            "automatically_finalizes_at": None,
             "billing_reason": reason,
             "collection_method": subscription["collection_method"] if subscription else "charge_automatically",
             "created": now,
             "currency": currency,
-            "customer": customer["id"],
-            "customer_address": customer["address"],
-            "customer_email": customer["email"],
-            "customer_name": customer["name"],
-            "customer_phone": customer["phone"],
-            "customer_tax_exempt": customer["tax_exempt"],
-            "customer_tax_ids": [],
-            "default_tax_rates": [],
-            "discounts": [],
-            "issuer": {"type": "self"},
             "lines": {
                 "object": "list",
                 "data": [_line_item(core, identifier, currency, line, subscription) for line in lines],
                 "has_more": False,
                 "url": f"/v1/invoices/{identifier}/lines",
             },
-            "livemode": False,
-            "metadata": {},
-            "parent": details
-            and {"quote_details": None, "subscription_details": details, "type": "subscription_details"},
-            "payment_settings": blank("default_mandate payment_method_options payment_method_types"),
+            "parent": _parent(subscription),
             "period_end": now,
             "period_start": now,
-            "post_payment_credit_notes_amount": 0,
-            "pre_payment_credit_notes_amount": 0,
-            "starting_balance": 0,
-            "status": "draft",
-            "status_transitions": blank("finalized_at marked_uncollectible_at paid_at voided_at"),
-            "subtotal": total,
-            "subtotal_excluding_tax": total,
-            "test_clock": customer["test_clock"],
-            "total": total,
-            "total_discount_amounts": [],
-            "total_excluding_tax": total,
-            "total_pretax_credit_amounts": [],
-            "total_taxes": [],
         },
         identifier=identifier,
     )
@@ -113,6 +64,76 @@ def make_invoice(
         subscription["latest_invoice"] = identifier
     core.announce("invoice.created", invoice)
     return invoice
+
+
+def _empty() -> Json:
+    """Return the fields that are the same in every draft."""
+    return {
+        **blank("account_tax_ids application confirmation_secret custom_fields customer_account customer_shipping"),
+        **blank("automatically_finalizes_at default_payment_method default_source description due_date effective_at"),
+        **blank("ending_balance footer from_invoice hosted_invoice_url invoice_pdf last_finalization_error"),
+        **blank("latest_revision next_payment_attempt number on_behalf_of receipt_number rendering shipping_cost"),
+        **blank("shipping_details statement_descriptor status_details threshold_reason webhooks_delivered_at"),
+        "account_country": "US",
+        "account_name": "Simulated account",
+        "attempt_count": 0,
+        "attempted": False,
+        "customer_tax_ids": [],
+        "default_tax_rates": [],
+        "discounts": [],
+        "issuer": {"type": "self"},
+        "livemode": False,
+        "metadata": {},
+        "payment_settings": blank("default_mandate payment_method_options payment_method_types"),
+        "status": "draft",
+        "status_transitions": blank("finalized_at marked_uncollectible_at paid_at voided_at"),
+        "total_discount_amounts": [],
+        "total_pretax_credit_amounts": [],
+        "total_taxes": [],
+    }
+
+
+def _amounts(total: int) -> Json:
+    """Return the amounts of a draft; there are no taxes and discounts here."""
+    return {
+        "amount_due": max(0, total),
+        "amount_overpaid": 0,
+        "amount_paid": 0,
+        "amount_paid_off_stripe": 0,
+        "amount_remaining": max(0, total),
+        "amount_shipping": 0,
+        "post_payment_credit_notes_amount": 0,
+        "pre_payment_credit_notes_amount": 0,
+        "starting_balance": 0,
+        "subtotal": total,
+        "subtotal_excluding_tax": total,
+        "total": total,
+        "total_excluding_tax": total,
+    }
+
+
+def _customer_details(customer: Json) -> Json:
+    """Return what a draft copies from its customer."""
+    return {
+        "customer": customer["id"],
+        "customer_address": customer["address"],
+        "customer_email": customer["email"],
+        "customer_name": customer["name"],
+        "customer_phone": customer["phone"],
+        "customer_tax_exempt": customer["tax_exempt"],
+        "test_clock": customer["test_clock"],
+    }
+
+
+def _parent(subscription: Json | None) -> Json | None:
+    if subscription is None:
+        return None
+    details = {
+        "metadata": dict(subscription["metadata"]),
+        "subscription": subscription["id"],
+        "subscription_proration_date": None,
+    }
+    return {"quote_details": None, "subscription_details": details, "type": "subscription_details"}
 
 
 def _automatic_tax(subscription: Json | None) -> Json:

@@ -96,18 +96,13 @@ def _add(core: Core, customer: Json, params: Json, currency: str, trial_end: int
     return core.store.add(
         "subscription",
         {
-            **blank("application application_fee_percent billing_cycle_anchor_config billing_thresholds"),
-            **blank("customer_account days_until_due default_source ended_at latest_invoice managed_payments"),
-            **blank("next_pending_invoice_item_invoice on_behalf_of pause_collection pending_invoice_item_interval"),
-            **blank("pending_setup_intent pending_update presentment_details schedule status_details transfer_data"),
+            **_empty(),
             "automatic_tax": {
                 "disabled_reason": None,
                 "enabled": tax,
                 "liability": {"type": "self"} if tax else None,
             },
             "billing_cycle_anchor": trial_end or now,
-            "billing_mode": {"flexible": {"proration_discounts": "included"}, "type": "flexible", "updated_at": None},
-            "billing_schedules": [],
             "cancel_at": params.get("cancel_at"),
             "cancel_at_period_end": params.get("cancel_at_period_end", False),
             "canceled_at": now if cancels else None,
@@ -115,31 +110,18 @@ def _add(core: Core, customer: Json, params: Json, currency: str, trial_end: int
                 **blank("comment feedback feedback_option"),
                 "reason": "cancellation_requested" if cancels else None,
             },
-            "collection_method": "charge_automatically",
             "created": now,
             "currency": currency,
             "customer": customer["id"],
             "default_payment_method": params.get("default_payment_method"),
-            "default_tax_rates": [],
             "description": params.get("description"),
-            "discounts": [],
-            "invoice_settings": {
-                **blank("account_tax_ids custom_fields description footer"),
-                "issuer": {"type": "self"},
-            },
             "items": {
                 "object": "list",
                 "data": [],
                 "has_more": False,
                 "url": f"/v1/subscription_items?subscription={identifier}",
             },
-            "livemode": False,
             "metadata": params.get("metadata", {}),
-            "payment_settings": {
-                "payment_method_options": None,
-                "payment_method_types": None,
-                "save_default_payment_method": "off",
-            },
             "start_date": now,
             "status": "trialing" if trial_end else "incomplete",
             "test_clock": customer["test_clock"],
@@ -154,6 +136,31 @@ def _add(core: Core, customer: Json, params: Json, currency: str, trial_end: int
         },
         identifier=identifier,
     )
+
+
+def _empty() -> Json:
+    """Return the fields that are the same in every new subscription."""
+    return {
+        **blank("application application_fee_percent billing_cycle_anchor_config billing_thresholds"),
+        **blank("customer_account days_until_due default_source ended_at latest_invoice managed_payments"),
+        **blank("next_pending_invoice_item_invoice on_behalf_of pause_collection pending_invoice_item_interval"),
+        **blank("pending_setup_intent pending_update presentment_details schedule status_details transfer_data"),
+        "billing_mode": {"flexible": {"proration_discounts": "included"}, "type": "flexible", "updated_at": None},
+        "billing_schedules": [],
+        "collection_method": "charge_automatically",
+        "default_tax_rates": [],
+        "discounts": [],
+        "invoice_settings": {
+            **blank("account_tax_ids custom_fields description footer"),
+            "issuer": {"type": "self"},
+        },
+        "livemode": False,
+        "payment_settings": {
+            "payment_method_options": None,
+            "payment_method_types": None,
+            "save_default_payment_method": "off",
+        },
+    }
 
 
 def _announce_trial_end_if_near(core: Core, subscription: Json) -> None:

@@ -85,10 +85,7 @@ def create(call: Call) -> Json:
     now = call.core.now(customer["id"])
     _check_tax(params)
     _check_trial(params, now)
-    expires_at = params.get("expires_at", now + LONGEST)
-    if not now + SHORTEST <= expires_at <= now + LONGEST:
-        bounds = "at least 30 minutes and less than 24 hours from Checkout Session creation."
-        raise invalid(f"The `expires_at` timestamp must be {bounds}", "expires_at")
+    expires_at = _expiry(params, now)
     prices = [
         call.store.get("price", item["price"], f"line_items[{position}][price]")
         for position, item in enumerate(params["line_items"])
@@ -97,26 +94,23 @@ def create(call: Call) -> Json:
         raise invalid("You must provide at least one recurring price in `subscription` mode when using prices.", "mode")
     currency = currency_of(call.core, customer, prices, params.get("currency"))
     quantities = [item.get("quantity", 1) for item in params["line_items"]]
-    units = [amount_in(call.core, price, currency) for price in prices]
-    total = sum(unit * quantity for unit, quantity in zip(units, quantities, strict=True))
-    trial = params.get("subscription_data", {}).keys() & {"trial_end", "trial_period_days"}
+    lines = [_line_item(call, price, quantity, currency) for price, quantity in zip(prices, quantities, strict=True)]
+    data = params.get("subscription_data", {})
+    total = 0 if data.keys() & {"trial_end", "trial_period_days"} else sum(line["amount_total"] for line in lines)
     identifier = call.store.new_id("checkout.session")
+    optional = ("allow_promotion_codes", "billing_address_collection", "cancel_url", "client_reference_id", "locale")
     return call.store.add(
         "checkout.session",
         {
             **_empty(),
-            "allow_promotion_codes": params.get("allow_promotion_codes"),
-            "amount_subtotal": 0 if trial else total,
-            "amount_total": 0 if trial else total,
+            **{name: params.get(name) for name in optional},
+            "amount_subtotal": total,
+            "amount_total": total,
             "automatic_tax": _automatic_tax(params),
-            "billing_address_collection": params.get("billing_address_collection"),
-            "cancel_url": params.get("cancel_url"),
-            "client_reference_id": params.get("client_reference_id"),
             "created": now,
             "currency": currency,
             "customer": customer["id"],
             "expires_at": expires_at,
-            "locale": params.get("locale"),
             "metadata": merged_metadata({}, params.get("metadata", {})),
             "mode": params["mode"],
             "payment_method_collection": params.get("payment_method_collection", "always"),
@@ -126,22 +120,26 @@ def create(call: Call) -> Json:
         },
         identifier=identifier,
         hidden={
-            "items": [
-                {"price": price["id"], "quantity": quantity} for price, quantity in zip(prices, quantities, strict=True)
-            ],
+            "items": [{"price": line["price"]["id"], "quantity": line["quantity"]} for line in lines],
             "line_items": {
                 "object": "list",
-                "data": [
-                    _line_item(call, price, unit, quantity, currency)
-                    for price, unit, quantity in zip(prices, units, quantities, strict=True)
-                ],
+                "data": lines,
                 "has_more": False,
                 "url": f"/v1/checkout/sessions/{identifier}/line_items",
             },
-            "subscription_data": params.get("subscription_data", {}),
+            "subscription_data": data,
             "takes_address": params.get("customer_update", {}).get("address") == "auto",
         },
     )
+
+
+def _expiry(params: Json, now: int) -> int:
+    """Return when the session expires. Raise Refusal if that is too early or too late."""
+    expires_at = int(params.get("expires_at", now + LONGEST))
+    if not now + SHORTEST <= expires_at <= now + LONGEST:
+        bounds = "at least 30 minutes and less than 24 hours from Checkout Session creation."
+        raise invalid(f"The `expires_at` timestamp must be {bounds}", "expires_at")
+    return expires_at
 
 
 def _empty() -> Json:
@@ -184,15 +182,16 @@ def _automatic_tax(params: Json) -> Json:
     }
 
 
-def _line_item(call: Call, price: Json, unit: int, quantity: int, currency: str) -> Json:
+def _line_item(call: Call, price: Json, quantity: int, currency: str) -> Json:
+    amount = amount_in(call.core, price, currency) * quantity
     return {
         "id": call.store.new_id("item"),
         "object": "item",
         "adjustable_quantity": None,
         "amount_discount": 0,
-        "amount_subtotal": unit * quantity,
+        "amount_subtotal": amount,
         "amount_tax": 0,
-        "amount_total": unit * quantity,
+        "amount_total": amount,
         "currency": currency,
         "description": call.store.objects["product"][price["product"]]["name"],
         "metadata": {},

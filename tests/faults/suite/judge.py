@@ -29,6 +29,12 @@ _BUSY = """
          + (SELECT count(*) FROM webhook_deliveries
             WHERE processed_at IS NULL AND (installation_id IS NULL OR installation_id = ANY(%s)))
 """
+_RECORDS = """
+    SELECT left(h.head_sha, 8), h.branch_id, h.conclusion, h.tracked, h.unconfirmed, h.evaluation, h.written_at,
+           p.number, p.base_branch, p.state, p.seen_at
+    FROM head_checks h LEFT JOIN pull_requests p ON p.repository_id = h.repository_id AND p.head_sha = h.head_sha
+    WHERE left(h.head_sha, 8) = ANY(%s)
+"""
 _ACKNOWLEDGED = """
     SELECT f.id, count(DISTINCT s.id), count(DISTINCT l.id), f.ended_at IS NOT NULL
     FROM freezes f
@@ -87,6 +93,10 @@ def is_busy(stack: Stack, of: Organization | None = None) -> bool:
 def unfinished_work(stack: Stack) -> str:
     """Describe what is wrong or under way, three of each kind: for the message of a failure."""
     wrong = dict(list(wrong_heads(stack).items())[:3])
+    shas = [head.partition("@")[2].partition(" ")[0] for head in wrong]
+    records = stack.sql(_RECORDS, shas)
+    with stack.host.world.lock:
+        writes = [write for write in stack.host.calls.writes if write["headSha"][:8] in shas]
     branches = stack.sql(
         "SELECT id, due_at - clock_timestamp(), lease_until - clock_timestamp(), last_error_code, attempts "
         "FROM watched_branches WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
@@ -95,7 +105,10 @@ def unfinished_work(stack: Stack) -> str:
         "SELECT delivery_id, due_at - clock_timestamp(), lease_until - clock_timestamp(), attempts, last_error_code "
         "FROM webhook_deliveries WHERE processed_at IS NULL ORDER BY received_at LIMIT 3"
     )
-    return f"wrong heads {wrong}, branches {branches}, deliveries {deliveries}"
+    return (
+        f"wrong heads {wrong}, their records {records}, their writes {writes}, branches {branches}, "
+        f"deliveries {deliveries}"
+    )
 
 
 def lost(stack: Stack, ledger: Ledger) -> list[str]:

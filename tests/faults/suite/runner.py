@@ -53,6 +53,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     trial = Trial(stack, random.Random(seed))
     outcome = Outcome(fault)
     stack.host.calls.reset()
+    stack.host.limits.reset()  # a superseded head keeps its check while a budget is short
     with Load(stack, trial.ledger, seed, of=stack.beta) if fault.load else _Nothing() as load:
         try:
             trial.began = time.monotonic()

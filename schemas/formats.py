@@ -9,11 +9,11 @@ from schemas.instants import is_date, is_instant
 
 _LONGEST_GLOB = 256
 _LONGEST_BRANCH = 255
-_LONGEST_DATE = 10
+LONGEST_DATE = 10
 # A value that a length keyword of the schema rejects passes here, so that it is reported once.
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date-time": is_instant,
-    "date": lambda text: len(text) > _LONGEST_DATE or is_date(text),
+    "date": lambda text: len(text) > LONGEST_DATE or is_date(text),
     "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "repository") is None,
     "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "branch") is None,
     "branch-name": lambda text: not 0 < len(text) <= _LONGEST_BRANCH or branch_name_error(text) is None,

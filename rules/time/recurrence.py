@@ -257,7 +257,7 @@ def _errors_of_ends(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     if recurrence.until is not None and recurrence.until < recurrence.start_date:
         yield "until", "is before the start"
     if recurrence.count is not None and recurrence.until is not None:
-        yield "count", "and until are mutually exclusive"
+        yield "count", "cannot be combined with until"
     if recurrence.count is not None and not 1 <= recurrence.count <= MAX_COUNT:
         yield "count", f"must be from 1 to {MAX_COUNT}"
 

@@ -72,6 +72,22 @@ class TestScheduleErrors:
             assert rows(error) == [(where, code)]
 
     @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"startDate": "2026-11-06T00:00:00Z"},
+                "recurrence.startDate must be a date, such as 2026-11-21, without a time",
+            ),
+            ({"startDate": "6 November 2026"}, "recurrence.startDate must have at most 10 characters"),
+            ({"until": "2027-01-01", "count": 3}, "recurrence.count cannot be combined with until."),
+        ],
+        ids=["a time", "a long text", "two ends"],
+    )
+    def test_error_of_a_recurrence_says_what_to_send(self, acme: Tenant, change: dict[str, Any], message: str) -> None:
+        body = {**FIRST, "recurrence": {**DAILY, "startDate": "2026-11-06", **change}}
+        assert refusal(acme.key().post("/v1/schedules", body), 422, "invalid_recurrence")["message"] == message
+
+    @pytest.mark.parametrize(
         ("name", "status", "code"),
         [
             ("name", 400, "missing_parameter"),

@@ -1,6 +1,6 @@
 """Start and end of a calendar event (RFC 5545, 3.6.1)."""
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from icalendar import Event
 
@@ -10,6 +10,7 @@ from integrations.calendars.time_zones import unknown_zone
 End = date | datetime
 
 _READ = {"DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID"}
+_DAY = timedelta(days=1)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 
 
@@ -47,13 +48,24 @@ def _end(event: Event, start: End) -> End:
         return end
     length = getattr(event.get("DURATION"), "dt", None)
     if length is None:
-        return start if isinstance(start, datetime) else start + timedelta(days=1)
-    if not isinstance(length, timedelta) or (not isinstance(start, datetime) and length % timedelta(days=1)):
+        return start if isinstance(start, datetime) else start + _DAY
+    if not isinstance(length, timedelta) or (not isinstance(start, datetime) and length % _DAY):
         raise UnusableError("unreadable", "has a DURATION that does not fit its DTSTART")
     try:
-        return start + length
+        return _later(start, length, repeats="RRULE" in event or "RDATE" in event)
     except OverflowError:
         raise UnusableError("too_long", "has a DURATION that is too long") from None
+
+
+def _later(start: End, length: timedelta, *, repeats: bool) -> End:
+    """Return the end of an event: days are days of the calendar, hours are as long as they are (RFC 5545, 3.3.6).
+
+    A repeated event has the same local times also on days on which clocks change.
+    """
+    if repeats or not isinstance(start, datetime) or start.tzinfo is None:
+        return start + length
+    days, hours = divmod(length, _DAY)
+    return ((start + days * _DAY).astimezone(UTC) + hours).astimezone(start.tzinfo)
 
 
 def _moment(event: Event, name: str) -> End | None:

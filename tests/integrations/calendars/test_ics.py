@@ -123,6 +123,20 @@ class TestTimes:
 
 
 class TestRepeatedEvents:
+    @pytest.mark.parametrize(
+        ("start", "duration", "end"),
+        [
+            ("20260328T220000", "PT12H", "2026-03-29T09:00"),
+            ("20261024T220000", "PT12H", "2026-10-25T08:00"),
+            ("20260328T220000", "P1D", "2026-03-29T20:00"),
+            ("20260328T220000", "P1DT1H", "2026-03-29T21:00"),
+            ("20260328T220000", "PT12H\nRRULE:FREQ=DAILY;COUNT=1", "2026-03-29T08:00"),
+        ],
+    )
+    def test_hours_of_a_duration_are_exact_across_a_change_of_clocks(self, start: str, duration: str, end: str) -> None:
+        found = only(calendar(f"UID:1\nDTSTART;TZID=Europe/Berlin:{start}\nDURATION:{duration}"))
+        assert spans(found)[0][1] == end
+
     def test_repeated_event_has_excluded_and_added_days(self) -> None:
         text = calendar(
             f"{WEEKLY}RRULE:FREQ=WEEKLY;COUNT=4\nEXDATE;TZID=Europe/London:20260112T170000\n"

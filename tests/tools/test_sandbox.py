@@ -1,5 +1,6 @@
 """`make run`, as a newcomer meets it: real processes, real HTTP, real signals."""
 
+import itertools
 import json
 import os
 import re
@@ -75,7 +76,7 @@ WALK: dict[str, list[int]] = {
     "docs/guide/schedules.md": [201, 200],
     "docs/guide/people-and-keys.md": [200, 200, 201, 200],
     "docs/guide/cli-sign-in.md": [200, 400],
-    "docs/guide/plans.md": [200, 200],
+    "docs/guide/plans.md": [200, 200, 200, 200, 200],
 }
 """The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
 
@@ -208,6 +209,13 @@ class TestReadySandbox:
         settings = requests.get(f"{url}/_control/settings", timeout=10).json()
         assert settings["webhookUrl"] == f"{sandbox.report['baseUrl']}/webhooks/stripe"
         assert settings["webhookSecrets"]
+
+    def test_prices_of_both_plans_are_on_sale_in_the_sandbox(self, sandbox: Run) -> None:
+        viewer = sandbox.report["organizations"]["globex"]["sessions"]["viewer"]
+        listed = sandbox.get("/v1/billing/prices", viewer).json()["data"]
+        assert {(each["plan"], each["interval"], each["currency"]) for each in listed} == set(
+            itertools.product(("team", "business"), ("month", "year"), ("EUR", "USD"))
+        )
 
     def test_mail_of_the_service_is_shown_in_the_mailbox(self, sandbox: Run) -> None:
         eve = {"name": "Eve Adams", "email": "eve.adams@example.com", "password": "canoe-Harbour-71-violet"}

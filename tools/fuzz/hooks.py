@@ -37,7 +37,7 @@ EXAMPLE_KEY = CONTRACT.document["components"]["parameters"]["IdempotencyKey"]["e
 RUN, NUMBERS = os.getpid(), itertools.count()
 SANDBOX = json.loads(os.environ["FUZZ_SANDBOX"])
 ORGANIZATION = OrganizationFixture(Client(SANDBOX["baseUrl"], SANDBOX["keys"]["all"]), SANDBOX["repositories"])
-CALL_FIXTURES = open_call_fixtures(SANDBOX["databaseUrl"], SANDBOX["id"])
+CALL_FIXTURES = open_call_fixtures(SANDBOX["databaseUrl"], SANDBOX["id"], SANDBOX["baseUrl"])
 ACCESS_DENIED = {
     "missing_credentials",
     "invalid_token",
@@ -58,7 +58,7 @@ FORM_ERRORS = {
     "validation_failed",
 }
 SEMANTIC_MESSAGES = re.compile(
-    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
+    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead|plan)$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone)$"
 )

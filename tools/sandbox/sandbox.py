@@ -26,6 +26,7 @@ from tools.sandbox.processes import Processes
 from tools.sandbox.report import print_summary, write_report
 from tools.sandbox.seed import Seed
 from tools.sandbox.settings import ENVIRONMENT, Settings
+from tools.sandbox.shop import set_up_shop
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
 
 DATABASE = "change_freeze"
@@ -57,12 +58,13 @@ class Sandbox:
             say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
         service_url = self.postgres.url(DATABASE, LOGIN) if self.postgres else addresses["databaseUrl"]
         environment = child_environment(self.settings, self.secrets, self.app_key(), service_url, addresses["redisUrl"])
-        write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("GitHub"):
             self.start_fake_github(environment)
         with self.step("Stripe and mailbox"):
             self.start_fake_stripe(environment)
             self.start_mailbox(environment)
+            environment["STRIPE_PORTAL_CONFIGURATION"] = set_up_shop(self.settings.stripe_url)
+        write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("Migrations"):
             migrate(addresses["databaseUrl"])
             if self.postgres:
@@ -148,7 +150,7 @@ class Sandbox:
         seed_fake_github(client)
 
     def start_fake_stripe(self, environment: dict[str, str]) -> None:
-        """Start the simulated Stripe; it answers when the API does."""
+        """Start the simulated Stripe."""
         options = {
             "--port": str(self.settings.fake_stripe_port),
             "--state": str(self.settings.directory / "fake_stripe.json"),
@@ -157,6 +159,8 @@ class Sandbox:
         }
         command = [sys.executable, "-m", "tools.fake_stripe", *(part for option in options.items() for part in option)]
         self.pids["fake_stripe"] = self.processes.start("fake_stripe", command, environment)
+        client = Client(self.settings.stripe_url)
+        self.processes.wait_until(lambda: client.answers("/_control/settings"), "Stripe's start")
 
     def start_mailbox(self, environment: dict[str, str]) -> None:
         """Start the mail server that keeps what it is sent, and shows it."""
@@ -204,15 +208,15 @@ class Sandbox:
             self.pids[name] = self.processes.start(name, [sys.executable, "-m", "app", name], environment)
         client = Client(self.settings.base_url)
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
-        stripe = Client(self.settings.stripe_url)
-        self.processes.wait_until(lambda: stripe.answers("/_control/settings"), "Stripe's start")
 
     def prepare(self) -> None:
-        """Let the service find its repositories, and judge every head."""
+        """Let the service find its repositories, judge every head, and read what is sold."""
         fake_github = Client(self.settings.github_url, self.secrets.github_token)
         for tenant in TENANTS:
             service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
             Preparation(tenant, service, fake_github, self.processes.wait_until).run()
+        viewer = Client(self.settings.base_url, self.organizations[TENANTS[0].slug]["sessions"]["viewer"])
+        self.processes.wait_until(lambda: viewer.answers("/v1/billing/prices"), "Reading the prices")
 
     def demonstrate(self) -> None:
         """Show what this is all about."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
 
@@ -122,6 +123,7 @@ def mount_pages(edge: Edge, application: Application) -> MountedPages:
         Operations(edge.contract, application),
         DatabaseMailedLinks(identity),
         FormGuard("forms", web_url),
+        lambda: identity.clock.read(datetime.now(UTC)),
     )
     pages.register_blueprint(people_pages(context, edge.maintenance.check))
     github = organization.dependencies.github

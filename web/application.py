@@ -1,6 +1,5 @@
 """The Flask application of the pages: its files, its templates, and what becomes of errors outside any page."""
 
-from datetime import datetime
 from typing import Any, NoReturn
 
 from flask import Flask, request
@@ -8,8 +7,10 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import Map
 
 from rules import web_addresses
+from rules.billing.prices import format_amount
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.contract import Contract
+from web.instants import format_distance, format_instant
 from web.reference import reference_pages
 
 HTMX = "vendor/htmx-4.0.1/htmx.min.js"
@@ -42,16 +43,10 @@ def create_pages(contract: Contract) -> Flask:
     pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)
-    pages.jinja_env.filters["instant"] = format_instant
+    pages.jinja_env.filters.update(instant=format_instant, distance=format_distance, amount=format_amount)
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
     return pages
-
-
-def format_instant(instant: str | datetime) -> str:
-    """Return an instant as people read it, in UTC; a script shows it in the reader's own time zone."""
-    at = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
-    return f"{at:%-d %B %Y, %H:%M} UTC"
 
 
 def _raise_as_service_error(error: HTTPException) -> NoReturn:

@@ -7,9 +7,10 @@ more than the API allows its visitor. A GET calls operations that read, so nothi
 import hashlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import orjson
@@ -17,6 +18,7 @@ from flask import Response, g, redirect, request
 
 from rules import web_addresses
 from rules.access.login_sessions import cookie_name, delete_cookie, device_cookie_name
+from rules.access.permissions import Role, role_reaches
 from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.calls import Answer
@@ -38,6 +40,7 @@ RETURN_PAGES = (
     web_addresses.INSTALLED,
     web_addresses.AUTHORIZE,
     web_addresses.CONNECTIONS,
+    web_addresses.BILLING,
 )
 """Pages that a sign-in may lead back to."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
@@ -78,6 +81,8 @@ class PageContext:
     operations: Operations
     mailed_links: MailedLinks
     guard: FormGuard
+    clock: Callable[[], datetime]
+    """Return the present instant, as the operations read it."""
 
     def session_token(self) -> str:
         """Return the session token that the browser sent, or an empty text.
@@ -153,6 +158,11 @@ class PageContext:
             raise OperationError(422, "validation_failed", "A field of the form is too long or cannot be read.")
         return {name: text if name == "password" else text.strip() for name, text in given.items()}
 
+    def may(self, role: str, operation_id: str) -> bool:
+        """True if the role may call the operation."""
+        least = self.contract.operations[operation_id].least_role
+        return role_reaches(cast(Role, role), cast(Role, least))
+
     def min_length(self, operation_id: str, name: str) -> int:
         """Return how many characters a field of an operation's body needs."""
         schema = self.contract.operations[operation_id].body["application/json"]
@@ -171,6 +181,7 @@ class PageContext:
             has_session=bool(self.session_token()),
             token=self.guard.token(secret, self.session_token()),
             key=secrets.token_urlsafe(12),
+            now=self.clock(),
             **{"problems": (), **values},
         )
         self.guard.set_cookie(page, secret)

@@ -8,12 +8,11 @@ proves the rest.
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from flask import Response, request
 
 from rules import web_addresses
-from rules.access.permissions import Role, role_reaches
 from web.accounts import filled
 from web.operations import OperationError
 from web.views import PageView
@@ -76,22 +75,17 @@ class Installed(PageView):
             organization=organization,
             connection=self.context.call("get_installation_status").content,
             url=url,
-            may_install=self._may(organization["role"], INSTALL),
+            may_install=self.context.may(organization["role"], INSTALL),
         )
 
     def _requested(self, state: str) -> Mapping[str, Any]:
         """Return the organisation that a state was given for, which the visitor may connect; raise OperationError."""
         requested: Mapping[str, Any] = self.context.call("get_installation_request", query={"state": state}).content
-        if not self._may(requested["role"], CLAIM):
+        if not self.context.may(requested["role"], CLAIM):
             least = self.context.contract.operations[CLAIM].least_role
             message = f"This needs the role {least}; yours is {requested['role']}."
             raise OperationError(403, "insufficient_permission", message)
         return requested
-
-    def _may(self, role: str, operation_id: str) -> bool:
-        """True if the role may call the operation."""
-        least = self.context.contract.operations[operation_id].least_role
-        return role_reaches(cast(Role, role), cast(Role, least))
 
     def _refused(self, error: OperationError) -> Response:
         if error.code == "not_found" or any(detail.path in {"state", "/state"} for detail in error.details):

@@ -1,4 +1,4 @@
-"""The pages for people: signing up and in, mailed links, invitations, devices, clients, connecting GitHub, the account.
+"""The pages for people: accounts, mailed links, invitations, devices, clients, connecting GitHub, plan and billing.
 
 They call operations as any client does, and work without JavaScript. An error is a page too, with the status that the
 operation answered.
@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 from rules.errors import ServiceError
 from web.accounts import Forgot, Reset, SignIn, SignOut, SignUp, Verify
 from web.authorize import Authorize
+from web.billing import Billing, Changes, Payment
 from web.connections import Connections
 from web.context import INVALID_SESSION, PageContext, SignInRequiredError, safe_redirect
 from web.device import Device
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 PAGES: tuple[type[PageView], ...] = (
     Home, SignUp, Verify, SignIn, SignOut, Forgot, Reset, Invitation, Device, Installed,
-    Authorize, Connections,
+    Authorize, Connections, Billing, Payment, Changes,
 )  # fmt: skip
 PATHS = tuple(page.path for page in PAGES)
 

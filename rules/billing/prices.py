@@ -14,6 +14,19 @@ EXPONENTS: Mapping[str, int] = {
 INTERVALS = ("month", "year")
 
 
+def format_amount(amount: int, currency: str) -> str | None:
+    """Return an amount of the smallest unit as people read it, such as 1,990.00 EUR.
+
+    None for a currency that we do not sell in: the number of its decimal places is not known here.
+    """
+    places = EXPONENTS.get(currency)
+    if places is None:
+        return None
+    whole, part = divmod(abs(amount), 10**places)
+    decimals = f".{part:0{places}}" if places else ""
+    return f"{'-' if amount < 0 else ''}{whole:,}{decimals} {currency}"
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """A price of a plan in one currency, in the smallest unit of that currency."""

@@ -79,7 +79,7 @@ class Fuzzing:
         self.stripe_webhook_secret = report["stripeWebhookSecret"]
         self.database_url = report["databaseUrl"]
         self.directory = directory
-        self.fixtures = open_call_fixtures(self.database_url, self.organization["id"])
+        self.fixtures = open_call_fixtures(self.database_url, self.organization["id"], self.base_url)
         self.organization_fixture = OrganizationFixture(
             Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"]
         )

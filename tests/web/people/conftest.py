@@ -6,10 +6,12 @@ Fixtures:
 - `mailed(address)`: the link of the last mail to an address.
 - `session`: rows as they are; what is added or changed there is committed at once.
 - `later(minutes=11)`: lets time pass.
+- `shop`: an organisation that may buy at the simulated Stripe; `admin` is a person with a browser who administers it.
 """
 
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -22,19 +24,25 @@ from redis import Redis
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.database import WORKER_ROLE
 from app.main import create_app
+from integrations.stripe import Stripe, StripeSettings
 from models.identity import Mail
 from models.organizations import User
 from services.core.encryption import decrypt
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.engines import engine_of
 from tests.harness.passwords import hash_password
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
+from tests.web.people.billing import Shop
 from tests.web.people.forms import Person
+from tools.fake_stripe import FakeStripe, Handle, serve
 
 SECRET_KEY = "what seals the mails of these tests"
 PASSWORD = "green paper boats on the canal"
@@ -50,12 +58,32 @@ def clock_of_pages() -> MovableClock:
 
 
 @pytest.fixture(scope="session")
+def stripe_of_pages(clock_of_pages: MovableClock) -> Iterator[Handle]:
+    """Serve a simulated Stripe with the clock of the pages."""
+
+    def clock() -> float:
+        return time.time() + clock_of_pages.offset.total_seconds()
+
+    handle = serve(FakeStripe(clock=clock))
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(scope="session")
 def site_of_session(
-    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_pages: MovableClock
+    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_pages: MovableClock, stripe_of_pages: Handle
 ) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    config = product_config(address_of(shared_database), redis_url, web_url=url, secret_key=SECRET_KEY)
+    config = product_config(
+        address_of(shared_database),
+        redis_url,
+        web_url=url,
+        secret_key=SECRET_KEY,
+        stripe_secret_key=stripe_of_pages.stripe.keys.secret_key,
+        stripe_webhook_secret=("whsec_of_the_pages",),
+        stripe_api_url=stripe_of_pages.base_url,
+    )
     parts = product_parts(clock=clock_of_pages, wakeups=RecordedWakeups())
     with serving(create_app(config, parts), listener) as served:
         yield served
@@ -136,3 +164,23 @@ def mailed(session: Session) -> Mailed:
         return re.sub(r"^https?://[^/]+", "", str(values["url"]))
 
     return link
+
+
+@pytest.fixture
+def shop(session: Session, database: str, clock_of_pages: MovableClock, stripe_of_pages: Handle) -> Iterator[Shop]:
+    fake = stripe_of_pages.stripe
+    fake.reset()
+    client = Stripe(StripeSettings(fake.keys.secret_key, api_url=stripe_of_pages.base_url))
+    dependencies = Dependencies(secret_key=SECRET_KEY.encode(), stripe=client)
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock_of_pages, RecordedWakeups(), dependencies)
+    yield Shop(session, factories.organization(session, "Acme", plan="free"), fake, jobs, clock_of_pages)
+    clock_of_pages.reset()
+
+
+@pytest.fixture
+def admin(account: Callable[[str], User], visit: Visit, shop: Shop) -> Person:
+    """Return Ada, who administers the organisation of the shop, signed in by the page."""
+    shop.joined_by(account("Ada"), "admin")
+    person = visit()
+    person.sign_in("ada@example.test", PASSWORD)
+    return person

@@ -15,6 +15,7 @@ FEATURES = {"audit_export": "Export of the audit log", "pr_exceptions": "Excepti
 """What entitlements are called on pages."""
 LIMITS = {"watchedBranches": "Watched branches", "schedules": "Schedules"}
 """What limits are called on pages."""
+_TAXES = {"exclusive": "plus tax", "inclusive": "tax included"}
 _DAY = 86_400
 
 
@@ -73,6 +74,12 @@ def offers_of(prices: Iterable[Mapping[str, Any]], currency: str) -> dict[str, l
         if price["currency"] == currency:
             found.setdefault(price["plan"], []).append(price)
     return found
+
+
+def describe_tax(prices: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return whether tax is included; None if the prices differ in that, or Stripe does not say."""
+    behaviors = {price["taxBehavior"] for price in prices}
+    return _TAXES.get(behaviors.pop()) if len(behaviors) == 1 else None
 
 
 def usage_of(entitlements: Mapping[str, Any]) -> list[dict[str, Any]]:

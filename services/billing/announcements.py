@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from models.organizations import Organization
 from models.stripe import StripeSubscription
+from rules import web_addresses
 from rules.billing.plans import PLANS
 from rules.billing.subscriptions import grace_end
 from services.billing.subscriptions import standing_in
@@ -39,5 +40,5 @@ def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeS
                 organization=organization.name,
                 plan=PLANS[row.plan].name if row.plan in PLANS else "",
                 ends_at=end,
-                url=f"{uow.dependencies.web_url}/",
+                url=f"{uow.dependencies.web_url}{web_addresses.BILLING}",
             )

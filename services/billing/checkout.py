@@ -16,6 +16,7 @@ from integrations.stripe import Stripe, StripeMissingError
 from integrations.stripe.client import CheckoutSession, Purchase
 from models.organizations import Organization
 from models.stripe import StripeCustomer
+from rules import web_addresses
 from rules.billing.subscriptions import may_charge
 from rules.errors import ServiceError
 from services.billing.prices import Order, find_price
@@ -23,7 +24,6 @@ from services.billing.stripe_requests import calling_stripe, customer_of, reques
 from services.billing.subscriptions import best_subscription, subscriptions_of
 from services.core.unit_of_work import UnitOfWork
 
-DEFAULT_RETURN_PATH = "/billing"
 MIN_TRIAL_LEFT = timedelta(hours=48, minutes=1)
 """Stripe takes an end of a trial that is at least 48 hours ahead."""
 
@@ -48,7 +48,7 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
     price = find_price(uow, order)
     customer = customer_of(uow)
     known = (customer.id, customer.checkout_id) if customer else (None, None)
-    page = f"{uow.dependencies.web_url}{return_path or DEFAULT_RETURN_PATH}"
+    page = f"{uow.dependencies.web_url}{return_path or web_addresses.BILLING}"
     trial = next(iter(uow.caller.grants.in_force(uow.now, "trial")), None)
     trial_end = trial.until if trial else None
     if trial_end is not None and trial_end - uow.now < MIN_TRIAL_LEFT:
@@ -88,7 +88,7 @@ def open_portal(uow: UnitOfWork, return_path: str | None, flow: str | None) -> d
         raise ServiceError("invalid_state", "Nothing was bought yet. Use POST /v1/billing/checkout.")
     if flow in {"cancel", "update"} and current is None:
         raise ServiceError("invalid_state", "There is no subscription. Use POST /v1/billing/checkout.")
-    page = f"{uow.dependencies.web_url}{return_path or DEFAULT_RETURN_PATH}"
+    page = f"{uow.dependencies.web_url}{return_path or web_addresses.BILLING}"
     with calling_stripe(uow):
         try:
             url = stripe.open_portal(customer.id, page, flow, current.id if current else None)

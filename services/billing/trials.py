@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.billing import GRANT_KEY, PlanGrant
 from models.organizations import Membership, Organization, User
+from rules import web_addresses
 from rules.access.permissions import SYSTEM
 from rules.billing.grants import TRIAL_LENGTH, TRIAL_NOTICE, trial_ending_soon
 from rules.billing.plans import PLANS, TRIAL_PLAN
@@ -100,7 +101,7 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
                 organization=organization.name,
                 plan=PLANS[trial.plan].name,
                 ends_at=trial.until,
-                url=f"{uow.dependencies.web_url}/",
+                url=f"{uow.dependencies.web_url}{web_addresses.BILLING}",
             )
     return True
 

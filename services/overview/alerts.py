@@ -13,6 +13,7 @@ from functools import cache
 from sqlalchemy import func, select
 from sqlalchemy.sql.selectable import Subquery, TextualSelect
 
+from rules import web_addresses
 from rules.billing.grants import trial_ending_soon
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
@@ -57,7 +58,8 @@ def _all_alerts(uow: UnitOfWork) -> Subquery:
     values = {
         "organization": uow.organization,
         "now": uow.now,
-        "home": f"{uow.dependencies.web_url}/",
+        "home": f"{uow.dependencies.web_url}{web_addresses.HOME}",
+        "billing": f"{uow.dependencies.web_url}{web_addresses.BILLING}",
         "plan": plan.id,
         "decidable": plan.includes("pr_exceptions"),
         "branch_limit": plan.limits.watched_branches,

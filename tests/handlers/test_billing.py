@@ -133,6 +133,7 @@ class TestGetEntitlements:
         answer = shown(acme.person("viewer"), "/v1/entitlements")
         assert answer["exceeded"] == [{"limit": "schedules", "allowed": 3, "used": 4}]
         [item] = [each for each in shown(acme.key(), "/v1/attention")["data"] if each["type"] == "limit_exceeded"]
+        assert item["action"]["url"].endswith("/billing")
         assert "The free plan includes 3 schedules, and you have 4." in item["message"]
         assert item["subject"]["id"] == acme.id
         change_plan(acme.session, acme.organization, "team")

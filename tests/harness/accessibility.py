@@ -1,6 +1,17 @@
-"""What a machine can see of WCAG 2.2 AA on a page that a browser shows."""
+"""What a machine can see of WCAG 2.2 AA on a page that a browser shows: our own checks, and those of axe-core."""
+
+from functools import cache
+from pathlib import Path
 
 from tests.harness.browser import Browser
+
+_AXE = Path(__file__).parent.parent.parent / "node_modules" / "axe-core" / "axe.min.js"
+_VIOLATIONS = """
+axe.run({
+  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+  resultTypes: ["violations"],
+}).then(found => found.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html).join(" | ")}`))
+"""
 
 _CONTRAST = """
 (() => {
@@ -57,3 +68,17 @@ def assert_accessible(browser: Browser) -> None:
     assert set(browser.value(_NAMED).split()) <= set(ids)
     assert browser.value(_CONTRAST) == []
     assert browser.value(_SMALL_TARGETS) == []
+
+
+def axe_violations(browser: Browser) -> list[str]:
+    """Return what axe-core finds: the rule, and the elements that break it."""
+    with browser.running_scripts():
+        browser.value(_axe_source())
+        found: list[str] = browser.value(_VIOLATIONS)
+    return found
+
+
+@cache
+def _axe_source() -> str:
+    assert _AXE.exists(), f"{_AXE} is missing: run npm ci"
+    return _AXE.read_text()

@@ -47,6 +47,7 @@ class Browser:
         self._number = 0
         self._events: list[dict[str, Any]] = []
         self._session: str | None = None
+        self._runs_scripts = True
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Accessibility", "Network", "Log"):
@@ -87,6 +88,10 @@ class Browser:
         self.press(key)
         self._await("Page.loadEventFired")
 
+    def go_on(self) -> None:
+        """Wait for the next page, which the page opens by itself."""
+        self._await("Page.loadEventFired")
+
     def write(self, text: str) -> None:
         """Write into what has the focus."""
         self.call("Input.insertText", text=text)
@@ -108,8 +113,8 @@ class Browser:
         return str(nodes[0].get("name", {}).get("value", "")) if nodes else ""
 
     def value(self, expression: str) -> Any:
-        """Return what an expression is on the page; that is the test's script, not the page's."""
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Return what an expression, or its promise, is on the page; that is the test's script, not the page's."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
@@ -151,6 +156,15 @@ class Browser:
     def run_scripts(self, *, enabled: bool) -> None:
         """Switch the scripts of pages on or off."""
         self.call("Emulation.setScriptExecutionDisabled", value=not enabled)
+        self._runs_scripts = enabled
+
+    @contextmanager
+    def running_scripts(self) -> Iterator[None]:
+        """Let the test's own scripts run to their end; those of a page that is shown already stay off."""
+        runs = self._runs_scripts
+        self.run_scripts(enabled=True)
+        yield
+        self.run_scripts(enabled=runs)
 
     def complaints(self) -> list[dict[str, Any]]:
         """Return what the browser has complained of since the last page was opened: errors, and refusals by policy."""

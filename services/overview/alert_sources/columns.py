@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 Query = Select[*tuple[Any, ...]]
 ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
 NOW: Any = literal_column("CAST(:now AS timestamptz)", DateTime(timezone=True))
+BILLING: ColumnElement[str] = literal_column("CAST(:billing AS text)", String)
 HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
 PLAN: ColumnElement[str] = literal_column("CAST(:plan AS text)", String)
 DECIDABLE: ColumnElement[bool] = literal_column("CAST(:decidable AS boolean)", Boolean)

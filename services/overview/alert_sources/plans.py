@@ -19,7 +19,7 @@ from models.stripe import StripeSubscription
 from rules.billing.grants import TRIAL_NOTICE
 from rules.billing.subscriptions import LIVE, UNPAID
 from services.overview.alert_sources.columns import (
-    HOME,
+    BILLING,
     NOW,
     ORGANIZATION,
     PLAN,
@@ -65,7 +65,7 @@ def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) 
             func.coalesce(ended_at.scalar_subquery(), Organization.created_at),
             ("organization", Organization.id, Organization.name),
             func.format(EXCEEDED, PLAN, allowed, literal(things), used),
-            ("Open the overview", HOME),
+            ("Open plan and billing", BILLING),
             about=Organization.id + " " + literal(limit),
         )
     )
@@ -81,7 +81,7 @@ def ending_trial() -> Query:
             TRIAL_ENDS_AT - literal_column(f"interval '{TRIAL_NOTICE.days} days'", Interval),
             ("organization", Organization.id, Organization.name),
             func.format(TRIAL_ENDING, PLAN, format_instant(TRIAL_ENDS_AT)),
-            ("Open the overview", HOME),
+            ("Open plan and billing", BILLING),
         )
     )
     return query.where(Organization.id == ORGANIZATION, TRIAL_ENDS_AT > NOW)
@@ -113,7 +113,7 @@ def several_subscriptions() -> Query:
             func.max(row.created_at),
             ("organization", Organization.id, Organization.name),
             func.format(SEVERAL, func.count()),
-            ("Open the overview", HOME),
+            ("Open plan and billing", BILLING),
         )
     )
     return (
@@ -132,7 +132,7 @@ def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Q
             since,
             ("organization", Organization.id, Organization.name),
             message,
-            ("Open the overview", HOME),
+            ("Open plan and billing", BILLING),
             about=StripeSubscription.id,
         )
     )

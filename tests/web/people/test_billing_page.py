@@ -11,6 +11,7 @@ import pytest
 
 from models.organizations import User
 from rules.billing.prices import format_amount
+from services.billing.trials import announce_trial_ends
 from tests import factories
 from tests.tools.fake_stripe.shop import press
 from tests.web.people.billing import INVOICE, PAY, Shop
@@ -152,6 +153,13 @@ class TestStates:
         page = visitor.press(visitor.open("/billing"), "Sign in", email="ada@example.test", password=PASSWORD)
         assert page.title == "Plan and billing"
 
+    def test_mail_about_the_end_of_a_trial_links_to_the_page(
+        self, admin: Person, shop: Shop, mailed: Callable[[str], str]
+    ) -> None:
+        shop.grant("business", "trial", 2)
+        assert announce_trial_ends(shop.jobs) == 1
+        assert admin.open(mailed("ada@example.test")).title == "Plan and billing"
+
 
 class TestUsage:
     def test_usage_is_shown_as_bars_within_the_limits(self, admin: Person, shop: Shop) -> None:
@@ -180,10 +188,11 @@ class TestPrices:
     def test_prices_are_shown_in_one_currency_which_can_be_changed(self, admin: Person, shop: Shop) -> None:
         shop.sell()
         page = admin.open("/billing")
-        assert "1,990.00 EUR a year plus tax" in words(page.text)
+        assert "1,990.00 EUR a year" in words(page.text)
+        assert "Prices in EUR USD, plus tax" in words(page.text)
         assert "USD a month" not in words(page.text)
         page = admin.open(page.links["USD"].partition("#")[0])
-        assert "53.00 USD a month plus tax" in words(page.text)
+        assert "53.00 USD a month" in words(page.text)
         assert page.form(CHECKOUT).fields["currency"] == "USD"
 
     def test_prices_are_in_the_currency_of_the_last_invoice(self, admin: Person, shop: Shop) -> None:

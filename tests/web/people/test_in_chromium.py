@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from rules.web_addresses import INVITATION
 from tests import factories
-from tests.harness.accessibility import assert_accessible
+from tests.harness.accessibility import assert_accessible, axe_violations
 from tests.harness.browser import CHROMIUM, Browser, chromium
 from tests.web.people.conftest import PASSWORD, Later, Mailed
 from tests.web.people.test_invitation_page import Invite, acme, invite
@@ -26,7 +26,7 @@ __all__ = ["acme", "invite"]
 
 pytestmark = [
     pytest.mark.check,
-    pytest.mark.slow(40),
+    pytest.mark.slow(60),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 
@@ -59,6 +59,8 @@ def keep(browser: Browser) -> Keep:
             browser.resize(width)
             browser.prefer(scheme)
             assert_accessible(browser)
+            if (width, scheme) in {(320, "light"), (1280, "dark")}:
+                assert axe_violations(browser) == [], name
             assert browser.value("document.documentElement.scrollWidth") <= width, f"{name} scrolls at {width} px"
             if directory := os.environ.get("PICTURES"):
                 (Path(directory) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())

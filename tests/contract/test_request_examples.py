@@ -6,25 +6,19 @@ Ids are made by the service, and secrets are mailed or shown once: those of the 
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
-import stripe
-from sqlalchemy import delete, update
 
 from integrations.github.signatures import sign
 from integrations.stripe import signatures
-from models.billing import PlanGrant
-from models.stripe import StripeCatalogue, StripePrice
-from rules.billing.prices import Price
 from schemas.contract import Operation, load_contract
 from tests.harness.response_conformance import checked_client
 from tools.contract.document import Document
-from tools.fake_stripe.keys import SECRET_KEY
 from tools.fuzz.fixtures.organization import OrganizationFixture
 from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, CallFixtures, open_call_fixtures
 from tools.fuzz.sandboxes import running_sandbox
@@ -40,9 +34,7 @@ EXAMPLES = [
     for name in content.get("examples", {"only": None})
     if operation.id != "claim_installation"  # its code is the result of a visit to GitHub
 ]
-LAST = ("disable_repositories", "open_checkout", "open_billing_portal")
-"""The others need their repositories and their plan; the portal is of who has bought."""
-EXAMPLES.sort(key=lambda example: (example[0] in LAST, LAST.index(example[0]) if example[0] in LAST else 0))
+EXAMPLES.sort(key=lambda example: example[0] == "disable_repositories")  # last: the others need their repositories
 WEB = {"scope": {"type": "repositories", "repositories": ["acme/web"]}}
 
 
@@ -65,8 +57,9 @@ class Stage:
         self.organization = report["organizations"]["acme"]
         self.webhook_secret: str = report["webhookSecret"]
         self.stripe_webhook_secret: str = report["stripeWebhookSecret"]
-        self.stripe = stripe.StripeClient(SECRET_KEY, base_addresses={"api": report["stripeUrl"]}).v1
-        self.fixtures: CallFixtures = open_call_fixtures(report["databaseUrl"], self.organization["id"])
+        self.fixtures: CallFixtures = open_call_fixtures(
+            report["databaseUrl"], self.organization["id"], report["baseUrl"]
+        )
         self.service = Client(report["baseUrl"], self.organization["keys"]["all"])
         self.prepared = OrganizationFixture(self.service, self.organization["repositories"])
         self.prepared.set_up(folder / "openapi.json", self.organization["id"])
@@ -143,30 +136,7 @@ def within_three_months(stage: Stage, request: Request) -> None:
         request.body["expiresAt"] = (datetime.now(UTC) + timedelta(days=80)).isoformat()
 
 
-def buying(stage: Stage, request: Request) -> None:
-    """Let the organisation buy: no operator gives its plan, and the plan of the example has a price."""
-    session = stage.fixtures.session
-    session.execute(delete(PlanGrant).where(PlanGrant.organization_id == stage.organization["id"]))
-    product: Any = {"name": "Team", "metadata": {"plan": "team"}}
-    made = stage.stripe.prices.create(
-        {
-            "product_data": product,
-            "currency": "eur",
-            "unit_amount": 4900,
-            "recurring": {"interval": "month"},
-            "lookup_key": "team_month",
-        }
-    )
-    price = Price(made.id, "team", "month", "EUR", 4900, "unspecified", on_sale=True, is_default=True)
-    session.execute(delete(StripePrice))
-    session.add(StripePrice(**asdict(price)))
-    session.execute(update(StripeCatalogue).values(synced_at=datetime.now(UTC)))
-    session.commit()
-    stage.stripe.billing_portal.configurations.create({"features": {"payment_method_update": {"enabled": True}}})
-
-
 PREPARED: dict[str, Callable[[Stage, Request], None]] = {
-    "open_checkout": buying,
     "lift_freezes": frozen,
     "lift_freeze": new_freeze,
     "extend_freeze": new_freeze,

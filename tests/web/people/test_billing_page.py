@@ -22,6 +22,7 @@ from web.instants import format_distance
 
 VISA = "4242 4242 4242 4242"
 CHECKOUT, TRIAL, PORTAL = "Continue to checkout", "Start the trial", "Change or cancel at Stripe"
+INVOICES = "Cards and invoices at Stripe"
 
 
 def buttons(page: Page) -> list[str]:
@@ -94,9 +95,9 @@ STATES: MappingProxyType[str, tuple[Callable[[Shop], Any], str, list[str]]] = Ma
         "unpaid": (unpaid, "Free Not paid A payment failed on", [PORTAL]),
         "paused": (lambda shop: shop.subscribe("paused"), "Free Paused The subscription is paused", [PORTAL]),
         "incomplete": (lambda shop: shop.subscribe("incomplete"), "Free Not complete The first payment", [PORTAL]),
-        "missing": (missing, "Team Unclear Stripe reports something about", [PORTAL, CHECKOUT]),
+        "missing": (missing, "Team Unclear Stripe reports something about", [INVOICES, CHECKOUT]),
         "unknown price": (unknown_price, "Team Unclear Stripe reports something about", [PORTAL]),
-        "ended": (ended, "Free Subscription ended The last subscription has ended.", [PORTAL, CHECKOUT, TRIAL]),
+        "ended": (ended, "Free Subscription ended The last subscription has ended.", [INVOICES, CHECKOUT, TRIAL]),
     }
 )
 """How each state comes about, what the page says, and its buttons; a trial is available until one was used."""

@@ -155,7 +155,7 @@ def show_billing(
         "organization": organization,
         "notice": notice,
         "billing": billing,
-        "state": state_of(billing),
+        "state": state_of(billing, context.clock()),
         "plans": {plan["id"]: plan for plan in plans["data"]},
         "entitlements": entitlements,
         "usage": usage_of(entitlements),

@@ -19,7 +19,7 @@ _TAXES = {"exclusive": "plus tax", "inclusive": "tax included"}
 _DAY = 86_400
 
 
-def state_of(billing: Summary) -> str:
+def state_of(billing: Summary, now: datetime) -> str:
     """Return the state to describe: that of the subscription, or else the source of the plan."""
     source, subscription = billing["source"], billing["subscription"]
     if source == "manual":
@@ -28,9 +28,10 @@ def state_of(billing: Summary) -> str:
         without = {"trial": "trial", "none": "ended" if billing["invoices"] else "none"}
         return without.get(source, "unclear")
     state = str(subscription["state"])
-    if state == "past_due" and source != "stripe":
-        return "unpaid"  # the grace has ended
-    if state in PAID and subscription["graceEndsAt"] is None:
+    grace_ends_at = subscription["graceEndsAt"]
+    if state == "past_due" and (grace_ends_at is None or datetime.fromisoformat(grace_ends_at) <= now):
+        return "unpaid"
+    if state in PAID and grace_ends_at is None:
         return "cancelling" if subscription["cancelAt"] else state
     return state if state in {"past_due", "unpaid", "paused", "incomplete"} else "unclear"
 
@@ -38,10 +39,10 @@ def state_of(billing: Summary) -> str:
 def actions_of(billing: Summary, plans: Sequence[Mapping[str, Any]], may: Callable[[str], bool]) -> set[str]:
     """Return what can be done now; what the role (`may`) or the state would refuse is left out."""
     allowed = {name for name in ("open_checkout", "open_billing_portal", "start_trial") if may(name)}
-    if billing["source"] == "manual":
-        return set()
     if billing["subscription"] is not None:
         allowed -= {"open_checkout", "start_trial"}
+    elif billing["source"] == "manual":
+        return set()
     if billing["syncedAt"] is None:
         allowed.discard("open_billing_portal")  # nothing was bought yet
     top = max(plans, key=lambda plan: int(plan["rank"]))["id"]

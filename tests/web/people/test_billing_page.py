@@ -49,6 +49,11 @@ def manual(shop: Shop) -> None:
     shop.grant("business", "manual")
 
 
+def manual_beside_a_subscription(shop: Shop) -> None:
+    shop.subscribe()
+    shop.grant("business", "manual")
+
+
 def trial(shop: Shop) -> None:
     shop.grant("business", "trial", 9)
 
@@ -86,6 +91,7 @@ STATES: MappingProxyType[str, tuple[Callable[[Shop], Any], str, list[str]]] = Ma
             "Business Given by an operator An operator of this service gives Acme this plan. Ask them",
             [],
         ),
+        "manual and paid": (manual_beside_a_subscription, "Business Given by an operator", [PORTAL]),
         "trial": (trial, "Business Trial 9 days left. The trial ends on", [CHECKOUT]),
         "active": (Shop.subscribe, "Team Active The next payment is on", [PORTAL]),
         "trialing": (lambda shop: shop.subscribe("trialing"), "Team Active The first payment is on", [PORTAL]),

@@ -102,7 +102,7 @@ class Dependencies:
     web_url: str = ""
     """Our web origin, to which GitHub redirects people."""
     default_plan: str = FREE.id
-    """The plan of organisations without a grant."""
+    """The plan that organisations have at least, unless an operator grants another."""
     token_issuer: str = ""
     token_audience: str = ""
     """The `iss` and `aud` of access tokens."""

@@ -49,7 +49,11 @@ def main() -> None:
         wait_for(f"{address}/_control/settings", server)
         sell(address)
         account = Account(LOGIN, INSTALLATION, [plain("service-{}", 4, 1)])
-        environment = {"STRIPE_SECRET_KEY": SECRET_KEY, "STRIPE_API_URL": address}
+        environment = {
+            "STRIPE_SECRET_KEY": SECRET_KEY,
+            "STRIPE_WEBHOOK_SECRET": "whsec_of_the_benchmark",
+            "STRIPE_API_URL": address,
+        }
         settings = {"latencyMs": LATENCY_MS}
         stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
         buy(stack)

@@ -1,13 +1,27 @@
 """Buying a plan, and the pages of Stripe."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from app.database import WORKER_ROLE
+from integrations.stripe.signatures import sign
+from rules.access.permissions import SYSTEM
+from rules.errors import ServiceError
+from services.billing.checkout import open_checkout, open_portal
+from services.billing.prices import Order, has_prices_to_read, refresh_prices
+from services.billing.stripe_requests import request_prices
+from services.billing.sync import sync_customer
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.webhooks.stripe_events import receive
 from tests.factories.plans import change_plan, grant
 from tests.handlers.billing.conftest import DAY, ORDER, VISA, Shop
 from tests.handlers.callers import Tenant, at_once, refusal
+from tests.harness.clock import MovableClock
+from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
 from tests.tools.fake_stripe.shop import press
 
 CHECKOUT, PORTAL, PRICES = "/v1/billing/checkout", "/v1/billing/portal", "/v1/billing/prices"
@@ -236,3 +250,28 @@ class TestOpenBillingPortal:
         shop.buy()
         shop.fake.faults.add("disconnect", "/v1/billing_portal")
         refusal(shop.admin.post(PORTAL, {}), 502, "stripe_unavailable")
+
+
+def test_nothing_is_bought_or_read_without_a_key_of_stripe(
+    globex: Tenant, database: str, clock: MovableClock, wakeups: RecordedWakeups
+) -> None:
+    keyless = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
+    asked: list[Callable[[UnitOfWork], Any]] = [
+        lambda uow: open_checkout(uow, Order("team", "month"), None),
+        lambda uow: open_portal(uow, None, None),
+    ]
+    for ask in asked:
+        with (
+            pytest.raises(ServiceError, match="STRIPE_SECRET_KEY is not set") as refused,
+            keyless.open(Caller(globex.id, SYSTEM, "system")) as uow,
+        ):
+            ask(uow)
+        assert refused.value.code == "stripe_unavailable"
+    with pytest.raises(ServiceError) as refused, keyless.open(SYSTEM_CALLER) as uow:
+        receive(uow, b"{}", sign("", b"{}", int(uow.now.timestamp())))
+    assert refused.value.code == "invalid_signature"
+    with keyless.open(SYSTEM_CALLER) as uow:
+        request_prices(uow)
+        assert not has_prices_to_read(uow)
+    assert not refresh_prices(keyless)
+    assert not sync_customer(keyless)

@@ -1,6 +1,7 @@
 """Reading Stripe again: what a subscription gives, whatever was lost, late or failed on the way."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -108,6 +109,15 @@ class TestGrace:
         for passed, plan in ((14 * DAY - SECOND, ("team", "stripe")), (14 * DAY, ("free", "none"))):
             shop.clock.at = since + passed
             assert shop.plan() == plan
+
+    def test_grace_shorter_than_the_notice_is_announced_once(self, shop: Shop, owner: Any) -> None:
+        shop.fake.settings.after_retries = "past_due"
+        shop.jobs.dependencies = replace(shop.jobs.dependencies, billing_grace=2 * DAY)
+        miss_a_payment(shop)
+        shop.pass_time(days=1)
+        request(shop)
+        shop.work()
+        assert shop.mails() == ["payment_failed"]
 
     def test_payment_during_the_grace_restores_the_subscription(self, shop: Shop) -> None:
         miss_a_payment(shop)

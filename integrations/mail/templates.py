@@ -119,7 +119,7 @@ TEMPLATES: dict[str, Template] = {
         "A payment for {organization} failed",
         (
             "The payment for the {plan} plan of the organisation {organization} failed.",
-            "It is tried again. The plan goes on until {ends_at}; change the payment method before.",
+            "It will be tried again. The plan goes on until {ends_at}: pay or change the payment method before then.",
             "Freezes and schedules go on in any case, and nothing is removed.",
             Link("Open the Change-Freeze Service", "url"),
         ),

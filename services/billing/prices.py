@@ -72,8 +72,7 @@ def find_price(uow: UnitOfWork, order: Order) -> StripePrice:
     wanted = StripePrice.is_default if order.currency is None else StripePrice.currency == order.currency
     price = uow.session.scalars(query.where(wanted).order_by(StripePrice.id).limit(1)).one_or_none()
     if price is None:
-        message = "The plan is not sold for this interval in this currency: GET /v1/billing/prices lists what is."
-        raise ServiceError("validation_failed", message, details=(Detail("/plan", message),))
+        raise _not_sold(uow, order)
     return price
 
 
@@ -97,6 +96,20 @@ def _refresh(uow_factory: UnitOfWorkFactory, stripe: Stripe, lease: Lease) -> No
         uow.session.get_one(StripeCatalogue, lease.row.name).synced_at = uow.now
         uow.session.flush()
         lease.release(uow, due_at=uow.now + REFRESH_INTERVAL)
+
+
+def _not_sold(uow: UnitOfWork, order: Order) -> ServiceError:
+    """Return the error of an order, which says how its plan is sold."""
+    query = select(StripePrice.interval, StripePrice.currency).where(
+        StripePrice.on_sale, StripePrice.plan == order.plan
+    )
+    sold: dict[str, list[str]] = {}
+    for interval, currency in uow.session.execute(query.order_by(StripePrice.interval, StripePrice.currency)):
+        sold.setdefault(interval, []).append(currency)
+    ways = ", ".join(f"per {interval} in {' or '.join(currencies)}" for interval, currencies in sold.items())
+    message = f"The {order.plan} plan is sold {ways}." if ways else f"The {order.plan} plan is not sold at the moment."
+    path = "/plan" if not sold else "/currency" if order.interval in sold else "/interval"
+    return ServiceError("validation_failed", message, details=(Detail(path, message),))
 
 
 def _require_copy(uow: UnitOfWork) -> None:

@@ -95,10 +95,26 @@ class TestOpenCheckout:
     def test_checkout_with_another_address_is_rejected(self, shop: Shop, path: str) -> None:
         refusal(shop.admin.post(CHECKOUT, {**ORDER, "returnPath": path}), 422, "validation_failed")
 
-    def test_checkout_of_a_plan_that_is_not_sold_is_rejected(self, shop: Shop) -> None:
-        refusal(shop.admin.post(CHECKOUT, {**ORDER, "interval": "year"}), 422, "validation_failed")
-        refusal(shop.admin.post(CHECKOUT, {**ORDER, "currency": "JPY"}), 422, "validation_failed")
-        refusal(shop.admin.post(CHECKOUT, {**ORDER, "plan": "free"}), 422, "validation_failed")
+    @pytest.mark.parametrize(
+        ("order", "path", "message"),
+        [
+            ({"interval": "year"}, "/interval", "The team plan is sold per month in EUR."),
+            ({"currency": "JPY"}, "/currency", "The team plan is sold per month in EUR."),
+            ({"plan": "free"}, "/plan", "plan must be one of team, business"),
+        ],
+    )
+    def test_checkout_of_what_is_not_sold_says_what_is(
+        self, shop: Shop, order: dict[str, str], path: str, message: str
+    ) -> None:
+        error = refusal(shop.admin.post(CHECKOUT, {**ORDER, **order}), 422, "validation_failed")
+        assert (error["message"], error["details"][0]["path"]) == (message, path)
+
+    def test_checkout_of_a_plan_without_a_price_is_rejected(self, shop: Shop) -> None:
+        for each in shop.fake.store.all("price"):
+            shop.api.prices.update(each["id"], {"active": False})
+        shop.read_prices()
+        error = refusal(shop.admin.post(CHECKOUT, ORDER), 422, "validation_failed")
+        assert error["message"] == "The team plan is not sold at the moment."
 
     def test_checkout_is_for_admins_and_keys_with_the_scope(self, shop: Shop) -> None:
         refusal(shop.tenant.person("viewer").post(CHECKOUT, ORDER), 403, "insufficient_permission")

@@ -7,6 +7,7 @@ NAMES = (
     "edge",
     "freeze_state",
     "credentials",
+    "mcp",
     "pushes",
     "fan_out",
     "priorities",

@@ -1,6 +1,7 @@
 """The MCP server: its transport, who is let in, and its tools with a key."""
 
 import pytest
+from redis import Redis
 from sqlalchemy.orm import Session
 
 from tests import factories
@@ -88,6 +89,39 @@ class TestTools:
         assert tools == sorted(tools)
         assert "svc_start_freeze" in tools
 
+    @pytest.mark.parametrize(
+        ("scopes", "limit"), [((), 110_000), (("freeze:read",), 25_000)], ids=["all", "freeze:read"]
+    )
+    def test_list_of_tools_is_small(self, acme: Tenant, scopes: tuple[str, ...], limit: int) -> None:
+        assert len(McpClient(acme.key(*scopes)).send("tools/list").content) <= limit
+
+    def test_requests_without_an_operation_count_as_reads(self, acme: Tenant) -> None:
+        client = McpClient(acme.key())
+        before = int(client.caller.get("/v1/freezes").headers["RateLimit-Remaining"])
+        client.tools()
+        client.call("svc_end_freeze", freezeId="none")
+        client.call("svc_get_freeze")
+        client.send("tools/call", {"name": "svc_fly"})
+        client.send("tools/call", {"arguments": {}})
+        client.call("svc_list_freezes")
+        assert int(client.caller.get("/v1/freezes").headers["RateLimit-Remaining"]) == before - 7
+
+    def test_argument_of_the_path_is_required(self, acme: Tenant) -> None:
+        result = McpClient(acme.key()).call("svc_get_freeze")
+        assert result.error["details"] == [
+            {"path": "freezeId", "message": "freezeId is required", "code": "missing_parameter"}
+        ]
+
+    @pytest.mark.parametrize("era", ERAS)
+    def test_invalid_arguments_are_refused_by_the_operation(self, acme: Tenant, era: Era) -> None:
+        client = McpClient(acme.key(), era)
+        assert client.call("svc_list_freezes", limit="many").code == "invalid_parameter"
+        assert client.call("svc_list_freezes", unknown=1).code == "invalid_parameter"
+        assert client.call("svc_list_freezes", repo="x" * 70_000).code == "malformed_request"
+        assert client.call("svc_get_repo", repoId="acme/\x00").is_error
+        assert client.call("svc_start_freeze", scope="all", reason=7).is_error
+        assert client.call("svc_preview_scope").code == "missing_parameter"
+
     def test_key_sees_the_tools_of_its_scopes(self, acme: Tenant) -> None:
         tools = McpClient(acme.key("freeze:read")).tools()
         assert "svc_list_freezes" in tools
@@ -157,3 +191,23 @@ class TestStepUp:
         factories.branch(session, acme.repository("web"))
         result = McpClient(acme.connected("member", "freeze:write")).call("svc_start_freeze", **EVERYTHING)
         assert result.structured["createdBy"]["type"] == "user"
+
+
+class TestRateLimit:
+    def test_refusal_says_when_to_retry(self, acme: Tenant, redis: Redis) -> None:
+        redis.set(f"rate:{acme.id}", 10**9, px=60_000)
+        result = McpClient(acme.key()).call("svc_list_freezes")
+        assert result.code == "rate_limited"
+        assert 0 < result.error["retryAfterSeconds"] <= 60
+        result = McpClient(acme.key()).call("svc_get_freeze")
+        assert 0 < result.error["retryAfterSeconds"] <= 60
+        response = McpClient(acme.key()).send("tools/list")
+        refusal(response, 429, "rate_limited")
+        assert 0 < int(response.headers["Retry-After"]) <= 60
+
+
+class TestPlan:
+    def test_tool_of_a_feature_that_the_plan_lacks_is_refused(self, globex: Tenant) -> None:
+        proposal = {"pullRequest": "globex/web#7", "reason": "Needed for the release"}
+        for name in ("svc_grant_exception", "svc_request_exception"):
+            assert McpClient(globex.key()).call(name, **proposal).code == "feature_not_available"

@@ -63,5 +63,9 @@ Paste these into another terminal:
   curl -H "$GLOBEX" -H "$JSON" $BASE/v1/enforcement/setup -d '{json.dumps(SETUP)}'
   (. {settings.directory / ENVIRONMENT}; .venv/bin/python -m app audit verify acme)
 
+MCP clients use {settings.base_url}/mcp with this key, for example Claude Code (docs/guide/mcp.md has others):
+
+  claude mcp add --transport http change-freeze $BASE/mcp --header "$KEY"
+
 Ctrl-C stops everything; the next start finds the data again."""
     )

@@ -1,9 +1,13 @@
 """The MCP server: its transport, who is let in, and its tools with a key."""
 
+import threading
+
 import pytest
-from redis import Redis
 from sqlalchemy.orm import Session
 
+from app.edge.rate_limits import RateLimits
+from app.edge.request_context import Budget
+from rules.access.permissions import Principal
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
 from tests.harness.mcp_client import ERAS, Era, McpClient, refusal_of
@@ -95,17 +99,6 @@ class TestTools:
     def test_list_of_tools_is_small(self, acme: Tenant, scopes: tuple[str, ...], limit: int) -> None:
         assert len(McpClient(acme.key(*scopes)).send("tools/list").content) <= limit
 
-    def test_requests_without_an_operation_count_as_reads(self, acme: Tenant) -> None:
-        client = McpClient(acme.key())
-        before = int(client.caller.get("/v1/freezes").headers["RateLimit-Remaining"])
-        client.tools()
-        client.call("svc_end_freeze", freezeId="none")
-        client.call("svc_get_freeze")
-        client.send("tools/call", {"name": "svc_fly"})
-        client.send("tools/call", {"arguments": {}})
-        client.call("svc_list_freezes")
-        assert int(client.caller.get("/v1/freezes").headers["RateLimit-Remaining"]) == before - 7
-
     def test_argument_of_the_path_is_required(self, acme: Tenant) -> None:
         result = McpClient(acme.key()).call("svc_get_freeze")
         assert result.error["details"] == [
@@ -194,16 +187,48 @@ class TestStepUp:
 
 
 class TestRateLimit:
-    def test_refusal_says_when_to_retry(self, acme: Tenant, redis: Redis) -> None:
-        redis.set(f"rate:{acme.id}", 10**9, px=60_000)
-        result = McpClient(acme.key()).call("svc_list_freezes")
-        assert result.code == "rate_limited"
-        assert 0 < result.error["retryAfterSeconds"] <= 60
-        result = McpClient(acme.key()).call("svc_get_freeze")
-        assert 0 < result.error["retryAfterSeconds"] <= 60
-        response = McpClient(acme.key()).send("tools/list")
+    """With counters of the test's own, which depend neither on Redis nor on the clock."""
+
+    def test_each_request_counts_once(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+        counted: list[bool] = []
+
+        async def count(_: RateLimits, __: Principal, *, write: bool) -> Budget:
+            counted.append(write)
+            return Budget(1, 1)
+
+        monkeypatch.setattr(RateLimits, "count", count)
+        client = McpClient(acme.key())
+        client.tools()
+        client.call("svc_list_freezes")
+        client.call("svc_end_freeze", freezeId="none", confirm=True)
+        client.call("svc_end_freeze", freezeId="none")  # is not confirmed
+        client.call("svc_get_freeze")  # lacks an argument
+        client.send("tools/call", {"name": "svc_fly"})
+        assert counted == [False, False, True, False, False, False]
+
+    def test_request_that_is_not_valid_counts_too(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+        counted = threading.Event()
+
+        async def count(_: RateLimits, __: Principal, *, write: bool) -> Budget:
+            counted.set()
+            return Budget(1, 1)
+
+        monkeypatch.setattr(RateLimits, "count", count)
+        McpClient(acme.key()).send("tools/call", {"arguments": {}})
+        assert counted.wait(60)  # it is counted after the response
+
+    def test_refusal_says_when_to_retry(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def count(_: RateLimits, __: Principal, *, write: bool) -> Budget:
+            return Budget(-1, 30)
+
+        monkeypatch.setattr(RateLimits, "count", count)
+        client = McpClient(acme.key())
+        for name in ("svc_list_freezes", "svc_get_freeze"):
+            result = client.call(name)
+            assert (result.code, result.error["retryAfterSeconds"]) == ("rate_limited", 30)
+        response = client.send("tools/list")
         refusal(response, 429, "rate_limited")
-        assert 0 < int(response.headers["Retry-After"]) <= 60
+        assert response.headers["Retry-After"] == "30"
 
 
 class TestPlan:

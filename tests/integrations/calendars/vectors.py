@@ -16,6 +16,8 @@ from services.schedules.terms import recurrence_of, window_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONDON = Options("Europe/London", NOW)
+STANDUP = "UID:deploys@example.com\nSUMMARY:Deploys\n"
+WEEKLY = f"{STANDUP}DTSTART;TZID=Europe/London:20260105T170000\nDTEND;TZID=Europe/London:20260105T180000\n"
 
 
 def calendar(*events: str, head: str = "") -> str:
@@ -33,6 +35,11 @@ def read(text: str, **options: Any) -> ParsedCalendar:
 def read_apart(text: str, **options: Any) -> ParsedCalendar:
     """Read a calendar as the service does, in a process of its own."""
     return ics.read(text, replace(LONDON, **options))
+
+
+def by_part(text: str) -> dict[str, ImportedWindow]:
+    """Return the windows of a calendar by their part of the event."""
+    return {found.part: found for found in read(text).found}
 
 
 def only(text: str, **options: Any) -> ImportedWindow:

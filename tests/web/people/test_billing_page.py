@@ -317,10 +317,9 @@ class TestCheckout:
         assert (form.fields["choice"], form.fields["currency"]) == ("business year", "USD")
 
     def test_second_subscription_is_refused_in_words_of_the_page(self, admin: Person, shop: Shop) -> None:
-        shop.sell()
-        page = admin.open("/billing")
-        shop.subscribe()
-        refused = admin.press(page, CHECKOUT, choice="team month")
+        shop.open_stripe()
+        press(leave(admin, admin.open("/billing"), CHECKOUT, choice="team month"), card=VISA)
+        refused = admin.press(admin.open("/billing"), CHECKOUT, choice="business month")
         assert refused.status == 409
         assert "There is a subscription already" in refused.text
         assert "POST /v1" not in refused.text

@@ -1,6 +1,7 @@
 """Every entry of the services is in the vocabulary, and has the state before and after."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ from rules.audit.changes import differences
 from tests.services.conftest import UnitOfWorkOpener
 
 SERVICES = Path(__file__).parents[3] / "services"
+NOUNS = {action.partition(".")[0] for action in ACTIONS}
+AN_ACTION = re.compile(rf'"({"|".join(sorted(NOUNS))})\.[a-z_]+"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ class Call:
 
 def calls() -> Iterator[Call]:
     """Yield every call that has a word of the form `noun.verb` among its positional arguments, and more after it."""
-    for path in sorted(SERVICES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    sources = ((path, path.read_text()) for path in sorted(SERVICES.rglob("*.py")))
+    for path, source in sources:
+        for node in ast.walk(ast.parse(source)) if AN_ACTION.search(source) else ():
             if isinstance(node, ast.Call) and (actions := [name for each in node.args for name in _actions(each)]):
                 keywords = frozenset(keyword.arg for keyword in node.keywords)
                 yield Call(f"{path.relative_to(SERVICES.parent)}:{node.lineno}", tuple(actions), keywords)
@@ -43,10 +47,9 @@ def _actions(argument: ast.expr) -> list[str]:
     """Return the actions that an argument can be."""
     if isinstance(argument, ast.IfExp):
         return [*_actions(argument.body), *_actions(argument.orelse)]
-    nouns = {action.partition(".")[0] for action in ACTIONS}
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
         noun, dot, verb = argument.value.partition(".")
-        return [argument.value] if dot and noun in nouns and verb.isidentifier() and verb.islower() else []
+        return [argument.value] if dot and noun in NOUNS and verb.isidentifier() and verb.islower() else []
     return []
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, any_, literal, select, text
+from sqlalchemy import ColumnElement, DateTime, Text, any_, bindparam, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -24,25 +24,62 @@ def any_of(texts: Iterable[str]) -> ColumnElement[Any]:
     return any_(literal(list(texts), ARRAY(Text)))
 
 
+NOW: Any = bindparam("now", type_=DateTime(timezone=True))
+"""The present, in a statement that is made once."""
+
+
+def is_one_of(column: Any, name: str) -> ColumnElement[bool]:
+    """Return the condition that a column is one of the texts in a parameter, for a statement that is made once."""
+    condition: ColumnElement[bool] = column == any_(bindparam(name, type_=ARRAY(Text)))
+    return condition
+
+
+# Every pass runs these, and many requests. To make a statement takes longer than to run it, and PostgreSQL does not get
+# to prepare one whose text depends on the number of its parameters.
+_COVERING = (
+    select(
+        FreezeTarget.branch_id,
+        Freeze.id,
+        Freeze.reason,
+        Freeze.started_at,
+        Freeze.ends_at,
+        Freeze.exceptions_allowed,
+        WatchedBranch.exceptions_allowed,
+    )
+    .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
+    .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+    .where(is_one_of(FreezeTarget.branch_id, "branches"), FreezeTarget.operation == "apply", Freeze.is_in_force(NOW))
+    .order_by(Freeze.started_at, Freeze.id)
+)
+_ACTIVE_EXCEPTIONS = (
+    select(
+        PullRequestException.id,
+        PullRequestException.freeze_id,
+        PullRequestException.pull_request_id,
+        PullRequestException.branch_id,
+        PullRequestException.pin_to_head,
+        PullRequestException.head_sha,
+        PullRequestException.decided_by,
+        PullRequestException.expires_at,
+        PullRequest.number,
+        PullRequest.head_sha,
+    )
+    .join(Freeze, Freeze.id == PullRequestException.freeze_id)
+    .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
+    .where(
+        is_one_of(PullRequestException.freeze_id, "freezes"),
+        is_one_of(PullRequestException.branch_id, "branches"),
+        PullRequestException.is_active(NOW, Freeze.is_in_force(NOW)),
+    )
+    .order_by(PullRequestException.created_at, PullRequestException.id)
+)
+
+
 def covering_freezes(
     session: Session, branch_ids: Collection[str], now: datetime
 ) -> Mapping[str, list[CoveringFreeze]]:
     """Return, for each branch that is frozen at `now`, the freezes that cover it, oldest first."""
-    rows = session.execute(
-        select(
-            FreezeTarget.branch_id,
-            Freeze.id,
-            Freeze.reason,
-            Freeze.started_at,
-            Freeze.ends_at,
-            Freeze.exceptions_allowed,
-            WatchedBranch.exceptions_allowed,
-        )
-        .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
-        .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
-        .where(FreezeTarget.branch_id.in_(branch_ids), FreezeTarget.operation == "apply", Freeze.is_in_force(now))
-        .order_by(Freeze.started_at, Freeze.id)
-    )
+    rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now})
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)
     for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch in rows:
         covering[branch_id].append(CoveringFreeze(freeze_id, reason, started_at, ends_at, by_freeze and by_branch))
@@ -172,26 +209,7 @@ def select_active_exceptions(
     session: Session, freeze_ids: Collection[str], branch_ids: Collection[str], now: datetime
 ) -> list[ActiveException]:
     """Return the exceptions from these freezes, for pull requests into these branches, that are active at `now`."""
-    row = PullRequestException
-    rows = session.execute(
-        select(
-            row.id,
-            row.freeze_id,
-            row.pull_request_id,
-            row.branch_id,
-            row.pin_to_head,
-            row.head_sha,
-            row.decided_by,
-            row.expires_at,
-            PullRequest.number,
-            PullRequest.head_sha,
-        )
-        .join(Freeze, Freeze.id == row.freeze_id)
-        .join(PullRequest, PullRequest.id == row.pull_request_id)
-        .where(row.freeze_id.in_(freeze_ids), row.branch_id.in_(branch_ids))
-        .where(row.is_active(now, Freeze.is_in_force(now)))
-        .order_by(row.created_at, row.id)
-    )
+    rows = session.execute(_ACTIVE_EXCEPTIONS, {"freezes": list(freeze_ids), "branches": list(branch_ids), "now": now})
     return [
         ActiveException(
             id=exception_id,

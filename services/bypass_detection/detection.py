@@ -109,7 +109,7 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         first = TIPS.first(uow)
         if first is None:
             return False
-        lease = TIPS.acquire(uow, Installation.id == first.installation_id, limit=MAX_BRANCHES)
+        lease = TIPS.acquire(uow, within=(Installation.id, first.installation_id), limit=MAX_BRANCHES)
     if lease is None:
         return False
     with lease.while_held(uow_factory):

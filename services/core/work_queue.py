@@ -49,6 +49,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.base import Base
@@ -130,7 +131,6 @@ class WorkQueue:
         self.retry = retry or RetryPolicy()
         self._model = model
         self._key = next(iter(inspect(model).primary_key))
-        self._taken_over = model.__table__.c.lease_token.is_not(None).label("taken_over")
         self._call_timeout = call_timeout
         self.available = self.is_available(NOW)
         """The condition of rows that are due and that no process works on."""
@@ -144,6 +144,7 @@ class WorkQueue:
         }
         self._has_work = select(self._candidates.order_by(None).exists())
         self._first = self._candidates.limit(1)
+        self._acquiring: dict[InstrumentedAttribute[Any] | None, ReturningUpdate[*tuple[Any, ...]]] = {}
         self.statements = _lease_statements(model, self._key)
 
     def is_available(self, at: ColumnElement[datetime]) -> ColumnElement[bool]:
@@ -162,31 +163,38 @@ class WorkQueue:
         """Return the row that would be acquired next, or None; it is not locked."""
         return uow.session.execute(self._first, {"now": uow.now}).first()
 
-    def acquire(self, uow: UnitOfWork, *conditions: ColumnElement[bool], limit: int = 1) -> "Lease | None":
-        """Lease due rows that fulfil further conditions; None if there is none that is not being acquired already."""
+    def acquire(
+        self, uow: UnitOfWork, *, within: tuple[InstrumentedAttribute[Any], Any] | None = None, limit: int = 1
+    ) -> "Lease | None":
+        """Lease due rows, `within` those that have a value in a column; None if all are being acquired already."""
         lock = uow.dependencies.lease_holder
         holder = None if lock is None else lock.number(uow.session)
+        token = secrets.token_hex(8)
+        column, value = within or (None, None)
+        if column not in self._acquiring:  # to make the statement takes longer than to run it
+            self._acquiring[column] = self._acquiring_statement(column)
+        values = {"now": uow.now, "token": token, "holder": holder, "until": uow.now + self.lease, "within": value}
+        rows = tuple(uow.session.execute(self._acquiring[column], {**values, "limit": limit}))
+        if not rows:
+            return None
+        uow.dependencies.queue_observer.acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
+        return Lease(self, token, holder, uow.now, rows)
+
+    def _acquiring_statement(self, within: InstrumentedAttribute[Any] | None) -> ReturningUpdate[*tuple[Any, ...]]:
+        candidates = self._candidates if within is None else self._candidates.where(within == bindparam("within"))
         due = (
-            self._candidates.add_columns(self._taken_over)
-            .where(*conditions)
-            .limit(limit)
+            candidates.add_columns(self._model.__table__.c.lease_token.is_not(None).label("taken_over"))
+            .limit(bindparam("limit", type_=Integer))
             .with_for_update(of=self._model, skip_locked=True, key_share=True)
             .cte("due")
         )
-        statement = (
+        return (
             update(self._model)
             .values(**self._on_acquire)
             .where(self._key == due.c[self._key.name])
             .returning(*due.c)
             .execution_options(synchronize_session=False)
         )
-        token = secrets.token_hex(8)
-        values = {"now": uow.now, "token": token, "holder": holder, "until": uow.now + self.lease}
-        rows = tuple(uow.session.execute(statement, values))
-        if not rows:
-            return None
-        uow.dependencies.queue_observer.acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
-        return Lease(self, token, holder, uow.now, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def acquire_probes(uow: UnitOfWork, *, limit: int = MAX_BRANCHES) -> LeasedProbe
     first = PROBES.first(uow)
     if first is None:
         return None
-    lease = PROBES.acquire(uow, Installation.id == first.installation_id, limit=limit)
+    lease = PROBES.acquire(uow, within=(Installation.id, first.installation_id), limit=limit)
     if lease is None:
         return None
     return LeasedProbes(first.installation_id, lease, tuple(LeasedProbe(*tuple(row)[:14]) for row in lease.rows))

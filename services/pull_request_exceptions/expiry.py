@@ -8,14 +8,13 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import Select, and_, not_, or_, select
+from sqlalchemy import Integer, Select, and_, bindparam, not_, or_, select
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.sql.elements import SQLCoreOperations
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import freezes_of_exceptions
+from models.queries import NOW, freezes_of_exceptions, is_one_of
 from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
 from services.core.row_locks import lock_branches
@@ -35,6 +34,27 @@ BATCH_SIZE = 1000
 
 _STALE = and_(PullRequestException.pin_to_head, PullRequestException.head_sha != PullRequest.head_sha)
 """Pinned to a commit that is no longer the head of the pull request."""
+_LASTS = PullRequestException.lasts(NOW, Freeze.is_in_force(NOW))
+_OPEN = (
+    select(PullRequestException)
+    .join(Freeze, Freeze.id == PullRequestException.freeze_id)
+    .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
+    .where(PullRequestException.is_open)
+)
+_LOCKED = (
+    _OPEN.where(is_one_of(PullRequestException.branch_id, "branches"))
+    .order_by(PullRequestException.id)
+    .with_for_update(of=PullRequestException)
+    .execution_options(populate_existing=True)
+)
+_ENDED = _LOCKED.where(not_(_LASTS))
+_STALE_PINS = _LOCKED.where(_STALE, _LASTS)
+_WITH_ENDS = (
+    _OPEN.with_only_columns(PullRequestException.organization_id, PullRequestException.branch_id)
+    .where(or_(not_(_LASTS), _STALE))
+    .distinct()
+    .limit(bindparam("limit", type_=Integer))
+)
 
 
 def end_exceptions(uow_factory: UnitOfWorkFactory) -> int:
@@ -54,10 +74,8 @@ def end_exceptions(uow_factory: UnitOfWorkFactory) -> int:
 
 def find_expired_or_stale(uow: UnitOfWork) -> Collection[tuple[str, str]]:
     """Return organisation and branch of exceptions whose end is to be recorded, `BATCH_SIZE` branches at most."""
-    row = PullRequestException
-    found = _select_open().with_only_columns(row.organization_id, row.branch_id)
-    branches = found.where(or_(not_(_lasts(uow.now)), _STALE)).order_by(None).distinct().limit(BATCH_SIZE)
-    return {(organization_id, branch_id) for organization_id, branch_id in uow.session.execute(branches)}
+    rows = uow.session.execute(_WITH_ENDS, {"now": uow.now, "limit": BATCH_SIZE})
+    return {(organization_id, branch_id) for organization_id, branch_id in rows}
 
 
 def _try_end_on_branch(uow_factory: UnitOfWorkFactory, organization_id: str, branch_id: str) -> int:
@@ -81,7 +99,7 @@ def end_on_branch(uow: UnitOfWork, branch_id: str) -> int:
 
 
 def _expire(uow: UnitOfWork, branch_id: str) -> int:
-    rows = _lock_open(uow, [branch_id], not_(_lasts(uow.now)))
+    rows = _lock(uow, _ENDED, [branch_id])
     freezes, names = (
         freezes_of_exceptions(uow.session, rows),
         pull_request_names(uow, {row.pull_request_id for row in rows}),
@@ -112,7 +130,7 @@ def revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
     A request for such a commit could not be granted any more. The branches are locked. No check has to be written: the
     check on the new head never followed from the pin to the old one.
     """
-    stale = _lock_open(uow, branch_ids, and_(_STALE, _lasts(uow.now))) if branch_ids else ()
+    stale = _lock(uow, _STALE_PINS, branch_ids) if branch_ids else ()
     groups: dict[tuple[str, str], list[PullRequestException]] = {}
     for row in stale:
         groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
@@ -130,20 +148,8 @@ def next_end(uow: UnitOfWork) -> datetime | None:
     return uow.session.scalar(query)
 
 
-def _lasts(now: datetime) -> SQLCoreOperations[bool]:
-    return PullRequestException.lasts(now, Freeze.is_in_force(now))
-
-
-def _select_open() -> Select[PullRequestException]:
-    row = PullRequestException
-    joined = select(row).join(Freeze, Freeze.id == row.freeze_id)
-    return joined.join(PullRequest, PullRequest.id == row.pull_request_id).where(row.is_open).order_by(row.id)
-
-
-def _lock_open(
-    uow: UnitOfWork, branch_ids: Collection[str], condition: SQLCoreOperations[bool]
+def _lock(
+    uow: UnitOfWork, statement: Select[PullRequestException], branch_ids: Collection[str]
 ) -> Sequence[PullRequestException]:
-    """Lock and return open exceptions for locked branches that meet a condition."""
-    query = _select_open().where(PullRequestException.branch_id.in_(branch_ids), condition)
-    locking = query.with_for_update(of=PullRequestException).execution_options(populate_existing=True)
-    return uow.session.scalars(locking).all()
+    """Lock and return the exceptions that a statement selects, for locked branches."""
+    return uow.session.scalars(statement, {"branches": list(branch_ids), "now": uow.now}).all()

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select, text, tuple_
+from sqlalchemy import select, text
 
 from integrations.github import CheckState
 from models.pull_requests import HeadCheck
@@ -26,7 +26,7 @@ from services.pull_request_exceptions.verdicts import (
 from services.reconcile.heads import Head, HeadKey, MergePath
 from services.reconcile.leases import LeasedTransaction, schedule_reread
 from services.reconcile.tracked_heads import add_sibling_paths
-from services.reconcile.write_intents import clear_write_intents
+from services.reconcile.write_intents import clear_write_intents, key_columns
 
 STALE_HASH = ""
 """The summary hash of a check whose text is to be written again, whatever GitHub shows."""
@@ -149,10 +149,17 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[s
 
 
 def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
-    columns = tuple_(HeadCheck.repository_id, HeadCheck.check_name, HeadCheck.head_sha)
-    wanted = [(key.repository_id, key.check_name, key.sha) for key in keys]
-    rows = uow.session.scalars(select(HeadCheck).where(columns.in_(wanted)))
+    rows = uow.session.scalars(_WRITTEN, key_columns(keys))
     return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
+
+
+_WRITTEN = select(HeadCheck).from_statement(
+    text("""
+        SELECT h.* FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
+                        AS k (repository, name, sha)
+        JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
+    """)
+)
 
 
 def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: int) -> CheckUpdate:

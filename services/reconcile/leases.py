@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sqlalchemy import bindparam, case, false, func, or_, select, text, update
+from sqlalchemy import bindparam, case, false, func, or_, select, text
 
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
@@ -105,6 +105,7 @@ _NEXT_INSTALLATION = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+_SERVED = text("UPDATE installations SET served_at = :now WHERE id = :installation")
 _BEST_RANK_LEFT = (
     select(func.min(func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank)))
     .join(Repository, Repository.id == WatchedBranch.repository_id)
@@ -127,8 +128,8 @@ def acquire(uow: UnitOfWork, *, limit: int = MAX_BRANCHES_PER_PASS) -> LeasedBat
     if next_one is None:
         return None
     installation_id, permissions = next_one
-    uow.session.execute(update(Installation).where(Installation.id == installation_id).values(served_at=uow.now))
-    lease = BRANCHES.acquire(uow, Repository.installation_id == installation_id, limit=limit)
+    uow.session.execute(_SERVED, {"installation": installation_id, "now": uow.now})
+    lease = BRANCHES.acquire(uow, within=(Repository.installation_id, installation_id), limit=limit)
     branches = () if lease is None else tuple(LeasedBranch(*tuple(row)[:-1]) for row in lease.rows)
     best_rank_left = None
     if len(branches) == limit:

@@ -27,6 +27,8 @@ CONNECT_TIMEOUT_SECONDS = 2
 STATEMENT_TIMEOUT_SECONDS = 15
 PATIENCE_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
 """No operation waits for longer, also if PostgreSQL answers others: it would have ended the statement before."""
+MAX_PREPARED_STATEMENTS = 300
+"""Of a connection: enough for what a process usually runs, so that none is prepared again and again."""
 _MIGRATE = "run `python -m app migrate`"
 _TAKE_ROLE: LiteralString = "SELECT set_config('role', %s, true)"
 _FACTS: LiteralString = """
@@ -63,6 +65,18 @@ class Connection(psycopg.Connection[Any]):
         if self.detector is not None:
             gen = self.detector.watch(self.pgconn, gen, self.patience)
         return super().wait(gen, interval, timeout)
+
+    def rollback(self) -> None:
+        """Roll back; what is prepared stays so, unless a statement has failed.
+
+        psycopg discards all prepared statements with each rollback, since the transaction may have changed the schema.
+        Ours never do, and every refused request rolls back.
+        """
+        if self.pgconn.transaction_status != TransactionStatus.INTRANS:
+            super().rollback()
+            return
+        with self.lock:
+            self.wait(self._exec_command(b"ROLLBACK"))
 
 
 class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
@@ -116,6 +130,7 @@ def open_connection(
         raise
     try:
         connection.detector, connection.patience = detector, patience
+        connection.prepared_max = MAX_PREPARED_STATEMENTS
         _verify(connection, role, accept_newer=accept_newer)
     except BaseException:
         connection.close()

@@ -226,6 +226,38 @@ class TestSchema:
         assert fetched(own_database, (ORGANIZATIONS, acme.id)) == [[{"id": acme.id}]]
 
 
+HOT = "SELECT 'a statement that is often used'"
+
+
+class TestPreparedStatements:
+    @pytest.fixture
+    def engine(self, database: str) -> Iterator[Engine]:
+        """An engine whose one connection has prepared a statement."""
+        with engine_of(database) as engine:
+            for _ in range(7):
+                with engine.begin() as connection:
+                    connection.execute(text(HOT))
+            assert self.is_prepared(engine)
+            yield engine
+
+    @staticmethod
+    def is_prepared(engine: Engine) -> bool:
+        with engine.begin() as connection:
+            return HOT in connection.scalars(text("SELECT statement FROM pg_prepared_statements")).all()
+
+    def test_prepared_statement_survives_the_rollback_of_a_refusal(self, engine: Engine) -> None:
+        with engine.connect() as connection:
+            connection.execute(text("CREATE TEMPORARY TABLE of_a_refusal ()"))
+            connection.rollback()
+            assert connection.scalar(text("SELECT to_regclass('of_a_refusal')")) is None
+        assert self.is_prepared(engine)
+
+    def test_prepared_statements_are_discarded_when_one_has_failed(self, engine: Engine) -> None:
+        with engine.connect() as connection, pytest.raises(sqlalchemy.exc.ProgrammingError):
+            connection.execute(text("SELECT nothing"))
+        assert not self.is_prepared(engine)
+
+
 class TestDeadConnections:
     def test_connections_that_the_server_ended_are_replaced_before_they_are_used(
         self, own_database: str, sql: psycopg.Connection[Any]

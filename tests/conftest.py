@@ -30,7 +30,7 @@ from sqlalchemy import make_url
 from app.commands.migrate import migrate
 from tests.harness.app_key import AppKey, make_app_key
 from tests.harness.cleaning import PROCESSES_RUN, define_reset, reset
-from tests.harness.contracts import validate_contracts_once
+from tests.harness.contracts import read_contracts_once
 from tests.harness.engines import dispose_engines
 from tests.harness.random_seed import exploring
 from tests.harness.server_directories import make_server_directory
@@ -40,7 +40,7 @@ from tools.fake_github import FakeGitHub, Handle, serve
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
 hypothesis.settings.load_profile("tests")
-validate_contracts_once()
+read_contracts_once()
 
 SECONDS_OF_A_TEST = 0.1
 """What a test takes on average."""

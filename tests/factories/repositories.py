@@ -51,6 +51,7 @@ def repository(session: Session, of: Organization, full_name: str = "acme/web", 
         default_branch=columns.pop("default_branch", "main"),
         private=columns.pop("private", True),
         enabled=columns.pop("enabled", True),
+        auto_watch=columns.pop("auto_watch", []),  # the default, which `branch` would read back
         created_at=columns.pop("created_at", now()),
         synced_at=columns.pop("synced_at", now()),
         **columns,

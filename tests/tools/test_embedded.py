@@ -32,10 +32,28 @@ time.sleep(600)
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def empty_home() -> Iterator[Path]:
+    """Make a directory for servers that start for the first time."""
     directory = make_server_directory("embedded")
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Path]:
+    """Make PostgreSQL's data once: that takes several times as long as what a test does with them."""
+    directory = make_server_directory("embedded")
+    with EmbeddedPostgres(directory / "postgres") as server:
+        pass
+    yield server.directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def home(empty_home: Path, cluster: Path) -> Path:
+    """Make a directory with PostgreSQL's data."""
+    subprocess.run(["cp", "-a", cluster, empty_home / "postgres"], check=True)
+    return empty_home
 
 
 @pytest.fixture
@@ -55,11 +73,11 @@ def test_postgres_keeps_its_data_over_a_restart(home: Path) -> None:
         assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
 
 
-def test_redis_keeps_its_data_over_a_restart_and_evicts_nothing(home: Path) -> None:
-    with EmbeddedValkey(home / "redis") as server, Redis.from_url(server.url) as client:
+def test_redis_keeps_its_data_over_a_restart_and_evicts_nothing(empty_home: Path) -> None:
+    with EmbeddedValkey(empty_home / "redis") as server, Redis.from_url(server.url) as client:
         client.set("kept", "42")
         assert client.info("memory")["maxmemory_policy"] == "noeviction"
-    with EmbeddedValkey(home / "redis") as server, Redis.from_url(server.url) as client:
+    with EmbeddedValkey(empty_home / "redis") as server, Redis.from_url(server.url) as client:
         assert client.get("kept") == b"42"
 
 
@@ -114,11 +132,11 @@ def test_servers_end_with_their_parent_and_restart_at_once(home: Path) -> None:
         eventually(partial(is_gone, server))
 
 
-def test_interrupted_first_start_is_repaired(home: Path) -> None:
-    draft = home / "postgres.new"
+def test_interrupted_first_start_is_repaired(empty_home: Path) -> None:
+    draft = empty_home / "postgres.new"
     draft.mkdir()
     (draft / "PG_VERSION").write_text("18\n")
-    with EmbeddedPostgres(home / "postgres") as server:
+    with EmbeddedPostgres(empty_home / "postgres") as server:
         assert server.is_ready()
     assert not draft.exists()
 
@@ -138,8 +156,8 @@ def test_failed_start_reports_the_end_of_the_log(home: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands its servers to another account")
 class TestAsRoot:
-    def test_servers_started_as_root_run_unprivileged(self, home: Path) -> None:
-        with EmbeddedPostgres(home / "postgres") as postgres, EmbeddedValkey(home / "redis") as valkey:
+    def test_servers_started_as_root_run_unprivileged(self, empty_home: Path) -> None:
+        with EmbeddedPostgres(empty_home / "postgres") as postgres, EmbeddedValkey(empty_home / "redis") as valkey:
             assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
             assert Path(f"/proc/{valkey.pid}").stat().st_uid != 0
 
@@ -161,13 +179,13 @@ class TestAsRoot:
         finally:
             shutil.rmtree(copies[0].parent.parent)
 
-    def test_directory_of_another_owner_is_rejected(self, home: Path) -> None:
-        (home / "trap").mkdir()
-        os.chown(home / "trap", 12345, 12345)
+    def test_directory_of_another_owner_is_rejected(self, empty_home: Path) -> None:
+        (empty_home / "trap").mkdir()
+        os.chown(empty_home / "trap", 12345, 12345)
         with pytest.raises(RuntimeError, match="another user"):
-            paths.own_directory(home / "trap", paths.ourselves(), 0o700)
+            paths.own_directory(empty_home / "trap", paths.ourselves(), 0o700)
 
-    def test_symbolic_link_in_place_of_a_directory_is_rejected(self, home: Path) -> None:
-        (home / "link").symlink_to("/etc")
+    def test_symbolic_link_in_place_of_a_directory_is_rejected(self, empty_home: Path) -> None:
+        (empty_home / "link").symlink_to("/etc")
         with pytest.raises(RuntimeError, match="another user"):
-            paths.own_directory(home / "link", paths.ourselves(), 0o700)
+            paths.own_directory(empty_home / "link", paths.ourselves(), 0o700)

@@ -1,5 +1,8 @@
 """Where people come by https, no cookie travels by anything else, and no other host of the domain can set one."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
+
 import httpx
 import psycopg
 import pytest
@@ -55,9 +58,20 @@ def test_cookies_are_secure_over_https(shared_database: psycopg.Connection, redi
             assert "Secure" in line, "a browser would not let anything else remove it"
 
 
+@pytest.fixture(scope="module")
+def sites(shared_database: psycopg.Connection, redis_url: str) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+    """Serve the product by https and by http; return a client of each."""
+    with ExitStack() as stack:
+        configs = [
+            product_config(address_of(shared_database), redis_url, web_url=web_url)
+            for web_url in (WEB, "http://127.0.0.1:8080")
+        ]
+        urls = [stack.enter_context(serving(create_app(config, product_parts()))) for config in configs]
+        by_https, by_http = (stack.enter_context(client_of(url)) for url in urls)
+        yield by_https, by_http
+
+
 @pytest.mark.parametrize("path", ["/sign-in", "/healthz", "/v1/freezes", "/nowhere", "/static/app.css"])
-def test_browsers_are_held_to_https(shared_database: psycopg.Connection, redis_url: str, path: str) -> None:
-    for web_url, expected in ((WEB, "max-age=31536000"), ("http://127.0.0.1:8080", None)):
-        config = product_config(address_of(shared_database), redis_url, web_url=web_url)
-        with serving(create_app(config, product_parts())) as url, client_of(url) as http:
-            assert http.get(path).headers.get("Strict-Transport-Security") == expected
+def test_browsers_are_held_to_https(sites: tuple[httpx.Client, httpx.Client], path: str) -> None:
+    headers = [site.get(path).headers.get("Strict-Transport-Security") for site in sites]
+    assert headers == ["max-age=31536000", None]

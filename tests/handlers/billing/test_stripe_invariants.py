@@ -155,6 +155,16 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.live())
     @rule()
+    def miss_a_payment(self) -> None:
+        """Let the payment for the next period fail, and have that read."""
+        self.shop.set_card("pm_card_chargeCustomerFail")
+        end = datetime.fromtimestamp(self.live()[0]["items"]["data"][0]["current_period_end"], UTC)
+        self.now = self.clock.at = max(self.now, end) + 2 * HOUR
+        self.shop.fake.advance(0)
+        self.deliver_events("sent")
+
+    @precondition(lambda self: self.live())
+    @rule()
     def pay_open_invoices(self) -> None:
         """Pay what failed, with a card that works."""
         self.shop.set_card("pm_card_visa")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
 from urllib.parse import SplitResult, urlsplit
 
@@ -77,12 +78,11 @@ class ClientDocuments:
     def _fetch(self, address: SplitResult, deadline: float) -> FetchedDocument:
         host, port = address.hostname or "", address.port or 443
         chosen = self._address_of(host, port)
-        context = self._context or ssl.create_default_context()
         target = address.path + (f"?{address.query}" if address.query else "")
         try:
             with (
                 socket.create_connection((chosen, port), timeout=_left(deadline)) as plain,
-                context.wrap_socket(plain, server_hostname=host) as connection,
+                self._trust.wrap_socket(plain, server_hostname=host) as connection,
             ):
                 connection.settimeout(_left(deadline))
                 connection.sendall(
@@ -105,6 +105,11 @@ class ClientDocuments:
         if len(body) > MAX_BYTES:
             raise ClientRefusedError(f"The document of the client is larger than {MAX_BYTES} bytes.")
         return FetchedDocument(body, ", ".join(response.headers.get_all("cache-control", ())))
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        """The certificates that we trust, which take a while to load."""
+        return self._context or ssl.create_default_context()
 
     def _address_of(self, host: str, port: int) -> str:
         """Return the address to connect to. Raise ClientRefusedError unless all addresses of the host are allowed."""

@@ -113,7 +113,7 @@ def assert_conforms(operation_id: str, response: httpx.Response) -> None:
     """Fail unless the contract documents the answer: its status, its body, and its error code."""
     operation = load_contract().operations[operation_id]
     assert response.headers["X-Request-Id"].startswith("req_")
-    if response.status_code == 400 and isinstance(response.json()["error"], str):
+    if response.status_code in {400, 401} and isinstance(response.json()["error"], str):
         assert response.headers["Cache-Control"] == "no-store"  # OAuth's own shape, which the contract has to document
     elif response.status_code >= 400:
         assert_envelope(response)

@@ -63,9 +63,9 @@ class Client:
         given = {"client_id": CLIENT_ID, **form}
         return self.http.post("/oauth/token", data={name: value for name, value in given.items() if value is not None})
 
-    def redeem(self, code: str, **changes: str | None) -> httpx.Response:
-        given = {"redirect_uri": REDIRECT, "code_verifier": VERIFIER, "resource": RESOURCE, **changes}
-        return self.token(grant_type="authorization_code", code=code, **given)
+    def redeem(self, code: str, /, **changes: str | None) -> httpx.Response:
+        given = {"redirect_uri": REDIRECT, "code_verifier": VERIFIER, "resource": RESOURCE, "code": code}
+        return self.token(**{"grant_type": "authorization_code", **given, **changes})
 
     def refresh(self, token: str, **changes: str | None) -> httpx.Response:
         return self.token(grant_type="refresh_token", refresh_token=token, **changes)
@@ -91,7 +91,7 @@ def decide(
     **request: Any,
 ) -> httpx.Response:
     """Have a person decide on the client; all requested scopes unless some are named."""
-    body: dict[str, Any] = {"query": query or query_of(), "decision": decision}
+    body: dict[str, Any] = {"query": query_of() if query is None else query, "decision": decision}
     if decision == "approve":
         body |= {"organizationId": organization_id, "scopes": list(scopes or ("freeze:read", "freeze:write"))}
     return person.post(DECIDE, {name: value for name, value in body.items() if value is not None}, **request)

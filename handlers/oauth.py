@@ -33,9 +33,9 @@ def get_authorization_server_metadata(uow: UnitOfWork) -> object:
     return HeadedReply(metadata.authorization_server(uow, scopes), _PUBLIC)
 
 
-def review_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
+def preview_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Return what a consent page shows, or where the browser is redirected to."""
-    return authorization.review(uow, body["query"], load_contract().tool_scopes)
+    return authorization.preview(uow, body["query"], load_contract().tool_scopes)
 
 
 def decide_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:

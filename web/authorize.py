@@ -36,10 +36,10 @@ class Authorize(PageView):
     def get(self) -> Response:
         """Show what the client requests, or redirect to it with an error."""
         query = request.query_string.decode("latin-1")
-        reviewed = self._review(query)
-        if reviewed["location"] is not None:
-            return redirect_to_client(reviewed["location"])
-        return self._consent_page(query, reviewed["consent"])
+        previewed = self._preview(query)
+        if previewed["location"] is not None:
+            return redirect_to_client(previewed["location"])
+        return self._consent_page(query, previewed["consent"])
 
     def post(self) -> Response:
         """Approve or deny, and redirect to the client."""
@@ -56,14 +56,14 @@ class Authorize(PageView):
         except OperationError as error:
             if not {detail.path for detail in error.details} & {"/scopes", "/organizationId"}:
                 raise
-            reviewed = self._review(query)
-            if reviewed["location"] is not None:
-                return redirect_to_client(reviewed["location"])
-            return self._consent_page(query, reviewed["consent"], error)
+            previewed = self._preview(query)
+            if previewed["location"] is not None:
+                return redirect_to_client(previewed["location"])
+            return self._consent_page(query, previewed["consent"], error)
 
-    def _review(self, query: str) -> Mapping[str, Any]:
-        reviewed: Mapping[str, Any] = self.context.call("review_authorization", body={"query": query}).content
-        return reviewed
+    def _preview(self, query: str) -> Mapping[str, Any]:
+        previewed: Mapping[str, Any] = self.context.call("preview_authorization", body={"query": query}).content
+        return previewed
 
     def _address(self, query: str) -> str:
         return f"{self.path}?{query}"

@@ -68,7 +68,7 @@ class Decision:
     scopes: Collection[str]
 
 
-def review(uow: UnitOfWork, query: str, supported: Mapping[str, str]) -> dict[str, Any]:
+def preview(uow: UnitOfWork, query: str, supported: Mapping[str, str]) -> dict[str, Any]:
     """Return what the consent page shows for a request, or the address that the browser is redirected to at once.
 
     `supported` has the scopes that tokens can have, with descriptions. Raise `invalid_parameter` if the request is
@@ -99,7 +99,7 @@ def expiry(uow: UnitOfWork) -> datetime:
 def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[str, str]) -> dict[str, str]:
     """Return the address that leads back to the client, with a code if the signed-in person approves.
 
-    The ticked scopes are granted, as far as the client requested them, each write with its read. Raise what `review`
+    The ticked scopes are granted, as far as the client requested them, each write with its read. Raise what `preview`
     raises, `not_found` or `organization_deleted` for the organisation, `validation_failed` without a scope,
     `credential_type_not_allowed` for a device.
     """

@@ -31,21 +31,21 @@ def list_of_organization(uow: UnitOfWork, cursor: str | None, limit: int) -> Pag
 
 
 def end_mine(uow: UnitOfWork, connection_id: str) -> None:
-    """End one of the caller's connections. Raise `not_found` if it is not theirs or has ended."""
+    """End one of the caller's connections. Raise `connection_not_found` if it is not theirs or has ended."""
     grant = uow.session.get(OAuthGrant, connection_id)
     own = grant is not None and grant.user_id == uow.caller.user_id
-    _end(uow, grant if own else None, "by_person")
+    _end(uow, connection_id, grant if own else None, "by_person")
 
 
 def end_of_organization(uow: UnitOfWork, connection_id: str) -> None:
-    """End a connection of a member. Raise `not_found` if it is not the organisation's or has ended."""
+    """End a connection of a member. Raise `connection_not_found` if it is not the organisation's or has ended."""
     query = select(OAuthGrant).where(OAuthGrant.id == connection_id, OAuthGrant.organization_id == uow.organization)
-    _end(uow, uow.session.scalar(query), "by_administrator")
+    _end(uow, connection_id, uow.session.scalar(query), "by_administrator")
 
 
-def _end(uow: UnitOfWork, grant: OAuthGrant | None, why: Why) -> None:
+def _end(uow: UnitOfWork, connection_id: str, grant: OAuthGrant | None, why: Why) -> None:
     if grant is None or not end_grant(uow, grant, why):
-        raise ServiceError("not_found", "Connection not found among those that are open.")
+        raise ServiceError("connection_not_found", f"Connection {connection_id!r} not found among those that are open.")
 
 
 def _live(uow: UnitOfWork) -> Select[OAuthGrant, str, str]:

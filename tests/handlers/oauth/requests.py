@@ -34,7 +34,7 @@ REQUEST = {
     "state": "a state",
     "resource": RESOURCE,
 }
-REVIEW, DECIDE = "/api/auth/oauth/review", "/api/auth/oauth/decide"
+PREVIEW, DECIDE = "/api/auth/oauth/preview", "/api/auth/oauth/decide"
 
 
 def query_of(**changes: str | None) -> str:
@@ -56,8 +56,8 @@ class Client:
 
     http: httpx.Client
 
-    def review(self, query: str) -> httpx.Response:
-        return self.http.post(REVIEW, json={"query": query})
+    def preview(self, query: str) -> httpx.Response:
+        return self.http.post(PREVIEW, json={"query": query})
 
     def token(self, **form: str | None) -> httpx.Response:
         given = {"client_id": CLIENT_ID, **form}

@@ -36,9 +36,9 @@ def grants(session: Session) -> list[OAuthGrant]:
     return list(session.scalars(select(OAuthGrant).execution_options(populate_existing=True)))
 
 
-class TestReview:
-    def test_review_returns_what_the_person_decides_on(self, client: Client) -> None:
-        shown = client.review(query_of()).json()
+class TestPreview:
+    def test_preview_returns_what_the_person_decides_on(self, client: Client) -> None:
+        shown = client.preview(query_of()).json()
         assert shown["location"] is None
         consent = shown["consent"]
         assert consent.pop("expiresAt")
@@ -67,12 +67,12 @@ class TestReview:
         ],
         ids=str,
     )
-    def test_review_accepts_what_clients_send(self, client: Client, changes: dict[str, Any]) -> None:
-        assert client.review(query_of(**changes)).json()["consent"] is not None
+    def test_preview_accepts_what_clients_send(self, client: Client, changes: dict[str, Any]) -> None:
+        assert client.preview(query_of(**changes)).json()["consent"] is not None
 
-    def test_review_accepts_a_repeated_resource_and_repeated_unknown_parameters(self, client: Client) -> None:
+    def test_preview_accepts_a_repeated_resource_and_repeated_unknown_parameters(self, client: Client) -> None:
         twice = f"{query_of()}&resource={RESOURCE}&prompt=login&prompt=consent"
-        assert client.review(twice).json()["consent"] is not None
+        assert client.preview(twice).json()["consent"] is not None
 
     @pytest.mark.parametrize(
         "query",
@@ -97,7 +97,7 @@ class TestReview:
     def test_request_is_refused_without_a_redirect_when_its_client_is_in_doubt(
         self, client: Client, query: str
     ) -> None:
-        refusal(client.review(query), 400, "invalid_parameter")
+        refusal(client.preview(query), 400, "invalid_parameter")
 
     @pytest.mark.parametrize(
         ("query", "error"),
@@ -123,7 +123,7 @@ class TestReview:
     def test_client_gets_an_error_that_names_the_server_before_anyone_signs_in(
         self, client: Client, query: str, error: str
     ) -> None:
-        shown = client.review(query).json()
+        shown = client.preview(query).json()
         assert shown["consent"] is None
         assert shown["location"].startswith(f"{REDIRECT}?")
         answer = answer_of(shown["location"])
@@ -131,19 +131,19 @@ class TestReview:
         assert answer == {"error": error, "iss": ISSUER, "state": "a state"}
 
     def test_error_has_no_state_when_two_were_given(self, client: Client) -> None:
-        shown = client.review(f"{query_of()}&state=another").json()
+        shown = client.preview(f"{query_of()}&state=another").json()
         assert answer_of(shown["location"]).keys() == {"error", "error_description", "iss"}
 
     def test_blocked_client_is_refused(self, session: Session, client: Client) -> None:
         session.get_one(OAuthClient, CLIENT_ID).blocked_at = factories.now()
         session.flush()
-        assert "blocked" in refusal(client.review(query_of()), 400, "invalid_parameter")["message"]
+        assert "blocked" in refusal(client.preview(query_of()), 400, "invalid_parameter")["message"]
 
     def test_stale_document_of_an_unreachable_client_is_not_used(
         self, session: Session, client: Client, later: Any
     ) -> None:
         later(days=1001)
-        refusal(client.review(query_of()), 400, "invalid_parameter")
+        refusal(client.preview(query_of()), 400, "invalid_parameter")
         row = session.get_one(OAuthClient, CLIENT_ID, populate_existing=True)
         assert row.document == DOCUMENT, "a failure is kept"
 
@@ -152,9 +152,9 @@ class TestReview:
             session.add(ThrottledAttempt(kind="client_document_address", subject="127.0.0.1", at=factories.now()))
         session.flush()
         unknown = query_of(client_id="https://10.0.0.1/metadata.json")
-        refusal(client.review(unknown), 400, "invalid_parameter")
-        refusal(client.review(unknown), 429, "rate_limited")
-        assert client.review(query_of()).json()["consent"] is not None, "a known client needs no fetch"
+        refusal(client.preview(unknown), 400, "invalid_parameter")
+        refusal(client.preview(unknown), 429, "rate_limited")
+        assert client.preview(query_of()).json()["consent"] is not None, "a known client needs no fetch"
 
 
 class TestDecide:

@@ -286,7 +286,7 @@ class TestMixUp:
         locations = [
             decide(person, acme.id).json()["location"],
             decide(person, None, decision="deny").json()["location"],
-            client.review(query_of(scope="unknown")).json()["location"],
+            client.preview(query_of(scope="unknown")).json()["location"],
         ]
         metadata = client.http.get("/.well-known/oauth-authorization-server").json()
         for location in locations:

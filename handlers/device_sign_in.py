@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rules.access.oauth import OAuthError
+from schemas.contract import load_contract
 from schemas.oauth import answer, read_parameters, refusal, required
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
@@ -11,7 +12,12 @@ from services.identity import devices
 
 def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Start the sign-in of a device."""
-    return _told(raw_body, headers, lambda given: devices.start(uow, required(given, "client_id"), given.get("scope")))
+
+    def start(given: Mapping[str, str]) -> object:
+        request = devices.Request(required(given, "client_id"), given.get("scope"), given.get("resource"))
+        return devices.start(uow, request, load_contract().tool_scopes)
+
+    return _told(raw_body, headers, start)
 
 
 def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
@@ -29,7 +35,13 @@ def device_lookup(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve or deny a pending device."""
-    decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
+    decided = devices.decide(
+        uow,
+        body["user_code"],
+        approve=body["decision"] == "approve",
+        organization_id=body.get("organization_id"),
+        scopes=body.get("scopes"),
+    )
     return devices.to_response(decided)
 
 

@@ -88,7 +88,7 @@ def _exchange(uow: UnitOfWork, given: Mapping[str, str]) -> object:
     if grant_type == "refresh_token":
         return tokens.refresh(uow, required(given, "refresh_token"), client_id, given.get("scope"))
     if grant_type == devices.GRANT_TYPE:
-        return devices.exchange_device_code(uow, grant_type, required(given, "device_code"), client_id)
+        return devices.exchange_device_code(uow, grant_type, required(given, "device_code"), client_id, connects=True)
     supported = ("authorization_code", "refresh_token", devices.GRANT_TYPE)
     raise OAuthError("unsupported_grant_type", f"grant_type must be one of {', '.join(supported)}.")
 

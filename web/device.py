@@ -4,6 +4,8 @@ The code is submitted by a form even if the address contains it, so that followi
 page names the device, where it is, for which organisation, and what it will be able to do.
 """
 
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, request
@@ -17,7 +19,7 @@ from web.problems import at_field
 from web.roles import describe_role
 from web.views import PageView
 
-_LABELS = {"user_code": "Code", "organization_id": "Organisation"}
+_LABELS = {"user_code": "Code", "organization_id": "Organisation", "scopes": "Permissions"}
 UNKNOWN_CODE = "This code is not valid. It may be mistyped, used, or older than ten minutes."
 
 
@@ -59,15 +61,23 @@ class Device(PageView):
             organizations=organizations,
             chosen=active or next(iter(organizations), None),
             describe_role=describe_role,
+            scopes=self._vocabulary(),
             days=LIFETIME.days,
         )
 
     def _decide(self, given: dict[str, str]) -> Response:
-        body = {
-            "userCode": given["user_code"],
-            "decision": given["decision"],
-            "organizationId": given["organization_id"],
-        }
-        return self.context.render(
-            "decided.html", device=self.context.call("device_approve", body=filled(body)).content
+        body: dict[str, Any] = filled(
+            {
+                "userCode": given["user_code"],
+                "decision": given["decision"],
+                "organizationId": given["organization_id"],
+            }
         )
+        if request.form.get("with_scopes"):
+            body["scopes"] = request.form.getlist("scope")
+        return self.context.render("decided.html", device=self.context.call("device_approve", body=body).content)
+
+    def _vocabulary(self) -> Mapping[str, str]:
+        """Return the descriptions of the scopes."""
+        found: Mapping[str, str] = self.context.contract.tool_scopes
+        return found

@@ -4,23 +4,33 @@ A device gets two codes. It polls for its tokens with the long one; the person e
 they sign in, see which client asks and from which address, and approve or deny it. The short code is valid for ten
 minutes and one decision, the long one for one sign-in. Wrong short codes are counted per person and per address; the
 long code has 256 bits and cannot be guessed.
+
+A device signs in as the person, or, if it requests tokens for the MCP server (`resource`), is connected like any other
+client: to one organisation, with the scopes that the person allows.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 from sqlalchemy import Select, select, update
 
 from models.identity import DeviceAuthorization
+from models.oauth import OAuthClient
 from models.organizations import LoginSession, Membership, Organization, User
-from rules.access.oauth import OAuthError
+from rules.access import client_documents
+from rules.access.client_documents import MAX_NAME_LENGTH
+from rules.access.oauth import OAuthError, is_same_resource, requested_scopes, with_reads
 from rules.access.user_codes import new_user_code, read_user_code
-from rules.errors import ServiceError
+from rules.errors import Detail, ServiceError
 from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions, throttle
-from services.identity.account_audit import audit_account, organizations_of
+from services.identity.account_audit import actor_of, audit_account, organizations_of
+from services.identity.oauth.grants import create_grant
+from services.identity.oauth.tokens import issue_tokens, require_resource, resource_of
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 LIFETIME = timedelta(minutes=10)
@@ -66,31 +76,56 @@ class DeviceDecision:
     decided_at: datetime
 
 
-def start(uow: UnitOfWork, client_id: str, scope: str | None = None) -> DeviceAuthorizationResponse:
-    """Start a device authorization; `client_id` is what the device calls itself and is not verified.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a device requests; a resource makes it a connected client, with scopes."""
 
-    Raise `rate_limited` if too many were started from one address, or OAuthError.
+    client_id: str
+    scope: str | None = None
+    resource: str | None = None
+
+
+def start(uow: UnitOfWork, request: Request, supported: Collection[str]) -> DeviceAuthorizationResponse:
+    """Start a device authorization; the client id is what the device calls itself and is not verified.
+
+    `supported` are the scopes that connected clients can have. Raise `rate_limited` if too many were started from one
+    address, or OAuthError.
     """
-    if scope is not None:
-        raise OAuthError("invalid_scope", "Scopes are not supported; access follows from the person's role.")
-    if len(client_id) > MAX_CLIENT_ID_LENGTH:
-        raise OAuthError("invalid_request", f"client_id must have at most {MAX_CLIENT_ID_LENGTH} characters.")
+    scopes = _requested_scopes(uow, request, supported)
+    limit = MAX_CLIENT_ID_LENGTH if scopes is None else client_documents.MAX_CLIENT_ID_LENGTH
+    if len(request.client_id) > limit:
+        raise OAuthError("invalid_request", f"client_id must have at most {limit} characters.")
     throttle.count_attempt(uow, "device_code", address=uow.caller.address)
     device_code, user_code = new_one_time_token(), _unused_code(uow)
     uow.session.add(
         DeviceAuthorization(
             device_code_hash=token_hash(device_code),
             user_code=user_code,
-            client_id=client_id,
+            client_id=request.client_id,
             address=uow.caller.address,
             created_at=uow.now,
             expires_at=uow.now + LIFETIME,
             interval_seconds=INTERVAL,
+            resource=None if scopes is None else resource_of(uow),
+            scopes=scopes,
         )
     )
     page = f"{uow.dependencies.web_url}/device"
     complete = f"{page}?{urlencode({'user_code': user_code})}"
     return DeviceAuthorizationResponse(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
+
+
+def _requested_scopes(uow: UnitOfWork, request: Request, supported: Collection[str]) -> list[str] | None:
+    """Return the scopes of a device that requests tokens for the MCP server, None of one that signs in."""
+    if request.resource is None or is_same_resource(request.resource, uow.dependencies.token_audience):
+        if request.scope is not None:
+            raise OAuthError("invalid_scope", "Scopes need a resource; else access follows from the person's role.")
+        return None
+    require_resource(uow, request.resource)
+    scopes = requested_scopes(request.scope, supported)
+    if not scopes:
+        raise OAuthError("invalid_scope", "None of these scopes is known.")
+    return sorted(scopes)
 
 
 def _unused_code(uow: UnitOfWork) -> str:
@@ -110,12 +145,21 @@ def find_pending(uow: UnitOfWork, user_code: str) -> DeviceAuthorization:
     return device
 
 
-def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str | None = None) -> DeviceAuthorization:  # noqa: FBT001 - the decision itself
+def decide(
+    uow: UnitOfWork,
+    user_code: str,
+    *,
+    approve: bool,
+    organization_id: str | None = None,
+    scopes: Collection[str] | None = None,
+) -> DeviceAuthorization:
     """Approve or deny the device that waits under a code, as the signed-in person; this cannot be undone.
 
-    An approved device acts in `organization_id`, or else in the person's active organisation, or their only one.
-    Raise `not_found` if they are not a member or no device waits under the code (the wrong code is counted: commit the
-    unit of work all the same), `organization_deleted`, `rate_limited`, `credential_type_not_allowed` for a device.
+    An approved device acts in `organization_id`, or else in the person's active organisation, or their only one. If it
+    is to be a connected client, it gets those of `scopes` that it requested, or all if None is given. Raise `not_found`
+    if they are not a member or no device waits under the code (the wrong code is counted: commit the unit of work all
+    the same), `organization_deleted`, `rate_limited`, `credential_type_not_allowed` for a device, and
+    `validation_failed` for a client without an organisation or a scope.
     """
     person = _person(uow)
     _forbid_devices(uow)
@@ -123,12 +167,27 @@ def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str 
     device = _find(uow, user_code, lock=True)
     if device is None:
         raise _unknown_code()
+    if device.scopes is not None and approve:
+        device.scopes = _granted_scopes(device.scopes, scopes, wanted)
     device.decided_at, device.approved = uow.now, approve
     device.user_id, device.organization_id = person.id, wanted
     uow.session.flush()
     target = ("device", device.user_code, device.client_id)
     audit_account(uow, person, "device.approved" if approve else "device.denied", target, address=device.address)
     return device
+
+
+def _granted_scopes(
+    requested: Collection[str], ticked: Collection[str] | None, organization_id: str | None
+) -> list[str]:
+    if organization_id is None:
+        message = "organizationId is required: a connection is for one organisation"
+        raise ServiceError("validation_failed", message, details=(Detail("/organizationId", message),))
+    granted = with_reads(set(requested) & set(requested if ticked is None else ticked), requested)
+    if not granted:
+        message = "scopes must have at least one of the requested scopes"
+        raise ServiceError("validation_failed", message, details=(Detail("/scopes", message),))
+    return sorted(granted)
 
 
 def to_response(device: DeviceAuthorization) -> DeviceDecision:
@@ -205,10 +264,13 @@ def _pending(uow: UnitOfWork, user_code: str) -> Select[DeviceAuthorization]:
     )
 
 
-def exchange_device_code(uow: UnitOfWork, grant_type: str, device_code: str, client_id: str) -> Tokens:
+def exchange_device_code(
+    uow: UnitOfWork, grant_type: str, device_code: str, client_id: str, *, connects: bool = False
+) -> Tokens | dict[str, Any]:
     """Return the tokens of an approved device, once. Raise OAuthError in every other case.
 
-    A poll is recorded, so the unit of work must be committed also after an error.
+    Only if `connects` does a device with a resource get tokens, those of a connected client. A poll is recorded, so the
+    unit of work must be committed also after an error.
     """
     if grant_type != GRANT_TYPE:
         raise OAuthError("unsupported_grant_type", f"The only supported grant type is {GRANT_TYPE}.")
@@ -218,6 +280,8 @@ def exchange_device_code(uow: UnitOfWork, grant_type: str, device_code: str, cli
         .with_for_update()
     )
     uow.refresh_now()
+    if device is not None and device.resource is not None and not connects:
+        raise OAuthError("invalid_grant", "This device code is for the token endpoint of the metadata.")
     if device is None or device.client_id != client_id or device.consumed_at is not None:
         raise OAuthError("invalid_grant", "The device code is unknown, already used, or belongs to another client.")
     if device.approved is False:
@@ -240,17 +304,33 @@ def _record_poll(uow: UnitOfWork, device: DeviceAuthorization) -> OAuthError:
     return OAuthError("slow_down", "Polling too fast. Wait longer between polls.", interval=device.interval_seconds)
 
 
-def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens:
+def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens | dict[str, Any]:
     """Sign the device in as the person who approved it, if they are still a member of the organisation."""
     person = uow.session.get_one(User, device.user_id)
     if device.organization_id is not None and device.organization_id not in organizations_of(uow, person.id):
         raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
     device.consumed_at = uow.now
+    if device.resource is not None:
+        return _connect(uow, device, person)
     uow.caller = replace(uow.caller, client=device.client_id)
     signed_in = sessions.start(uow, person, kind="device", organization_id=device.organization_id)
     minted = sessions.issue_token(uow, signed_in.session.id)
     lasts = int((minted.expires_at - uow.now).total_seconds())
     return Tokens(minted.token, lasts, signed_in.token, minted.organization_id)
+
+
+def _connect(uow: UnitOfWork, device: DeviceAuthorization, person: User) -> dict[str, Any]:
+    """Return the tokens of a device that becomes a connected client."""
+    with uow.impersonate(organization_id=device.organization_id, actor=actor_of(person), source="dashboard"):
+        grant = create_grant(
+            uow,
+            user_id=person.id,
+            client_id=device.client_id,
+            client_name=device.client_id[:MAX_NAME_LENGTH],
+            resource=str(device.resource),
+            scopes=device.scopes or (),
+        )
+    return issue_tokens(uow, grant, uow.session.get_one(OAuthClient, grant.client_id), grant.scopes)
 
 
 def revoke_approvals(uow: UnitOfWork, user_id: str) -> None:

@@ -42,12 +42,13 @@ ADDITIVE_CODES = {
     400: "malformed_request",
     401: "wrong_credentials",
     403: "origin_not_allowed",
+    404: "connection_not_found",
     408: "request_timeout",
     412: "precondition_failed",
     422: "weak_password github_rejected",
     503: "too_many_connections",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, of HTTP itself, and of what GitHub rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, of connections, of HTTP itself, and of what GitHub rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

@@ -48,7 +48,7 @@ ADDITIVE_CODES = {
     422: "weak_password github_rejected",
     503: "too_many_connections",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, of connections, of HTTP itself, and of what GitHub rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, connections, HTTP, and what GitHub rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

@@ -21,6 +21,7 @@ _WORDS = {
     ),
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day, such as 17:00",
     r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
+    r"^[A-Za-z0-9._~-]+$": "must contain only letters, digits and the characters . _ ~ -",
     r"^[A-Z]{2}$": "must be two upper-case letters, such as GB",
     r"^[A-Z]{3}$": "must be three upper-case letters, such as EUR",
     r"^(/[A-Za-z0-9_.~-]+)+$": "must be a path, such as /settings/billing",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
+from web.context import redirect_to
+
 _INTERVALS = ((10, 1), (30, 3), (42, 10))
 """Up to how many polls, and every how many seconds: three minutes in all."""
 _LATE = 10
@@ -37,5 +39,8 @@ def next_wait() -> Wait | None:
 
 
 def open_page(address: str) -> Response:
-    """Return the answer to a poll that has the browser open another page of ours."""
-    return Response(headers={"HX-Redirect": address, "Cache-Control": "no-store"}, mimetype="text/html")
+    """Return the answer to a poll that has the browser open another page of ours; a visitor is redirected there."""
+    if request.headers.get("HX-Request") != "true":
+        return redirect_to(address)
+    headers = {"HX-Redirect": address, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    return Response(headers=headers, mimetype="text/html")

@@ -9,7 +9,7 @@ from web.context import PageContext
 
 
 class PageView(MethodView):
-    """One page: `get` shows it and changes nothing, `post` does what its form is for."""
+    """One page: `get` shows it and changes nothing; `post`, where it has forms, does what they are for."""
 
     init_every_request: ClassVar[bool] = False
     path: ClassVar[str]
@@ -19,8 +19,4 @@ class PageView(MethodView):
 
     def get(self) -> Response:
         """Show the page."""
-        raise NotImplementedError
-
-    def post(self) -> Response:
-        """Do what the form of the page is for."""
         raise NotImplementedError

@@ -10,6 +10,8 @@ BIN := .venv/bin
 # One more than the cores that are meant: tests wait for PostgreSQL, processes and clocks a fifth of their time.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# The tests that draw from TEST_SEED; the others do the same with every seed.
+SEEDED = $(shell grep -rlE 'hypothesis|random_seed|state_machines' tests --include='test_*.py')
 # Compiling every test anew takes each worker as long as a hundred tests; empty is "off", which an image may have set.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -31,7 +33,7 @@ soak: $(VENV) $(NODE) ## Run what takes hours: 100 kills, every fault at its rea
 	@$(BIN)/python -m tests.faults.suite --only kills --times 100
 	@$(BIN)/python -m tests.faults.suite
 	@$(BIN)/python -m tools.fuzz
-	@for run in 1 2 3; do TEST_SEED=random $(PYTEST) || exit 1; done
+	@for run in 1 2 3; do TEST_SEED=random $(PYTEST) $(SEEDED) || exit 1; done
 
 lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
 	@$(BIN)/ruff check .

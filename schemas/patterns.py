@@ -7,6 +7,7 @@ _NO_CONTROL = "must not contain control characters"
 _WORDS = {
     r"^[!-~]+$": "must contain only visible ASCII characters, without spaces",
     r"^[ -~]+$": "must contain only printable ASCII characters",
+    r"^[ -~]*$": "must contain only printable ASCII characters",
     r"^[^\x00-\x20\x7f]+$": "must not contain spaces or control characters",
     r"^[^\x00-\x1f\x7f]+$": _NO_CONTROL,
     r"^[^\x00-\x08\x0a-\x1f\x7f]*$": _NO_CONTROL,
@@ -21,7 +22,6 @@ _WORDS = {
     ),
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day, such as 17:00",
     r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
-    r"^[A-Za-z0-9._~-]+$": "must contain only letters, digits and the characters . _ ~ -",
     r"^[A-Z]{2}$": "must be two upper-case letters, such as GB",
     r"^[A-Z]{3}$": "must be three upper-case letters, such as EUR",
     r"^(/[A-Za-z0-9_.~-]+)+$": "must be a path, such as /settings/billing",

@@ -77,6 +77,8 @@ WALK: dict[str, list[int]] = {
     "docs/guide/people-and-keys.md": [200, 200, 201, 200],
     "docs/guide/cli-sign-in.md": [200, 400],
     "docs/guide/plans.md": [200, 200, 200, 200, 200],
+    "docs/guide/mcp.md": [200],
+    "docs/guide/connections.md": [200, 200],
 }
 """The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
 

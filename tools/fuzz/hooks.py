@@ -60,7 +60,7 @@ FORM_ERRORS = {
 SEMANTIC_MESSAGES = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead|plan)$|"
     r"/scope/|/repositories/\d+$|"
-    r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone)$"
+    r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
 

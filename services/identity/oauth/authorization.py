@@ -165,8 +165,7 @@ def _read(
     client = _client(uow, given, repeated, overdue)
     redirect_uri = given.get("redirect_uri", "")
     if "redirect_uri" in repeated or not client.may_redirect_to(redirect_uri):
-        message = "The address that the client wants to return to is not one of its own."
-        raise ServiceError("invalid_parameter", message)
+        raise _refused("The address that the client wants to return to is not one of its own.")
     state = None if "state" in repeated else given.get("state")
     try:
         scopes = _terms(uow, given, repeated, supported)
@@ -181,7 +180,7 @@ def _parameters(query: str) -> tuple[dict[str, str], set[str]]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1", max_num_fields=_MAX_PARAMETERS)
     except ValueError:
-        raise ServiceError("invalid_parameter", "The address of the client has too many parameters.") from None
+        raise _refused("The address of the client has too many parameters.") from None
     names = [name for name, _ in pairs if name in _KNOWN]
     resources = {value for name, value in pairs if name == "resource"}
     repeated = {name for name in names if names.count(name) > 1 and (name != "resource" or len(resources) > 1)}
@@ -190,11 +189,16 @@ def _parameters(query: str) -> tuple[dict[str, str], set[str]]:
 
 def _client(uow: UnitOfWork, given: Mapping[str, str], repeated: Collection[str], overdue: timedelta) -> ClientDocument:
     if "client_id" in repeated:
-        raise ServiceError("invalid_parameter", "The address names two clients.")
+        raise _refused("The address names two clients.")
     try:
         return find_client(uow, given.get("client_id", ""), overdue=overdue)
     except ClientRefusedError as error:
-        raise ServiceError("invalid_parameter", str(error)) from None
+        raise _refused(str(error)) from None
+
+
+def _refused(message: str) -> ServiceError:
+    """Return the error of a request that is refused on the page."""
+    return ServiceError("invalid_parameter", message, details=(Detail("query", message, "invalid_parameter"),))
 
 
 def _terms(

@@ -1,4 +1,4 @@
-"""Operations of the tag OAuth: the authorization server for MCP clients, and the connections that it makes."""
+"""Operations of the tag Connections: the authorization server for MCP clients, and the connections that it makes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -7,6 +7,8 @@ from sqlalchemy import (
     Integer,
     Interval,
     Select,
+    and_,
+    case,
     func,
     literal,
     literal_column,
@@ -37,14 +39,19 @@ TRIAL_ENDING = (
     "The trial of the %s plan ends on %s. Freezes, schedules and granted exceptions go on after it; features that your "
     "plan does not include then cannot be used, and nothing can be added over its limits."
 )
-UNPAID_PLAN = (
-    "A payment for the %s plan failed. Pay it or change the payment method in the portal: POST /v1/billing/portal. The "
-    "plan ends if it stays unpaid; freezes and schedules go on in any case."
+_PAY = "Pay it or change the payment method in the portal: POST /v1/billing/portal. "
+_GOES_ON = "Freezes and schedules go on in any case."
+UNPAID_PLAN = f"A payment for the %s plan failed. {_PAY}The plan ends on %s if it stays unpaid. {_GOES_ON}"
+UNPAID_PLAN_ENDED = (
+    f"A payment for the %s plan failed. {_PAY}The plan has ended, and goes on when it is paid. {_GOES_ON}"
 )
-UNCLEAR = (
-    "The payment provider reports a subscription whose price or state is unknown here, or no longer has it. The last "
-    "known plan goes on for a time. The operator of the service has to find out why."
+UNPAID_WITHOUT_PLAN = f"A payment for a subscription failed. {_PAY}{_GOES_ON}"
+_UNCLEAR = (
+    "The payment provider reports a subscription whose price or state is unknown here, or no longer has it. %s "
+    "The operator of the service has to find out why."
 )
+UNCLEAR = _UNCLEAR % "The last known plan ends on %s unless this is resolved."
+UNCLEAR_WITHOUT_PLAN = _UNCLEAR % "It gives no plan."
 SEVERAL = (
     "%s subscriptions are charged for this organisation. The best plan counts. Cancel the others in the portal: "
     "POST /v1/billing/portal."
@@ -89,7 +96,12 @@ def ending_trial() -> Query:
 
 def unpaid_subscriptions() -> Query:
     """Return an alert per subscription whose payment failed."""
-    message = func.format(UNPAID_PLAN, func.coalesce(StripeSubscription.plan, ""))
+    plan = StripeSubscription.plan
+    message = case(
+        (PlanGrant.until > NOW, func.format(UNPAID_PLAN, plan, format_instant(PlanGrant.until))),
+        (plan.is_not(None), func.format(UNPAID_PLAN_ENDED, plan)),
+        else_=UNPAID_WITHOUT_PLAN,
+    )
     return _about_subscription("payment_failed", StripeSubscription.past_due_since, message).where(
         StripeSubscription.state.in_(sorted(UNPAID))
     )
@@ -97,7 +109,10 @@ def unpaid_subscriptions() -> Query:
 
 def unclear_subscriptions() -> Query:
     """Return an alert per subscription that this version does not understand."""
-    message: ColumnElement[str] = literal(UNCLEAR)
+    message = case(
+        (PlanGrant.until > NOW, func.format(UNCLEAR, format_instant(PlanGrant.until))),
+        else_=UNCLEAR_WITHOUT_PLAN,
+    )
     return _about_subscription("subscription_unclear", StripeSubscription.unclear_since, message).where(
         StripeSubscription.unclear_since.is_not(None)
     )
@@ -125,6 +140,7 @@ def several_subscriptions() -> Query:
 
 
 def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Query:
+    """Return an alert per subscription, with the grant of the plan that it gives, if it gives one."""
     query = select(
         *alert_columns(
             kind,
@@ -136,6 +152,13 @@ def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Q
             about=StripeSubscription.id,
         )
     )
-    return query.join_from(
-        StripeSubscription, Organization, Organization.id == StripeSubscription.organization_id
-    ).where(StripeSubscription.organization_id == ORGANIZATION)
+    grant = and_(
+        PlanGrant.organization_id == StripeSubscription.organization_id,
+        PlanGrant.source == "stripe",
+        PlanGrant.reference == StripeSubscription.id,
+    )
+    return (
+        query.join_from(StripeSubscription, Organization, Organization.id == StripeSubscription.organization_id)
+        .outerjoin(PlanGrant, grant)
+        .where(StripeSubscription.organization_id == ORGANIZATION)
+    )

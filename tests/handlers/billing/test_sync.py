@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from models.billing import PlanGrant
 from models.organizations import Organization
 from models.stripe import StripeCustomer, StripeSubscription
 from rules.time.instants import format_instant
@@ -88,6 +89,14 @@ def alerts(shop: Shop) -> list[str]:
     return [each["type"] for each in listed if each["type"] in ours]
 
 
+def message_of(shop: Shop) -> str:
+    """Return the message of the only alert about subscriptions."""
+    assert len(alerts(shop)) == 1
+    listed = shop.admin.get("/v1/attention").json()["data"]
+    [found] = [each["message"] for each in listed if each["type"] in {"payment_failed", "subscription_unclear"}]
+    return str(found)
+
+
 class TestGrace:
     def test_plan_goes_on_for_the_grace_after_a_failed_payment(self, shop: Shop, owner: Any) -> None:
         shop.fake.settings.after_retries = "past_due"
@@ -109,6 +118,26 @@ class TestGrace:
         for passed, plan in ((14 * DAY - SECOND, ("team", "stripe")), (14 * DAY, ("free", "none"))):
             shop.clock.at = since + passed
             assert shop.plan() == plan
+
+    def test_alert_says_when_the_plan_ends_and_that_it_has_ended(self, shop: Shop) -> None:
+        shop.fake.settings.after_retries = "past_due"
+        miss_a_payment(shop)
+        end = shop.tenant.session.query(PlanGrant.until).filter_by(source="stripe").scalar()
+        assert end is not None
+        ends = f"The plan ends on {end:%Y-%m-%d %H:%M} UTC if it stays unpaid."
+        for at, true, false in ((end - SECOND, ends, "has ended"), (end, "The plan has ended", "ends on")):
+            shop.clock.at = at
+            message = message_of(shop)
+            assert message.startswith("A payment for the team plan failed.")
+            assert true in message
+            assert false not in message
+
+    def test_alert_about_a_subscription_of_no_plan_names_none(self, shop: Shop) -> None:
+        miss_a_payment(shop)
+        shop.tenant.session.query(PlanGrant).filter_by(source="stripe").delete()
+        shop.tenant.session.query(StripeSubscription).update({"plan": None})
+        assert message_of(shop).startswith("A payment for a subscription failed. Pay it or change")
+        assert "The plan" not in message_of(shop)
 
     def test_grace_shorter_than_the_notice_is_announced_once(self, shop: Shop, owner: Any) -> None:
         shop.fake.settings.after_retries = "past_due"
@@ -140,6 +169,8 @@ class TestGrace:
         assert shop.plan() == ("free", "none")
         shown = shop.billing()["subscription"]
         assert (shown and shown["state"]) == state
+        if state is not None:
+            assert "The plan has ended" in message_of(shop)
 
 
 class TestChanges:
@@ -189,8 +220,10 @@ class TestChanges:
         assert since is not None
         assert shop.billing()["until"] == format_instant(since + 14 * DAY)
         assert alerts(shop) == ["subscription_unclear"]
+        assert f"The last known plan ends on {since + 14 * DAY:%Y-%m-%d %H:%M} UTC" in message_of(shop)
         shop.clock.at = since + 14 * DAY
         assert shop.plan() == ("free", "none")
+        assert "It gives no plan." in message_of(shop)
 
     def test_customer_that_stripe_does_not_have_keeps_the_plan_for_the_grace(self, shop: Shop) -> None:
         shop.buy()

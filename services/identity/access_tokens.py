@@ -4,7 +4,7 @@ A token only authenticates. What the user may do is looked up on each request, s
 a lost membership takes effect at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ ALGORITHMS = ("ES256", "EdDSA")
 TOKEN_TYPE = "session+jwt"  # noqa: S105 - the `typ` header (RFC 8725, 3.11), not a secret
 _MAX_EXPIRY = 253_402_300_799
 """The last second of the year 9999."""
+_TEXTS = ("sub", "sid", "org")
 _REQUIRED = ("sub", "sid", "iss", "aud", "iat", "exp")
 
 
@@ -81,39 +82,52 @@ def issue_access_token(
 def verify_access_token(
     token: str, keys: Mapping[str, tuple[str, Any]], *, issuer: str, audience: str
 ) -> AccessTokenClaims:
-    """Return the claims of a token that is signed by one of `keys` (kid → algorithm and public key).
+    """Return the claims of a token of a session; raise as `verify_token`."""
+    claims = verify_token(
+        token, keys, token_type=TOKEN_TYPE, issuer=issuer, audience=audience, required=_REQUIRED, texts=_TEXTS
+    )
+    return AccessTokenClaims(claims["sub"], claims.get("org"), claims["sid"], claims["exp"], support="act" in claims)
 
-    Raise UnknownKeyError or InvalidTokenError. The caller checks the expiry, by the database's clock.
+
+def verify_token(
+    token: str,
+    keys: Mapping[str, tuple[str, Any]],
+    *,
+    token_type: str,
+    issuer: str,
+    audience: str,
+    required: Iterable[str],
+    texts: Iterable[str],
+) -> dict[str, Any]:
+    """Return the claims of a token of this type that is signed by one of `keys` (kid → algorithm and public key).
+
+    It has the `required` claims, and those of `texts` that it has are strings. Raise UnknownKeyError or
+    InvalidTokenError. The caller checks the expiry, by the database's clock.
     """
     try:
         header = jwt.get_unverified_header(token)
         kid = header.get("kid")
-        if header.get("typ") != TOKEN_TYPE or not isinstance(kid, str):
-            raise InvalidTokenError("not an access token")
+        if header.get("typ") != token_type or not isinstance(kid, str):
+            raise InvalidTokenError(f"not a token of type {token_type}")
         if kid not in keys:
             raise UnknownKeyError(kid)
         algorithm, key = keys[kid]
-        claims = jwt.decode(
+        claims: dict[str, Any] = jwt.decode(
             token,
             key,
             algorithms=[algorithm],
             issuer=issuer,
             audience=audience,
-            options={"require": list(_REQUIRED), "verify_exp": False, "verify_iat": False, "strict_aud": True},
+            options={"require": list(required), "verify_exp": False, "verify_iat": False, "strict_aud": True},
         )
     except (jwt.PyJWTError, ValueError, TypeError) as error:
         raise InvalidTokenError("the token does not verify") from error
-    return _claims(claims)
-
-
-def _claims(claims: Mapping[str, Any]) -> AccessTokenClaims:
-    organization = claims.get("org")
-    texts = (claims["sub"], claims["sid"], organization or "")
-    if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(claims["exp"], int):
+    found = [claims[name] for name in texts if claims.get(name) is not None]
+    if not all(isinstance(text, str) and "\0" not in text for text in found):
         raise InvalidTokenError("a claim has the wrong type")
-    if not 0 <= claims["exp"] <= _MAX_EXPIRY:
+    if not isinstance(claims["exp"], int) or not 0 <= claims["exp"] <= _MAX_EXPIRY:
         raise InvalidTokenError("the expiry is not an instant")
-    return AccessTokenClaims(claims["sub"], organization, claims["sid"], claims["exp"], support="act" in claims)
+    return claims
 
 
 def new_key_pair() -> tuple[str, str]:

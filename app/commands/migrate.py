@@ -8,11 +8,13 @@ import sqlalchemy.exc
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 from sqlalchemy import Connection, create_engine, make_url, pool
 
 from app.commands.command_line import first_line, parser_of, say
 from app.config import read_database_url, warn_of_misspelt_variables
+from app.database_connections import RELEASE_REVISION
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
@@ -37,6 +39,16 @@ def _revision(connection: Connection) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
+def _describe(error: CommandError) -> str:
+    """Return what follows "Nothing was migrated"."""
+    if not isinstance(error.__cause__, ResolutionError):
+        return f": {first_line(error)}"
+    return (
+        f". The database is at revision {error.__cause__.argument}, which this release does not know "
+        f"(its newest is {RELEASE_REVISION}): run the newer release that migrated it."
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser_of("migrate", "Upgrade the database to the newest revision.", _EPILOG).parse_args(arguments)
@@ -58,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     except sqlalchemy.exc.DBAPIError as error:
         say(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
     except CommandError as error:
-        say(f"Nothing was migrated: {first_line(error)}")
+        say(f"Nothing was migrated{_describe(error)}")
     else:
         done = "was already at" if before == after else f"was at revision {before or 'none'} and is now at"
         say(f"The database {done} revision {after}.")

@@ -154,7 +154,10 @@ class TestMigrate:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         assert self.migrate(monkeypatch, DATABASE_URL=own_database) == 3
         [line] = capsys.readouterr().err.splitlines()
-        assert line == "Nothing was migrated: Can't locate revision identified by '9999'"
+        assert line == (
+            "Nothing was migrated. The database is at revision 9999, which this release does not know "
+            f"(its newest is {RELEASE_REVISION}): run the newer release that migrated it."
+        )
 
     def test_migrate_by_another_login_than_the_owner_fails_in_one_line(
         self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,6 +1,6 @@
 """What a subscription at Stripe is worth: its state, since when it is unpaid or unclear, and the grace decide."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,10 @@ UNPAID = frozenset({"past_due", "unpaid"})
 LIVE = frozenset({"trialing", "active", "past_due", "unpaid", "paused", "incomplete"})
 """States in which Stripe may still take money: a second subscription beside one would be charged as well."""
 ENDED = frozenset({"canceled", "incomplete_expired"})
+PERIODS = frozenset({"day", "week", "month", "year"})
+INVOICE_STATES = frozenset({"open", "paid", "uncollectible", "void"})
+UNKNOWN = "unknown"
+"""What is shown instead of a value of Stripe that this version does not know."""
 MISSING = "missing"
 """Our own state of a subscription that Stripe no longer has, without having ended it."""
 
@@ -103,6 +107,11 @@ def grant_of(standing: Standing, grace: timedelta) -> Grant | None:
 def may_charge(states: Iterable[str]) -> bool:
     """True if Stripe may still take money for one of the subscriptions in these states."""
     return any(state not in ENDED and state != MISSING for state in states)
+
+
+def shown_as(value: str, known: Container[str]) -> str:
+    """Return a value of Stripe as it is shown."""
+    return value if value in known else UNKNOWN
 
 
 def _plan_in(lookup_key: str | None) -> str | None:

@@ -8,7 +8,17 @@ from sqlalchemy import select
 
 from models.stripe import StripeCustomer, StripeSubscription
 from rules.billing.plans import FREE, PLANS
-from rules.billing.subscriptions import ENDED, MISSING, Standing, grace_end, grant_of
+from rules.billing.subscriptions import (
+    ENDED,
+    INVOICE_STATES,
+    LIVE,
+    MISSING,
+    PERIODS,
+    Standing,
+    grace_end,
+    grant_of,
+    shown_as,
+)
 from services.billing.summary import Payments
 from services.core.unit_of_work import UnitOfWork
 
@@ -43,16 +53,23 @@ def payments_of(uow: UnitOfWork) -> Payments:
         return Payments()
     current = best_subscription(subscriptions_of(uow))
     subscription = _view(current, uow.dependencies.billing_grace) if current is not None else None
-    invoices = [{**each, "created_at": datetime.fromisoformat(each["created_at"])} for each in customer.invoices]
-    return Payments(subscription, invoices, customer.synced_at)
+    return Payments(subscription, [_invoice_view(each) for each in customer.invoices], customer.synced_at)
+
+
+def _invoice_view(stored: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **stored,
+        "state": shown_as(stored["state"], INVOICE_STATES),
+        "created_at": datetime.fromisoformat(stored["created_at"]),
+    }
 
 
 def _view(row: StripeSubscription, grace: timedelta) -> dict[str, Any]:
     return {
         "id": row.id,
-        "state": row.state,
+        "state": shown_as(row.state, LIVE),
         "plan": row.plan,
-        "interval": row.interval,
+        "interval": shown_as(row.interval, PERIODS),
         "currency": row.currency,
         "unit_amount": row.unit_amount,
         "current_period_start": row.period_start,

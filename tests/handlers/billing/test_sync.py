@@ -225,6 +225,25 @@ class TestChanges:
         assert shop.plan() == ("free", "none")
         assert "It gives no plan." in message_of(shop)
 
+    def test_values_that_stripe_added_are_shown_as_unknown(self, shop: Shop) -> None:
+        shop.buy()
+        [subscription], [invoice] = shop.fake.store.all("subscription"), shop.fake.store.all("invoice")
+        subscription["status"] = "dormant"
+        subscription["items"]["data"][0]["price"]["recurring"]["interval"] = "quarter"
+        invoice["status"] = "disputed"
+        request(shop)
+        shop.work()
+        since = shop.tenant.session.query(StripeSubscription).one().unclear_since
+        assert since is not None
+        shown, end = shop.billing(), format_instant(since + 14 * DAY)
+        assert (shown["plan"], shown["until"], shown["subscription"]["graceEndsAt"]) == ("team", end, end)
+        assert (shown["subscription"]["state"], shown["subscription"]["interval"]) == ("unknown", "unknown")
+        assert [each["state"] for each in shown["invoices"]] == ["unknown"]
+        assert alerts(shop) == ["subscription_unclear"]
+        shop.clock.at = since + 14 * DAY
+        assert shop.plan() == ("free", "none")
+        assert shop.billing()["subscription"]["state"] == "unknown"
+
     def test_customer_that_stripe_does_not_have_keeps_the_plan_for_the_grace(self, shop: Shop) -> None:
         shop.buy()
         shop.fake.store.clear()

@@ -79,6 +79,11 @@ def missing(shop: Shop) -> None:
     shop.grant("team", "stripe", 14, reference="sub_1")
 
 
+def unknown_state(shop: Shop) -> None:
+    shop.subscribe("dormant", interval="quarter", unclear_since=shop.now())
+    shop.grant("team", "stripe", 14, reference="sub_1")
+
+
 def unknown_price(shop: Shop) -> None:
     shop.subscribe("active", unclear_since=shop.now())
 
@@ -102,6 +107,7 @@ STATES: MappingProxyType[str, tuple[Callable[[Shop], Any], str, list[str]]] = Ma
         "paused": (lambda shop: shop.subscribe("paused"), "Free Paused The subscription is paused", [PORTAL]),
         "incomplete": (lambda shop: shop.subscribe("incomplete"), "Free Not complete The first payment", [PORTAL]),
         "missing": (missing, "Team Unclear Stripe reports something about", [INVOICES, CHECKOUT]),
+        "unknown state": (unknown_state, "Team Unclear Stripe reports something about", [PORTAL]),
         "unknown price": (unknown_price, "Team Unclear Stripe reports something about", [PORTAL]),
         "ended": (ended, "Free Subscription ended The last subscription has ended.", [INVOICES, CHECKOUT, TRIAL]),
     }

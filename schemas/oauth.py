@@ -14,6 +14,8 @@ from schemas.replies import HeadedReply, RawReply
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 _MAX_PARAMETERS = 50
+_MAX_LENGTH = 4096
+"""Characters of one parameter, as in the contract."""
 _VISIBLE = re.compile(r"[ -~]*")
 _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 """RFC 6749, 5.1 requires both."""
@@ -39,6 +41,8 @@ def read_parameters(raw: bytes, content_type: str | None) -> dict[str, str]:
     for name, value in pairs:
         if not isinstance(value, str) or not _VISIBLE.fullmatch(name + value):
             raise OAuthError("invalid_request", "Every parameter must be a string of visible ASCII characters.")
+        if len(value) > _MAX_LENGTH:
+            raise OAuthError("invalid_request", f"A parameter is longer than {_MAX_LENGTH} characters.")
     return {name: value for name, value in pairs if value}
 
 

@@ -58,7 +58,7 @@ FORM_ERRORS = {
     "validation_failed",
 }
 SEMANTIC_MESSAGES = re.compile(
-    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead|plan)$|"
+    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead|plan|scopes)$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query)$"
 )

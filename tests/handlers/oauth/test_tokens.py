@@ -142,7 +142,7 @@ class TestCodes:
         assert error_of(client.redeem(code, resource=resource)) == "invalid_target"
         assert client.redeem(code, resource=None).status_code == 200
 
-    def test_repeated_parameters_are_refused(self, client: Client, code: str) -> None:
+    def test_repeated_and_oversized_parameters_are_refused(self, client: Client, code: str) -> None:
         def send(extra: str) -> httpx.Response:
             form = f"grant_type=authorization_code&client_id={CLIENT_ID}&code={code}&{extra}"
             headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -151,6 +151,7 @@ class TestCodes:
         assert error_of(send(f"code={code}")) == "invalid_request"
         assert error_of(send("grant_type=refresh_token")) == "invalid_request"
         assert error_of(send(f"resource={RESOURCE}&resource=https://evil.example")) == "invalid_target"
+        assert error_of(send(f"resource={'x' * 4097}")) == "invalid_request"
         assert client.redeem(code).status_code == 200
 
     @pytest.mark.parametrize("grant_type", ["password", "client_credentials", "implicit", "authorization_code2"])

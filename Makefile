@@ -9,7 +9,8 @@ NODE := node_modules/.installed
 BIN := .venv/bin
 # One more than the cores that are meant: tests wait for PostgreSQL, processes and clocks a fifth of their time.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker that crashes ends the run: xdist waits for ever for the tests of a file whose worker it replaced.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # The tests that draw from TEST_SEED; the others do the same with every seed.
 SEEDED = $(shell grep -rlE 'hypothesis|random_seed|state_machines' tests --include='test_*.py')
 # Compiling every test anew takes each worker as long as a hundred tests; empty is "off", which an image may have set.

@@ -2,22 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import select
-
-from models.organizations import Membership, Organization, User
+from models.organizations import User
 from rules.access.permissions import Actor
 from services.core.unit_of_work import UnitOfWork
-
-
-def organizations_of(uow: UnitOfWork, user_id: str) -> list[str]:
-    """Return the ids of a person's organisations, sorted, without deleted ones."""
-    query = (
-        select(Membership.organization_id)
-        .join(Organization, Organization.id == Membership.organization_id)
-        .where(Membership.user_id == user_id, Organization.deleted_at.is_(None))
-        .order_by(Membership.organization_id)
-    )
-    return list(uow.session.scalars(query))
+from services.identity.memberships import organizations_of
 
 
 def actor_of(user: User) -> Actor:

@@ -19,16 +19,19 @@ from sqlalchemy import Select, select, update
 
 from models.identity import DeviceAuthorization
 from models.oauth import OAuthClient
-from models.organizations import LoginSession, Membership, Organization, User
+from models.organizations import User
 from rules.access import client_documents
 from rules.access.client_documents import MAX_NAME_LENGTH
-from rules.access.oauth import OAuthError, is_same_resource, requested_scopes, with_reads
+from rules.access.oauth import OAuthError, is_same_resource, requested_scopes
 from rules.access.user_codes import new_user_code, read_user_code
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError
+from services.core.authorization_locks import hold_membership
 from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions, throttle
-from services.identity.account_audit import actor_of, audit_account, organizations_of
+from services.identity.account_audit import actor_of, audit_account
+from services.identity.memberships import organizations_of, require_membership
+from services.identity.oauth.decisions import forbid_devices, granted_scopes, require_organization
 from services.identity.oauth.grants import create_grant
 from services.identity.oauth.tokens import issue_tokens, require_resource, resource_of
 
@@ -162,32 +165,20 @@ def decide(
     `validation_failed` for a client without an organisation or a scope.
     """
     person = _person(uow)
-    _forbid_devices(uow)
+    forbid_devices(uow, "devices")
     wanted = _organization(uow, person, organization_id)
     device = _find(uow, user_code, lock=True)
     if device is None:
         raise _unknown_code()
     if device.scopes is not None and approve:
-        device.scopes = _granted_scopes(device.scopes, scopes, wanted)
+        require_organization(wanted)
+        device.scopes = granted_scopes(device.scopes, device.scopes if scopes is None else scopes)
     device.decided_at, device.approved = uow.now, approve
     device.user_id, device.organization_id = person.id, wanted
     uow.session.flush()
     target = ("device", device.user_code, device.client_id)
     audit_account(uow, person, "device.approved" if approve else "device.denied", target, address=device.address)
     return device
-
-
-def _granted_scopes(
-    requested: Collection[str], ticked: Collection[str] | None, organization_id: str | None
-) -> list[str]:
-    if organization_id is None:
-        message = "organizationId is required: a connection is for one organisation"
-        raise ServiceError("validation_failed", message, details=(Detail("/organizationId", message),))
-    granted = with_reads(set(requested) & set(requested if ticked is None else ticked), requested)
-    if not granted:
-        message = "scopes must have at least one of the requested scopes"
-        raise ServiceError("validation_failed", message, details=(Detail("/scopes", message),))
-    return sorted(granted)
 
 
 def to_response(device: DeviceAuthorization) -> DeviceDecision:
@@ -213,27 +204,13 @@ def _person(uow: UnitOfWork) -> User:
     return uow.session.get_one(User, caller.principal_id)
 
 
-def _forbid_devices(uow: UnitOfWork) -> None:
-    """Raise `credential_type_not_allowed` if the session is a device's: it would outlive its own end in another one."""
-    session = uow.session.get(LoginSession, uow.caller.session_id)
-    if session is not None and session.kind == "device":
-        raise ServiceError(
-            "credential_type_not_allowed", "A device cannot authorize devices. Sign in with a browser to do that."
-        )
-
-
 def _organization(uow: UnitOfWork, person: User, wanted: str | None) -> str | None:
+    """Return the organisation that a device will act in, or None; the removal of the person from it waits."""
     if wanted is None:
         own = organizations_of(uow, person.id)
         active = uow.caller.organization_id
-        return active if active in own else own[0] if len(own) == 1 else None
-    query = select(Organization).join(Membership, Membership.organization_id == Organization.id)
-    found = uow.session.scalar(query.where(Organization.id == wanted, Membership.user_id == person.id))
-    if found is None:
-        raise ServiceError("not_found", "Organisation not found among those you belong to.")
-    if found.deleted_at is not None:
-        raise ServiceError("organization_deleted", "The organisation has been deleted.")
-    return found.id
+        wanted = active if active in own else own[0] if len(own) == 1 else None
+    return None if wanted is None else require_membership(uow, person.id, wanted).id
 
 
 def _find(uow: UnitOfWork, user_code: str, *, lock: bool = False) -> DeviceAuthorization | None:
@@ -307,8 +284,10 @@ def _record_poll(uow: UnitOfWork, device: DeviceAuthorization) -> OAuthError:
 def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens | dict[str, Any]:
     """Sign the device in as the person who approved it, if they are still a member of the organisation."""
     person = uow.session.get_one(User, device.user_id)
-    if device.organization_id is not None and device.organization_id not in organizations_of(uow, person.id):
-        raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
+    if device.organization_id is not None:
+        hold_membership(uow, device.organization_id, person.id)
+        if device.organization_id not in organizations_of(uow, person.id):
+            raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
     device.consumed_at = uow.now
     if device.resource is not None:
         return _connect(uow, device, person)

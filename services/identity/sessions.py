@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlalchemy import select, update
 
-from models.organizations import LoginSession, Membership, Organization, User
+from models.organizations import LoginSession, Membership, User
 from rules.access.login_sessions import LIFETIME
 from rules.errors import ServiceError
 from rules.ids import new_id
@@ -18,7 +18,8 @@ from services.core.authorization_locks import wait_for_writes
 from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import issue_access_token
-from services.identity.account_audit import audit_account, organizations_of
+from services.identity.account_audit import audit_account
+from services.identity.memberships import organizations_of, require_membership
 from services.identity.signing_keys import current_signer
 
 Kind = Literal["browser", "device"]
@@ -101,16 +102,7 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
     session = _live(uow, session_id)
     if session is None:
         raise ServiceError("invalid_token", "The session has ended.")
-    organization = uow.session.scalar(
-        select(Organization)
-        .join(Membership, Membership.organization_id == Organization.id)
-        .where(Organization.id == organization_id, Membership.user_id == session.user_id)
-    )
-    if organization is None:
-        raise ServiceError("not_found", "Organisation not found among those you belong to.")
-    if organization.deleted_at is not None:
-        raise ServiceError("organization_deleted", "The organisation has been deleted.")
-    session.organization_id = organization_id
+    session.organization_id = require_membership(uow, session.user_id, organization_id).id
     uow.session.flush()
     uow.bind_organization(organization_id)
     uow.audit("session.organization_chosen", _target(session))

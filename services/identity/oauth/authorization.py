@@ -11,16 +11,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import select
-
-from models.organizations import LoginSession, Membership, Organization, User
+from models.organizations import User
 from rules.access.client_documents import ClientDocument, ClientRefusedError
-from rules.access.oauth import OAuthError, is_challenge, requested_scopes, with_reads
+from rules.access.oauth import OAuthError, is_challenge, requested_scopes
 from rules.access.redirect_uris import is_loopback, redirect_host, with_parameters
 from rules.errors import Detail, ServiceError
-from services.core.authorization_locks import hold_membership
 from services.core.unit_of_work import UnitOfWork
+from services.identity.memberships import require_membership
 from services.identity.oauth.clients import find_client
+from services.identity.oauth.decisions import forbid_devices, granted_scopes, require_organization
 from services.identity.oauth.grants import LIFETIME, create_grant
 from services.identity.oauth.tokens import issue_code, require_resource, resource_of
 
@@ -103,7 +102,7 @@ def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[s
     raises, `not_found` or `organization_deleted` for the organisation, `validation_failed` without a scope,
     `credential_type_not_allowed` for a device.
     """
-    forbid_devices(uow)
+    forbid_devices(uow, "clients")
     try:
         request = _read(uow, query, supported, overdue=DECISION_TIME)
     except _ReturnedError as error:
@@ -111,12 +110,9 @@ def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[s
     if not decision.approve:
         denied = {"error": "access_denied", "error_description": "The person denied the request."}
         return {"location": _back(uow, request.redirect_uri, request.state, denied)}
-    scopes = with_reads(request.scopes & frozenset(decision.scopes), request.scopes)
-    if not scopes:
-        message = "scopes must have at least one of the requested scopes"
-        raise ServiceError("validation_failed", message, details=(Detail("/scopes", message),))
+    scopes = granted_scopes(request.scopes, decision.scopes)
     person = uow.session.get_one(User, uow.caller.user_id)
-    organization = join_organization(uow, person, decision.organization_id)
+    organization = require_membership(uow, person.id, require_organization(decision.organization_id))
     client = request.client
     with uow.impersonate(organization_id=organization.id):
         grant = create_grant(
@@ -129,32 +125,6 @@ def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[s
         )
     code = issue_code(uow, grant, request.redirect_uri, request.challenge)
     return {"location": _back(uow, request.redirect_uri, request.state, {"code": code})}
-
-
-def forbid_devices(uow: UnitOfWork) -> None:
-    """Raise `credential_type_not_allowed` if the session is a device's: a grant would outlive it."""
-    session = uow.session.get(LoginSession, uow.caller.session_id)
-    if session is not None and session.kind == "device":
-        message = "A device cannot authorize clients. Sign in with a browser to do that."
-        raise ServiceError("credential_type_not_allowed", message)
-
-
-def join_organization(uow: UnitOfWork, person: User, organization_id: str | None) -> Organization:
-    """Return the organisation that a client will act in, and have the removal of the person wait.
-
-    Raise `validation_failed` if none is named, `not_found` if it is not the person's, `organization_deleted`.
-    """
-    if organization_id is None:
-        message = "organizationId is required: a connection is for one organisation"
-        raise ServiceError("validation_failed", message, details=(Detail("/organizationId", message),))
-    hold_membership(uow, organization_id, person.id)
-    query = select(Organization).join(Membership, Membership.organization_id == Organization.id)
-    found = uow.session.scalar(query.where(Organization.id == organization_id, Membership.user_id == person.id))
-    if found is None:
-        raise ServiceError("not_found", "Organisation not found among those you belong to.")
-    if found.deleted_at is not None:
-        raise ServiceError("organization_deleted", "The organisation has been deleted.")
-    return found
 
 
 def _read(

@@ -19,7 +19,8 @@ from rules.access.oauth import OAuthError, is_same_resource, verifier_matches
 from services.core.tokens import new_oauth_code, new_refresh_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import ALGORITHMS, InvalidTokenError
-from services.identity.account_audit import actor_of, organizations_of
+from services.identity.account_audit import actor_of
+from services.identity.memberships import organizations_of
 from services.identity.oauth.access_tokens import LIFETIME, issue_grant_token, verify_grant_token
 from services.identity.oauth.clients import require_known_client
 from services.identity.oauth.grants import Why, end_grant, is_live, lock_grant

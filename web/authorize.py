@@ -12,11 +12,11 @@ has opened this one.
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, redirect, request
+from flask import Response, request
 
 from rules import web_addresses
 from rules.access.redirect_uris import form_action_source
-from web.context import allow_opener
+from web.context import allow_opener, redirect_to
 from web.forms import POLICY
 from web.operations import OperationError
 from web.roles import describe_role
@@ -38,7 +38,7 @@ class Authorize(PageView):
         query = request.query_string.decode("latin-1")
         previewed = self._preview(query)
         if previewed["location"] is not None:
-            return redirect_to_client(previewed["location"])
+            return redirect_to(previewed["location"])
         return self._consent_page(query, previewed["consent"])
 
     def post(self) -> Response:
@@ -52,13 +52,13 @@ class Authorize(PageView):
             if given["organization_id"]:
                 body["organizationId"] = given["organization_id"]
         try:
-            return redirect_to_client(self.context.call("decide_authorization", body=body).content["location"])
+            return redirect_to(self.context.call("decide_authorization", body=body).content["location"])
         except OperationError as error:
             if not {detail.path for detail in error.details} & {"/scopes", "/organizationId"}:
                 raise
             previewed = self._preview(query)
             if previewed["location"] is not None:
-                return redirect_to_client(previewed["location"])
+                return redirect_to(previewed["location"])
             return self._consent_page(query, previewed["consent"], error)
 
     def _preview(self, query: str) -> Mapping[str, Any]:
@@ -88,11 +88,3 @@ class Authorize(PageView):
         source = form_action_source(consent["redirectUri"])
         page.headers["Content-Security-Policy"] = POLICY.replace("form-action 'self'", f"form-action 'self' {source}")
         return allow_opener(page)
-
-
-def redirect_to_client(location: str) -> Response:
-    """Return the redirect to a client, which the browser requests with GET; the address holds its code."""
-    page: Any = redirect(location, 303)
-    page.headers["Cache-Control"] = "no-store"
-    page.headers["Referrer-Policy"] = "no-referrer"
-    return page  # type: ignore[no-any-return]

@@ -254,7 +254,7 @@ class PageContext:
 
 
 def redirect_to(address: str) -> Response:
-    """Return the redirect to one of our pages, which the browser requests with GET (RFC 9110, 15.4.4)."""
+    """Return the redirect to an address, which may hold a code; the browser requests it with GET (RFC 9110, 15.4.4)."""
     page: Any = redirect(address, 303)
     page.headers["Cache-Control"] = "no-store"
     page.headers["Referrer-Policy"] = "no-referrer"

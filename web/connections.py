@@ -1,12 +1,11 @@
 """`/connections`: the clients that a person has connected, and for administrators those of the organisation."""
 
-from typing import Any, cast
+from typing import Any
 
 from flask import Response, request
 
 from rules import web_addresses
-from rules.access.permissions import Role, role_reaches
-from web.context import Visitor, redirect_to
+from web.context import redirect_to
 from web.operations import OperationError
 from web.views import PageView
 
@@ -25,7 +24,7 @@ class Connections(PageView):
         """Show the connections."""
         visitor, [own] = self.context.read(self.path, "list_connections")
         values: dict[str, Any] = {"own": own["data"], "of_organization": None}
-        if self._administers(visitor):
+        if visitor.organization and self.context.may(visitor.organization["role"], LIST_OF_ORGANIZATION):
             listed = self.context.call(LIST_OF_ORGANIZATION, query={"limit": "100"}).content["data"]
             shown = {connection["id"] for connection in own["data"]}
             values["of_organization"] = [each for each in listed if each["id"] not in shown]
@@ -39,9 +38,3 @@ class Connections(PageView):
             raise OperationError(422, "validation_failed", "The form does not say what to do.")
         self.context.call(operation_id, path_params={"connectionId": given["connection_id"]})
         return redirect_to(f"{self.path}?notice=ended")
-
-    def _administers(self, visitor: Visitor) -> bool:
-        """True if the visitor may see the connections of the organisation."""
-        least = self.context.contract.operations[LIST_OF_ORGANIZATION].least_role
-        role = visitor.organization["role"] if visitor.organization else None
-        return role_reaches(cast("Role | None", role), cast(Role, least))

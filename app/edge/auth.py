@@ -90,12 +90,10 @@ class Credentials:
 
     async def identify(self, authorization: bytes | None) -> Identity:
         """Return the identity of an `Authorization` header. Raise a 401 code if it is missing or invalid."""
-        known = self._hashes.get(authorization or b"")
-        if known is not None:
-            return await self._identify_key(known)
+        hashed = self._hash_of_key(authorization)
+        if hashed is not None:
+            return await self._identify_key(hashed)
         token = bearer_token(authorization)
-        if token.startswith(PREFIX):
-            return await self._identify_key(self._hash_of(authorization or b"", token))
         if token.startswith(SESSION_PREFIX):
             message = "This is a session token. Send an access token (JWT) instead; GET /api/auth/token issues one."
             raise ServiceError("invalid_token", message)
@@ -112,15 +110,17 @@ class Credentials:
         Raise a 401 code, or `origin_not_allowed`.
         """
         authorization = header(b"authorization")
-        in_cookie = authorization is None
-        token = _cookie(header(b"cookie"), self._cookie_name) if in_cookie else bearer_token(authorization)
-        if in_cookie and write and not is_same_origin(header, self._web_url):
-            raise ServiceError(
-                "origin_not_allowed", "Requests with a session cookie must come from this service's own pages."
-            )
-        if token.startswith(PREFIX):
-            return await self._identify_key(self._hash_of(authorization or b"", token))
-        return await self._identify_session_token(token)
+        if authorization is None:
+            token = _cookie(header(b"cookie"), self._cookie_name)
+            if write and not is_same_origin(header, self._web_url):
+                raise ServiceError(
+                    "origin_not_allowed", "Requests with a session cookie must come from this service's own pages."
+                )
+            return await self._identify_session_token(token)
+        hashed = self._hash_of_key(authorization)
+        if hashed is not None:
+            return await self._identify_key(hashed)
+        return await self._identify_session_token(bearer_token(authorization))
 
     async def identify_visitor(self, authorization: bytes | None) -> Identity:
         """Return the identity of a visitor whose page calls an operation: only their session token is accepted.
@@ -134,12 +134,10 @@ class Credentials:
 
         Raise a code of status 401, also for the tokens of sessions.
         """
-        known = self._hashes.get(authorization or b"")
-        if known is not None:
-            return await self._identify_key(known)
+        hashed = self._hash_of_key(authorization)
+        if hashed is not None:
+            return await self._identify_key(hashed)
         token = bearer_token(authorization)
-        if token.startswith(PREFIX):
-            return await self._identify_key(self._hash_of(authorization or b"", token))
         try:
             claims = await self._grant_verifier.verify(token)
         except InvalidTokenError:
@@ -198,13 +196,24 @@ class Credentials:
     def _grants(self, row: Mapping[str, Any]) -> PlanGrants:
         return read_grants(row["organization_grants"], self._default_plan)
 
-    def _hash_of(self, authorization: bytes, secret: str) -> bytes:
-        """Return the hash of a secret. Raise `invalid_token`, without a query, if its checksum is wrong."""
+    def _hash_of_key(self, authorization: bytes | None) -> bytes | None:
+        """Return the hash of the API key in an `Authorization` header, None if it holds a token of another kind.
+
+        It is remembered by the header that it was read from. Raise `missing_credentials`, and `invalid_token`, without
+        a query, if the checksum of a key is wrong.
+        """
+        header = authorization or b""
+        known = self._hashes.get(header)
+        if known is not None:
+            return known
+        secret = bearer_token(header)
+        if not secret.startswith(PREFIX):
+            return None
         if not looks_like_secret(secret):
             raise ServiceError("invalid_token", "Invalid API key.")
         if len(self._hashes) >= _MAX_CACHED:
             self._hashes.clear()
-        found = self._hashes[authorization] = secret_hash(secret)
+        found = self._hashes[header] = secret_hash(secret)
         return found
 
     async def _identify_key(self, hashed: bytes) -> Identity:

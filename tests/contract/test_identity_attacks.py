@@ -160,6 +160,12 @@ class TestForgedTokens:
         assert code(accounts.http.get("/v1/onboarding", headers=cookie)) == (401, "missing_credentials")
         assert code(accounts.http.get("/api/auth/sessions", headers=cookie)) == INVALID
 
+    def test_api_key_in_a_cookie_opens_nothing_and_identifies_no_other_request(self, accounts: AccountFixture) -> None:
+        cookie = {"Cookie": f"session={accounts.key('freeze:read')}"}
+        assert code(accounts.http.get("/api/auth/sessions", headers=cookie)) == INVALID
+        for headers in ({}, cookie):
+            assert code(accounts.http.get("/v1/freezes", headers=headers)) == (401, "missing_credentials")
+
 
 class TestPrivilegeEscalationOfKeys:
     def test_api_key_cannot_read_create_change_or_revoke_keys(self, accounts: AccountFixture) -> None:

@@ -84,15 +84,16 @@ class MountedMcp:
             raise MethodNotAllowedError(scope["method"], "POST")
         self._check_origin(request)
         self._edge.maintenance.check()
-        try:
-            identity = await self._edge.credentials.identify_mcp_client(request.header(b"authorization"))
-        except ServiceError as error:
-            self._challenge_client(request, error)
+        identity = await self._identify(request)
+        if identity is None:
             return
-        request.principal = identity.principal
-        caller = McpCaller(self._edge, request, identity)
         require_json(request)
         body = await read_bytes(request, self._server.max_body)
+        if request.is_late:
+            identity = await self._identify(request)
+            if identity is None:
+                return
+        caller = McpCaller(self._edge, request, identity)
         if _method_of(body) != "tools/call":
             await caller.count()
         inner = {
@@ -106,6 +107,16 @@ class MountedMcp:
         await self._server(inner, _Body(body, receive), partial(self._send, caller, send))
         if not caller.counted:  # the SDK has refused the call
             await self._edge.rate_limits.count(caller.principal, write=False)
+
+    async def _identify(self, request: RequestContext) -> Identity | None:
+        """Return whose credential a request has; without a valid one, challenge the client and return None."""
+        try:
+            identity = await self._edge.credentials.identify_mcp_client(request.header(b"authorization"))
+        except ServiceError as error:
+            self._challenge_client(request, error)
+            return None
+        request.principal = identity.principal
+        return identity
 
     def _check_origin(self, request: RequestContext) -> None:
         """Raise `origin_not_allowed` for a request by a web page of another origin."""

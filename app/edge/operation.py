@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -33,8 +32,6 @@ from services.core.unit_of_work import Authorization, Caller, UnitOfWork, UnitOf
 from services.github_access.client import installation_of
 
 MAX_USER_AGENT_LENGTH = 300
-LATE_BODY_SECONDS = 0.5
-"""How long a read may take to arrive before it is authorized again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +169,9 @@ class CompiledOperation:
     ) -> Reply:
         support = identity is not None and identity.principal.support
         uow_factory = self._edge.uow_factories[self.operation.database_role]
-        late = perf_counter() - request.started_at > LATE_BODY_SECONDS
-        authorize = partial(self._authorize, identity) if identity is not None and (self._writes or late) else None
+        authorize = (
+            partial(self._authorize, identity) if identity is not None and (self._writes or request.is_late) else None
+        )
         caller = _caller(request, identity, self.operation.database_role)
         with uow_factory.open(caller, read_only=support, authorize=authorize) as uow:
             if self.operation.installation_required:

@@ -12,6 +12,8 @@ from schemas.calls import Entrance
 from schemas.replies import Stream
 
 _MAX_ADDRESS_LENGTH = 100
+LATE_BODY_SECONDS = 0.5
+"""How long a read may take to arrive before its credential is checked again."""
 REFUSAL = "change_freeze.refusal"
 """The key of the ServiceError in the scope of a request that the HTTP protocol refuses, also while its body is read."""
 
@@ -89,6 +91,11 @@ class RequestContext:
         self.reply: Reply | None = None
         self.unsigned_bytes = 0
         """What its body takes of the memory for bodies of unknown senders."""
+
+    @property
+    def is_late(self) -> bool:
+        """True if the request has taken so long that its credential may have been revoked meanwhile."""
+        return time.perf_counter() - self.started_at > LATE_BODY_SECONDS
 
     def headers(self, name: bytes) -> list[bytes]:
         """Return all values of a header, by its lower-case name."""

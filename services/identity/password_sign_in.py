@@ -84,7 +84,8 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
         devices.revoke_approvals(
             uow, user.id
         )  # first: it waits for a device that is signing in, whose session then ends
-        user = uow.session.get_one(User, user.id, with_for_update=True, populate_existing=True)
+        # Not against foreign keys: an approval that holds its session refers to the person with its connection.
+        user = uow.session.get_one(User, user.id, with_for_update={"key_share": True}, populate_existing=True)
         user.password_hash = hashed
         user.email_verified_at = user.email_verified_at or uow.now
         one_time_tokens.invalidate(uow, "reset_password", user.id)

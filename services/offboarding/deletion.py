@@ -33,8 +33,10 @@ _END_KEYS = text("""
     UPDATE api_keys SET revoked_at = :deleted_at WHERE organization_id = :organization AND revoked_at IS NULL
 """)
 _END_GRANTS = text("""
-    UPDATE oauth_grants SET revoked_at = :deleted_at, revoked_why = 'organization_deleted'
-    WHERE organization_id = :organization AND revoked_at IS NULL
+    UPDATE oauth_grants g SET revoked_at = :deleted_at, revoked_why = 'organization_deleted'
+    FROM (SELECT id FROM oauth_grants WHERE organization_id = :organization AND revoked_at IS NULL
+          ORDER BY id FOR UPDATE) AS live
+    WHERE g.id = live.id
 """)
 _END_INVITATIONS = text("""
     UPDATE invitations SET revoked_at = :now

@@ -3,22 +3,15 @@
 What was revoked with a success has no effect afterwards, however long ago the request began.
 """
 
-import json
-import socket
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from http.client import HTTPResponse
 from itertools import count
-from threading import Event
-from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.edge import operation
+from app.edge import request_context
 from models.api_keys import ApiKey
 from models.freezes import Freeze
 from models.organizations import LoginSession, Membership
@@ -27,10 +20,10 @@ from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.accounts import Client, account
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
+from tests.handlers.late_requests import SlowRequest, hammer, ok
 from tests.handlers.people import Person, member
 from tests.harness.clock import MovableClock
 
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FRIDAYS = {
     "name": "Fridays",
     "scope": {"type": "organization"},
@@ -43,37 +36,6 @@ FRIDAYS = {
 NEW_KEY = {"name": "kept", "scopes": ["freeze:write"], "expiresAt": None}
 
 
-class SlowRequest:
-    """A POST whose headers have been checked, and whose body has not been sent."""
-
-    def __init__(self, caller: Caller, path: str, body: Any) -> None:
-        self._body = json.dumps(body).encode()
-        url = caller.http.base_url
-        self._socket = socket.create_connection((url.host, url.port or 80), timeout=20)
-        headers = {
-            "Host": "service.example",
-            "Authorization": f"Bearer {caller.token}",
-            "Content-Type": "application/json",
-            "Content-Length": str(len(self._body)),
-            "Expect": "100-continue",
-        }
-        lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        self._socket.sendall("\r\n".join(lines).encode())
-        received = b""
-        while not received.endswith(CONTINUE):  # sent once the body is awaited, which is after the credential
-            piece = self._socket.recv(1024)
-            assert piece, received
-            received += piece
-
-    def finish(self) -> tuple[int, str | None]:
-        """Send the body, and return the status and the code of an error."""
-        self._socket.sendall(self._body)
-        with self._socket, HTTPResponse(self._socket, method="POST") as response:
-            response.begin()
-            content = json.loads(response.read())
-        return response.status, content["error"]["code"] if response.status >= 400 else None
-
-
 def freezes(session: Session) -> int:
     session.expire_all()
     return session.scalar(select(func.count()).select_from(Freeze)) or 0
@@ -82,10 +44,6 @@ def freezes(session: Session) -> int:
 def usable_keys(session: Session) -> int:
     session.expire_all()
     return session.scalar(select(func.count()).where(ApiKey.revoked_at.is_(None))) or 0
-
-
-def ok(response: httpx.Response) -> None:
-    assert response.is_success, response.text
 
 
 @pytest.fixture
@@ -186,7 +144,7 @@ class TestPeopleOfRequestsThatHaveBegun:
     def test_support_session_ended_before_the_body_reads_nothing(
         self, session: Session, acme: Tenant, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(operation, "LATE_BODY_SECONDS", 0.0)
+        monkeypatch.setattr(request_context, "LATE_BODY_SECONDS", 0.0)
         begun = SlowRequest(acme.support, "/v1/scope/preview", {"scope": {"type": "organization"}})
         session.execute(update(LoginSession).where(LoginSession.support).values(revoked_at=func.now()))
         assert begun.finish() == (401, "invalid_token")
@@ -199,27 +157,6 @@ class TestConcurrentRevocation:
     def admin(self, acme: Tenant) -> Person:
         return member(acme, "admin", "Adam")
 
-    def hammer(self, write: Callable[[], httpx.Response], revoke: Callable[[], httpx.Response]) -> set[int]:
-        """Write in four threads until each is refused, and revoke meanwhile; return the statuses of the writes."""
-        begun, ended = Event(), Event()
-
-        def write_until_refused() -> list[int]:
-            statuses: list[int] = []
-            while not ended.is_set() and (not statuses or statuses[-1] < 400):
-                statuses.append(write().status_code)
-                begun.set()
-            return statuses
-
-        with ThreadPoolExecutor(4) as pool:
-            writers = [pool.submit(write_until_refused) for _ in range(4)]
-            try:
-                assert begun.wait(20)
-                ok(revoke())
-            except AssertionError:
-                ended.set()
-                raise
-            return {status for writer in writers for status in writer.result()}
-
     def test_removed_admin_mints_no_key_after_the_removal(self, session: Session, owner: Person, admin: Person) -> None:
         counts: list[int] = []
 
@@ -228,7 +165,7 @@ class TestConcurrentRevocation:
             counts.append(usable_keys(session))
             return response
 
-        assert self.hammer(lambda: admin.caller.post("/v1/api-keys", NEW_KEY), remove) == {201, 401}
+        assert hammer(lambda: admin.caller.post("/v1/api-keys", NEW_KEY).status_code, remove) == {201, 401}
         assert usable_keys(session) == counts[0]
 
     def test_admin_is_removed_while_they_send_invitations(
@@ -236,10 +173,11 @@ class TestConcurrentRevocation:
     ) -> None:
         numbers = count()
 
-        def invite() -> httpx.Response:
-            return admin.caller.post("/v1/invitations", {"email": f"{next(numbers)}@example.com", "role": "member"})
+        def invite() -> int:
+            body = {"email": f"{next(numbers)}@example.com", "role": "member"}
+            return admin.caller.post("/v1/invitations", body).status_code
 
-        assert self.hammer(invite, lambda: owner.caller.delete(f"/v1/members/{admin.id}")) == {201, 401}
+        assert hammer(invite, lambda: owner.caller.delete(f"/v1/members/{admin.id}")) == {201, 401}
         assert session.get(Membership, (acme.id, admin.id), populate_existing=True) is None
 
     @pytest.mark.parametrize("_attempt", range(5))
@@ -256,7 +194,7 @@ class TestConcurrentRevocation:
             return response
 
         caller = Caller(acme.http, minted.secret)
-        assert self.hammer(lambda: caller.post("/v1/freezes", EVERYTHING), revoke) == {201, 401}
+        assert hammer(lambda: caller.post("/v1/freezes", EVERYTHING).status_code, revoke) == {201, 401}
         assert freezes(session) == counts[0]
 
     @pytest.mark.parametrize("_attempt", range(5))
@@ -264,8 +202,9 @@ class TestConcurrentRevocation:
         self, session: Session, visitor: Client, acme: Tenant, _attempt: int
     ) -> None:
         program = visitor.signed_in(account(session, "Eve", acme.organization))
-        statuses = self.hammer(
-            lambda: program.auth("org/set-active", organizationId=acme.id), lambda: program.post("/api/auth/sign-out")
+        statuses = hammer(
+            lambda: program.auth("org/set-active", organizationId=acme.id).status_code,
+            lambda: program.post("/api/auth/sign-out"),
         )
         assert statuses == {200, 401}
 
@@ -275,8 +214,8 @@ class TestConcurrentRevocation:
         factories.watched(session, acme.organization)
         caller = acme.key("freeze:write")
         program = visitor.signed_in(account(session, "Olga", acme.organization, role="owner"))
-        statuses = self.hammer(
-            lambda: caller.post("/v1/freezes", EVERYTHING), lambda: program.auth("org/delete", name="Acme")
+        statuses = hammer(
+            lambda: caller.post("/v1/freezes", EVERYTHING).status_code, lambda: program.auth("org/delete", name="Acme")
         )
         assert statuses == {201, 410}
         session.expire_all()

@@ -68,11 +68,15 @@ def is_live(uow: UnitOfWork, grant: OAuthGrant) -> bool:
 
 
 def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why) -> bool:
-    """End a grant, effective at once in every process; True if it was live."""
-    wait_for_writes(uow, "oauth_grant", grant.id)
-    uow.session.refresh(grant)
+    """End a grant, effective at once in every process; True if it was live.
+
+    Its row is locked first, by all that end it, and by the token endpoint; writes of the client do not wait for that.
+    """
+    lock_grant(uow, grant.id)
     if not is_live(uow, grant):
         return False
+    wait_for_writes(uow, "oauth_grant", grant.id)
+    uow.refresh_now()
     grant.revoked_at, grant.revoked_why = uow.now, why
     uow.session.flush()
     before, after = {"state": "active"}, {"state": "revoked"}

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from rules.access.redirect_uris import is_redirect_uri, redirect_matches
+from rules.access.redirect_uris import is_plain_address, is_redirect_uri, redirect_matches
 
 MAX_CLIENT_ID_LENGTH = 500
 MAX_NAME_LENGTH = 80
@@ -21,7 +21,6 @@ MAX_REDIRECT_URI_LENGTH = 1000
 MIN_FRESHNESS = timedelta(minutes=1)
 MAX_FRESHNESS = timedelta(hours=24)
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-_PRINTABLE = re.compile(r"[!-\[\]-~]+")
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _NOT_STORED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\b", re.IGNORECASE)
 
@@ -52,7 +51,7 @@ class ClientDocument:
 
 def is_document_address(client_id: str) -> bool:
     """True if a client id is the address of a document: https, a path, no dot segments, fragment or user name."""
-    if len(client_id) > MAX_CLIENT_ID_LENGTH or not _PRINTABLE.fullmatch(client_id) or "#" in client_id:
+    if len(client_id) > MAX_CLIENT_ID_LENGTH or not is_plain_address(client_id):
         return False
     try:
         parts = urlsplit(client_id)

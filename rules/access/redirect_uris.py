@@ -7,7 +7,11 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 _LOOPBACK = {"127.0.0.1", "[::1]", "localhost"}
 _NETLOC = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[::1\])(?::[0-9]{1,5})?")
 _PRINTABLE = re.compile(r"[!-\[\]-~]+")
-"""Visible ASCII without the backslash, which browsers take for a slash."""
+
+
+def is_plain_address(uri: str) -> bool:
+    """True for visible ASCII without a fragment and without the backslash, which browsers take for a slash."""
+    return _PRINTABLE.fullmatch(uri) is not None and "#" not in uri
 
 
 def is_redirect_uri(uri: str) -> bool:
@@ -53,7 +57,7 @@ def with_parameters(uri: str, parameters: Mapping[str, str]) -> str:
 
 def _split(uri: str) -> SplitResult | None:
     """Return the parts of an address, or None if no client may be at it."""
-    if not _PRINTABLE.fullmatch(uri) or "#" in uri:
+    if not is_plain_address(uri):
         return None
     try:
         parts = urlsplit(uri)

@@ -53,6 +53,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.base import Base
+from models.queries import NOW
 from services.core.lease_holder import IS_ALIVE, LOST_HOLDERS
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
@@ -63,8 +64,6 @@ LEASE_DURATION = timedelta(seconds=15)
 _MAX_DOUBLINGS = 10
 _MAX_MESSAGE_LENGTH = 500
 _INSTANT = DateTime(timezone=True)
-NOW: ColumnElement[datetime] = bindparam("now", type_=_INSTANT)
-"""The present, in the query of a queue's candidates."""
 _LOST = literal_column(LOST_HOLDERS, ARRAY(Integer))
 _ALIVE = text(f"(CAST(:holder AS integer) IS NULL OR {IS_ALIVE})")
 REQUEST = """

@@ -16,11 +16,12 @@ from sqlalchemy.orm import aliased
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
 from models.enforcement import EnforcementSetup
 from models.installations import Installation
+from models.queries import NOW
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.core.work_queue import NOW, Lease, WorkQueue
+from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.authorization import CODE
 from services.enforcement.facts import Facts, read_facts
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, or_, text
 
 from models.installations import Installation
+from models.queries import NOW
 from services.core.unit_of_work import UnitOfWork
-from services.core.work_queue import NOW
 
 SAME_LIMIT_INTERVAL = timedelta(minutes=5)
 """A limit that is met again so soon after a pause counts as the same one."""

@@ -8,9 +8,10 @@ from time import monotonic
 from sqlalchemy import bindparam, case, false, func, or_, select, text
 
 from models.installations import Installation
+from models.queries import NOW
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import LEASE_DURATION, NOW, Lease, LeaseLostError, WorkQueue
+from services.core.work_queue import LEASE_DURATION, Lease, LeaseLostError, WorkQueue
 from services.github_access.pauses import is_callable
 
 LONG_TRANSACTION = 1.0

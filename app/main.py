@@ -36,6 +36,7 @@ from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
+from rules import web_addresses
 from schemas.contract import Contract, ContractError, DatabaseRole, load_contract
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
@@ -127,25 +128,11 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     clock = parts.clock or DatabaseClock()
     dependencies = dependencies_of(config, parts.password_hasher, parts.client_documents)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
-    verifier = TokenVerifier(
-        resources.reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
-    )
-    grant_verifier = TokenVerifier(
-        resources.reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
-    )
     return Edge(
         contract=contract,
         errors=ErrorMapper(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
-        credentials=Credentials(
-            resources.reads,
-            verifier,
-            grant_verifier,
-            clock,
-            web_url=config.web_url,
-            key_uses=resources.key_uses,
-            default_plan=config.default_plan,
-        ),
+        credentials=make_credentials(config, resources.reads, resources.key_uses, clock),
         rate_limits=RateLimits(
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
@@ -161,6 +148,21 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         check_replies=config.validate_responses,
         probes=_probes(resources, dependencies.github, dependencies.mail),
         cursor_secret=dependencies.cursor_secret,
+    )
+
+
+def make_credentials(config: Config, reads: Reads, key_uses: KeyUses, clock: Clock) -> Credentials:
+    """Return what authenticates requests."""
+    of_sessions = partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
+    of_grants = partial(verify_grant_token, issuer=config.issuer, audience=config.base_url + web_addresses.MCP)
+    return Credentials(
+        reads,
+        TokenVerifier(reads, of_sessions),
+        TokenVerifier(reads, of_grants),
+        clock,
+        web_url=config.web_url,
+        key_uses=key_uses,
+        default_plan=config.default_plan,
     )
 
 

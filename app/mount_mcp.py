@@ -14,13 +14,13 @@ from app.edge.operation import Edge
 from app.edge.rate_limits import raise_if_exceeded
 from app.edge.request_context import IDENTITY, RequestContext
 from mcp_server.server import CALLER, McpServer
+from rules import web_addresses
 from rules.access.permissions import Principal
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.calls import Application
 from schemas.contract import Operation
 
-PATH = "/mcp"
-_METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
+_METADATA_PATH = f"/.well-known/oauth-protected-resource{web_addresses.MCP}"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -74,7 +74,7 @@ class MountedMcp:
 
     def serves(self, path: str) -> bool:
         """True for the path of the MCP server."""
-        return path == PATH
+        return path == web_addresses.MCP
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request."""

@@ -1,4 +1,7 @@
-"""Addresses of the pages for people, below the web origin: mails, GitHub and the pages themselves lead to them."""
+"""Addresses of the pages for people, below the web origin: mails, GitHub and the pages themselves lead to them.
+
+That of the MCP server is below the address of the API.
+"""
 
 HOME = "/"
 SIGN_UP = "/sign-up"
@@ -18,3 +21,4 @@ BILLING_CHANGES = "/billing/changes"
 ENFORCEMENT_AUTHORIZED = "/enforcement/authorized"
 REFERENCE = "/docs"
 ERROR_CODES = "/docs/errors"
+MCP = "/mcp"

@@ -20,6 +20,7 @@ from sqlalchemy import Select, select, update
 from models.identity import DeviceAuthorization
 from models.oauth import OAuthClient
 from models.organizations import User
+from rules import web_addresses
 from rules.access import client_documents
 from rules.access.client_documents import MAX_NAME_LENGTH
 from rules.access.oauth import OAuthError, is_same_resource, requested_scopes
@@ -113,7 +114,7 @@ def start(uow: UnitOfWork, request: Request, supported: Collection[str]) -> Devi
             scopes=scopes,
         )
     )
-    page = f"{uow.dependencies.web_url}/device"
+    page = uow.dependencies.web_url + web_addresses.DEVICE
     complete = f"{page}?{urlencode({'user_code': user_code})}"
     return DeviceAuthorizationResponse(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
 

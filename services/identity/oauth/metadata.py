@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rules import web_addresses
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
 from services.identity.oauth.tokens import resource_of
@@ -25,7 +26,7 @@ def authorization_server(uow: UnitOfWork, scopes: Sequence[str]) -> dict[str, ob
     web = uow.dependencies.web_url
     return {
         "issuer": uow.dependencies.token_issuer,
-        "authorization_endpoint": f"{web}/oauth/authorize",
+        "authorization_endpoint": web + web_addresses.AUTHORIZE,
         "device_authorization_endpoint": f"{web}/api/auth/device/code",
         "token_endpoint": f"{web}/oauth/token",
         "revocation_endpoint": f"{web}/oauth/revoke",

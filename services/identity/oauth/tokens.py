@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import SigningKey, User
+from rules import web_addresses
 from rules.access.client_documents import read_document
 from rules.access.oauth import OAuthError, is_same_resource, verifier_matches
 from services.core.tokens import new_oauth_code, new_refresh_token, token_hash
@@ -35,7 +36,7 @@ _SECOND = timedelta(seconds=1)
 
 def resource_of(uow: UnitOfWork) -> str:
     """Return the one resource that tokens are issued for: our MCP server."""
-    return f"{uow.dependencies.token_audience}/mcp"
+    return uow.dependencies.token_audience + web_addresses.MCP
 
 
 def require_resource(uow: UnitOfWork, given: str | None) -> None:

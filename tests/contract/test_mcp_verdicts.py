@@ -23,9 +23,9 @@ from rules.access.permissions import ROLES, Role, role_reaches
 from schemas.calls import Answer, Application, call_application
 from schemas.contract import load_contract
 from tests.harness.credentials import Credential, connections, everybody
-from tests.harness.mcp_client import request_of
 from tests.harness.product import product_config, product_parts
 from tests.harness.wakeups import RecordedWakeups
+from tools.mcp_requests import request_of
 
 CONTRACT = load_contract()
 TOOLS = tools_of(CONTRACT)

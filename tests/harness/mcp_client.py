@@ -1,18 +1,15 @@
-"""A client of the MCP server, in both eras of the protocol: each request is one that real clients send."""
+"""A client of the MCP server, in both eras of the protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import orjson
 
+from rules import web_addresses
 from tests.handlers.callers import Caller
-
-Era = Literal["handshake", "stateless"]
-ERAS: tuple[Era, ...] = ("handshake", "stateless")
-VERSIONS: Mapping[Era, str] = {"handshake": "2025-06-18", "stateless": "2026-07-28"}
-_META = "io.modelcontextprotocol/"
+from tools.mcp_requests import Era, request_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +34,6 @@ class Result:
         return self.error["code"] if self.is_error else None
 
 
-def request_of(
-    method: str, params: Mapping[str, Any], era: Era = "stateless", capabilities: Mapping[str, Any] | None = None
-) -> tuple[dict[str, str], bytes]:
-    """Return headers and body of one request of JSON-RPC, without a credential."""
-    media = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    headers = {**media, "MCP-Protocol-Version": VERSIONS[era]}
-    given = dict(params)
-    if era == "stateless":
-        headers["Mcp-Method"] = method
-        if "name" in given:
-            headers["Mcp-Name"] = given["name"]
-        given["_meta"] = {
-            f"{_META}protocolVersion": VERSIONS[era],
-            f"{_META}clientCapabilities": dict(capabilities or {}),
-        }
-    return headers, orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
-
-
 @dataclass(frozen=True, slots=True)
 class McpClient:
     """Calls the tools with the credential of a caller."""
@@ -66,7 +45,7 @@ class McpClient:
     def send(self, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> httpx.Response:
         """Send one request of JSON-RPC."""
         sent, body = request_of(method, params or {}, self.era, self.capabilities)
-        return self.caller.send("POST", "/mcp", content=body, headers=sent | headers)
+        return self.caller.send("POST", web_addresses.MCP, content=body, headers=sent | headers)
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> dict[str, Any]:
         """Return the result of a request that succeeds."""

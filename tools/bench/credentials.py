@@ -16,7 +16,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -24,16 +23,14 @@ import uvloop
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
+from app.commands.command_line import NoWakeups
 from app.config import Config
 from app.database import Reads
 from app.edge.auth import Credentials
 from app.edge.key_uses import KeyUses
-from app.edge.token_verification import TokenVerifier
-from app.main import Parts, create_app
+from app.main import Application, Parts, create_app, make_credentials
 from models.organizations import Organization
 from services.core.clock import DatabaseClock
-from services.identity.access_tokens import verify_access_token
-from services.identity.oauth.access_tokens import verify_grant_token
 from tests import factories
 from tools.bench.freeze_state import PATH, seed
 from tools.bench.servers import Storage, machine, storage
@@ -57,11 +54,6 @@ class Cost:
 
     processor: float
     clock: float
-
-
-class _NoWakeups:
-    def send(self, names: set[str]) -> None:
-        """Send no wake-ups: nothing is written here."""
 
 
 def tokens(database_url: str, count: int) -> list[str]:
@@ -133,27 +125,32 @@ async def first_sight(credentials: Credentials, fresh: list[str]) -> float:
     return (time.process_time() - began) / len(fresh) * 1e6
 
 
-def credentials_of(reads: Reads, config: Config) -> tuple[Credentials, KeyUses]:
-    """Return what checks credentials, and what records the uses of keys."""
-    verifier = TokenVerifier(reads, partial(verify_access_token, issuer=config.issuer, audience=config.base_url))
-    grant_verifier = TokenVerifier(
-        reads, partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
-    )
-    uses = KeyUses(reads)
-    credentials = Credentials(reads, verifier, grant_verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
-    return credentials, uses
-
-
-async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> None:
-    """Measure in turns, and print the medians."""
-    config = Config(
+def config_of(stores: Storage) -> Config:
+    """Return the configuration of an application whose limits are never met."""
+    return Config(
         database_url=stores.database_url,
         redis_url=stores.redis_url,
         rate_limit_organization=10**9,
         cursor_secret="a secret of the benchmark",  # noqa: S106 - opens nothing
         secret_key="another secret of the benchmark",  # noqa: S106 - the same
     )
-    application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
+
+
+def application_of(config: Config) -> Application:
+    """Return the application, which wakes no workers: nothing is written here."""
+    return create_app(config, Parts(wakeups=NoWakeups(), access_log=False))
+
+
+def credentials_of(reads: Reads, config: Config) -> tuple[Credentials, KeyUses]:
+    """Return what checks credentials, and what records the uses of keys."""
+    uses = KeyUses(reads)
+    return make_credentials(config, reads, uses, DatabaseClock()), uses
+
+
+async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> None:
+    """Measure in turns, and print the medians."""
+    config = config_of(stores)
+    application = application_of(config)
     reads = Reads(stores.database_url, 2)
     credentials, uses = credentials_of(reads, config)
     held = {"key": b"Bearer " + key.encode(), "JWT": b"Bearer " + token.encode()}

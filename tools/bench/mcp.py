@@ -12,35 +12,36 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import orjson
 import uvloop
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from app.config import Config
 from app.database import Reads
-from app.edge.auth import Credentials
-from app.edge.key_uses import KeyUses
-from app.edge.token_verification import TokenVerifier
-from app.main import Parts, create_app
+from app.main import Application
 from models.organizations import Organization
-from services.core.clock import DatabaseClock
-from services.identity.access_tokens import verify_access_token
-from services.identity.oauth.access_tokens import issue_grant_token, verify_grant_token
+from rules import web_addresses
+from schemas.calls import call_application
+from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
-from tools.bench.credentials import ROUNDS, Ask, Lifespan, measure, request, scope, tokens
+from tools.bench.credentials import (
+    ROUNDS,
+    Ask,
+    Lifespan,
+    application_of,
+    config_of,
+    credentials_of,
+    measure,
+    request,
+    scope,
+    tokens,
+)
 from tools.bench.freeze_state import PATH, seed
 from tools.bench.servers import Storage, machine, storage
+from tools.mcp_requests import ERAS, VERSIONS, Era, request_of
 
 SECONDS = 1.0
-ERAS = {"2026-07-28": "without a handshake", "2025-06-18": "with a handshake"}
-_META = "io.modelcontextprotocol/"
+NAMES: Mapping[Era, str] = {"stateless": "without a handshake", "handshake": "with a handshake"}
 _ARGUMENTS = dict(pair.split("=") for pair in PATH.partition("?")[2].split("&"))
-
-
-class _NoWakeups:
-    def send(self, names: set[str]) -> None:
-        """Send no wake-ups: nothing is written here."""
 
 
 def keys_and_tokens(database_url: str) -> tuple[dict[str, str], str]:
@@ -64,46 +65,29 @@ def keys_and_tokens(database_url: str) -> tuple[dict[str, str], str]:
 class Client:
     """Sends requests of JSON-RPC to the MCP server of an application."""
 
-    def __init__(self, application: Any, key: str, version: str) -> None:
+    def __init__(self, application: Application, key: str, era: Era = "stateless") -> None:
         self._application = application
         self._authorization = b"Bearer " + key.encode()
-        self._version = version
+        self._era = era
 
     async def send(self, method: str, params: Mapping[str, Any]) -> bytes:
         """Return the body of the response to one request, which succeeds."""
-        given = dict(params)
-        if self._version >= "2026":
-            given["_meta"] = {f"{_META}protocolVersion": self._version, f"{_META}clientCapabilities": {}}
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-        outgoing = {
-            **scope(self._authorization),
+        headers, body = request_of(method, params, self._era)
+        read = scope(self._authorization)
+        sent = {
+            **read,
             "method": "POST",
-            "path": "/mcp",
-            "raw_path": b"/mcp",
+            "path": web_addresses.MCP,
+            "raw_path": web_addresses.MCP.encode(),
             "query_string": b"",
+            "headers": [
+                *read["headers"],
+                *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+            ],
         }
-        outgoing["headers"] = [
-            *outgoing["headers"],
-            (b"content-type", b"application/json"),
-            (b"accept", b"application/json, text/event-stream"),
-            (b"mcp-protocol-version", self._version.encode()),
-            (b"mcp-method", method.encode()),
-            (b"mcp-name", str(params.get("name", "")).encode()),
-        ]
-        incoming = iter([{"type": "http.request", "body": orjson.dumps(message), "more_body": False}])
-        chunks: list[bytes] = []
-
-        async def receive() -> dict[str, Any]:
-            for one in incoming:
-                return one
-            return await asyncio.Future()
-
-        async def take(message: dict[str, Any]) -> None:
-            assert message.get("status", 200) == 200, message
-            chunks.append(message.get("body", b""))
-
-        await self._application(outgoing, receive, take)
-        return b"".join(chunks)
+        answer = await call_application(self._application, sent, body)
+        assert answer.status == 200, answer
+        return answer.body
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Ask:
         """Return what sends the request."""
@@ -112,24 +96,19 @@ class Client:
 
 async def compare(stores: Storage, key: str, jwt: str) -> None:
     """Measure in turns, and print the medians."""
-    config = Config(
-        database_url=stores.database_url,
-        redis_url=stores.redis_url,
-        rate_limit_organization=10**9,
-        cursor_secret="a secret of the benchmark",  # noqa: S106 - opens nothing
-        secret_key="another secret of the benchmark",  # noqa: S106 - the same
-    )
+    config = config_of(stores)
     keys, token = keys_and_tokens(stores.database_url)
-    application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
+    application = application_of(config)
     call = {"name": "svc_get_freeze_state", "arguments": _ARGUMENTS}
     asks: dict[str, Ask] = {"HTTP": request(application, b"Bearer " + key.encode())}
-    for version in ERAS:
-        asks[version] = Client(application, key, version).asking("tools/call", call)
-    lists = {name: Client(application, secret, "2026-07-28") for name, secret in keys.items()}
+    for era in ERAS:
+        asks[era] = Client(application, key, era).asking("tools/call", call)
+    lists = {name: Client(application, secret) for name, secret in keys.items()}
     asks |= {name: client.asking("tools/list", {}) for name, client in lists.items()}
     reads = Reads(stores.database_url, 2)
-    uses = KeyUses(reads)
-    asks |= checks(reads, uses, config, jwt, token)
+    credentials, uses = credentials_of(reads, config)
+    asks["JWT"] = partial(credentials.identify, b"Bearer " + jwt.encode())
+    asks["token"] = partial(credentials.identify_mcp_client, b"Bearer " + token.encode())
     async with Lifespan(application):
         found = {
             name: statistics.median([(await measure(ask, SECONDS)).processor for _ in range(ROUNDS)])
@@ -141,27 +120,16 @@ async def compare(stores: Storage, key: str, jwt: str) -> None:
     report(found, sizes)
 
 
-def checks(reads: Reads, uses: KeyUses, config: Config, jwt: str, token: str) -> dict[str, Ask]:
-    """Return what checks the JWT of a session, and the access token of a connected client."""
-    of_sessions = partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
-    of_grants = partial(verify_grant_token, issuer=config.issuer, audience=f"{config.base_url}/mcp")
-    verifiers = TokenVerifier(reads, of_sessions), TokenVerifier(reads, of_grants)
-    credentials = Credentials(reads, *verifiers, DatabaseClock(), web_url=config.web_url, key_uses=uses)
-    return {
-        "JWT": partial(credentials.identify, b"Bearer " + jwt.encode()),
-        "token": partial(credentials.identify_mcp_client, b"Bearer " + token.encode()),
-    }
-
-
 def report(found: Mapping[str, float], sizes: Mapping[str, int]) -> None:
     """Print the table, in microseconds of the processor."""
     print(f"MCP ({machine()}; one process, one request after the other)")
     http = found["HTTP"]
     print(f"  GET /v1/freeze-state {http:6.0f} µs of the processor")
-    for version, name in ERAS.items():
-        cost = found[version]
+    for era, name in NAMES.items():
+        cost = found[era]
         print(
-            f"  its tool, {name} ({version}) {cost:6.0f} µs, {cost / http:.1f} times; SDK and gate {cost - http:.0f} µs"
+            f"  its tool, {name} ({VERSIONS[era]}) {cost:6.0f} µs, {cost / http:.1f} times; "
+            f"SDK and gate {cost - http:.0f} µs"
         )
     for name, size in sizes.items():
         print(f"  tools/list for {name}: {size / 1000:.0f} KB, {found[name] / 1000:.1f} ms")

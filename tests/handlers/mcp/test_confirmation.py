@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 from models.freezes import Freeze
 from tests import factories
 from tests.handlers.callers import Tenant
-from tests.harness.mcp_client import ERAS, Era, McpClient
+from tests.harness.mcp_client import McpClient
+from tools.mcp_requests import ERAS, Era
 
 CAN_ASK: dict[str, Any] = {"elicitation": {"form": {}}}
 

@@ -10,7 +10,8 @@ from app.edge.request_context import Budget
 from rules.access.permissions import Principal
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
-from tests.harness.mcp_client import ERAS, Era, McpClient, refusal_of
+from tests.harness.mcp_client import McpClient, refusal_of
+from tools.mcp_requests import ERAS, Era
 
 each_era = pytest.mark.parametrize("era", ERAS)
 

@@ -141,7 +141,8 @@ class Credentials:
         try:
             claims = await self._grant_verifier.verify(token)
         except InvalidTokenError:
-            raise ServiceError("invalid_token", "Invalid token.") from None
+            message = "Invalid token. The MCP server accepts API keys, and access tokens of connected clients."
+            raise ServiceError("invalid_token", message) from None
         return await self._identify_grant(claims)
 
     async def _identify_grant(self, claims: GrantTokenClaims) -> Identity:

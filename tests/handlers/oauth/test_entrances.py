@@ -52,9 +52,13 @@ class TestEntrances:
 
     def test_tokens_of_sessions_are_refused_at_mcp(self, http: httpx.Client, person: Caller, acme: Tenant) -> None:
         jwt = acme.person("owner").token
-        for token in (jwt, person.token):
+        messages = set()
+        for token in (jwt, person.token, "x"):
             assert token is not None
-            assert 'error="invalid_token"' in challenge(entry(http, token))
+            response = entry(http, token)
+            assert 'error="invalid_token"' in challenge(response)
+            messages.add(response.json()["error"]["message"])
+        assert messages == {"Invalid token. The MCP server accepts API keys, and access tokens of connected clients."}
 
     def test_token_is_refused_when_forged_or_for_another_audience(
         self, session: Session, http: httpx.Client, connect: Callable[..., str], ada: User, acme: Tenant

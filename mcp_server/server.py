@@ -36,7 +36,7 @@ _COMPLETE = {"resultType": "complete"}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate"})
 _INSTRUCTIONS = (
     "Freezes and thaws merging on branches of GitHub repositories. Preview a scope before you freeze it, and say how "
-    "many repositories it covers. End or override a freeze only when the person has asked for it. Repositories are "
+    "many repositories it covers. End or override a freeze only when the person requests it. Repositories are "
     "named owner/name. Times are in UTC."
 )
 

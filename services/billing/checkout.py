@@ -1,8 +1,8 @@
 """Pages of Stripe, where people buy a plan (checkout), and pay, change or cancel it (the customer portal).
 
 An organisation has one customer at Stripe. Before a checkout session is opened, the one before it is expired, and
-Stripe is asked for subscriptions, so that two open pages cannot pay twice; of two requests at once, one wins. A
-session whose answer was lost is harmless: its URL is known to nobody.
+subscriptions are read from Stripe, so that two open pages cannot buy two; of two requests at once, one wins. A session
+whose answer was lost is harmless: its URL has reached no browser.
 """
 
 import secrets

@@ -1,7 +1,7 @@
 """Which person acts, and whether they have had a trial.
 
 A trial is once per person. What is kept of it is an HMAC of the person's id and one of their verified e-mail address,
-without an organisation: it survives the deletion and the purge of the organisation, and names nobody.
+without an organisation: it survives the deletion and the purge of the organisation, and names no person.
 """
 
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def terms_of(schedule: Schedule | NewSchedule) -> dict[str, Any]:
 def changes(now: Terms, before: Terms | None, new: Terms, *, default_reason: bool) -> dict[str, Any]:
     """Return the terms that the calendar has changed since the last import, with their new values.
 
-    Nothing is changed if it is not known what was imported. A reason that nobody wrote never replaces an edited one.
+    Nothing is changed if it is not known what was imported. A default reason never replaces an edited one.
     """
     if before is None:
         return {}

@@ -265,7 +265,7 @@ class Machine(RuleBasedStateMachine):
         assert self.key.get("/v1/freeze-state", branchId=self.branch.id).json()["frozen"] is bool(self.model.freezes)
 
     @invariant()
-    def nobody_pays_twice(self) -> None:
+    def subscription_is_bought_once(self) -> None:
         assert len(self.live()) <= 1
 
 

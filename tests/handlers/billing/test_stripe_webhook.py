@@ -101,7 +101,7 @@ def test_event_is_accepted_for_300_seconds_in_both_directions(
         orjson.dumps({}),
     ],
 )
-def test_event_about_nobody_we_know_is_ignored(http: httpx.Client, shop: Shop, body: bytes) -> None:
+def test_event_about_an_unknown_customer_is_ignored(http: httpx.Client, shop: Shop, body: bytes) -> None:
     assert ignored(deliver(http, body, signed(body)))
 
 

@@ -115,7 +115,7 @@ def _jobs_done(hand: Process) -> int:
     load=False,
     quick=False,
 )
-def nobody_comes(trial: Trial) -> None:
+def workers_are_dead(trial: Trial) -> None:
     stack = trial.stack
     for hand in stack.hands:
         hand.kill()

@@ -1,7 +1,7 @@
 """Stripe that hangs, is down, answers late, or whose webhooks get lost: only buying waits for it.
 
 `acme` has a subscription while these faults are tried. Freezes, lifts and reads work as ever; afterwards the plan is
-that of the subscription at Stripe, and nobody pays twice.
+that of the subscription at Stripe, of which there is at most one.
 """
 
 import threading
@@ -100,7 +100,7 @@ def subscribed(trial: Trial) -> Iterator[Customer]:
         for wire in stack.wires_to("fake_stripe"):
             wire.heal()
         wait_until(customer.is_at_rest, "the plan that Stripe gives", WITHIN, 0.3)
-        trial.require(len(customer.subscriptions()) <= 1, "nobody pays twice")
+        trial.require(len(customer.subscriptions()) <= 1, "a subscription is bought once")
     finally:
         for wire in stack.wires_to("fake_stripe"):
             wire.heal()

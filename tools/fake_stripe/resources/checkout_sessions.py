@@ -86,15 +86,7 @@ def create(call: Call) -> Json:
     _check_tax(params)
     _check_trial(params, now)
     expires_at = _expiry(params, now)
-    prices = [
-        call.store.get("price", item["price"], f"line_items[{position}][price]")
-        for position, item in enumerate(params["line_items"])
-    ]
-    if not any(price["recurring"] for price in prices):
-        raise invalid("You must provide at least one recurring price in `subscription` mode when using prices.", "mode")
-    currency = currency_of(call.core, customer, prices, params.get("currency"))
-    quantities = [item.get("quantity", 1) for item in params["line_items"]]
-    lines = [_line_item(call, price, quantity, currency) for price, quantity in zip(prices, quantities, strict=True)]
+    currency, lines = _line_items(call, customer)
     data = params.get("subscription_data", {})
     total = 0 if data.keys() & {"trial_end", "trial_period_days"} else sum(line["amount_total"] for line in lines)
     identifier = call.store.new_id("checkout.session")
@@ -131,6 +123,19 @@ def create(call: Call) -> Json:
             "takes_address": params.get("customer_update", {}).get("address") == "auto",
         },
     )
+
+
+def _line_items(call: Call, customer: Json) -> tuple[str, list[Json]]:
+    """Return the currency and the lines of a session. Raise Refusal if they do not fit together."""
+    given = call.params["line_items"]
+    prices = [
+        call.store.get("price", item["price"], f"line_items[{position}][price]") for position, item in enumerate(given)
+    ]
+    if not any(price["recurring"] for price in prices):
+        raise invalid("You must provide at least one recurring price in `subscription` mode when using prices.", "mode")
+    currency = currency_of(call.core, customer, prices, call.params.get("currency"))
+    quantities = [item.get("quantity", 1) for item in given]
+    return currency, [_line_item(call, *line, currency) for line in zip(prices, quantities, strict=True)]
 
 
 def _expiry(params: Json, now: int) -> int:

@@ -5,25 +5,16 @@
 
 import logging
 import os
-import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
-from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
-from urllib.parse import SplitResult, urlsplit
 
-import sqlalchemy.exc
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from sqlalchemy import make_url
-
-from integrations.mail.smtp import SCHEMES
+from app import variable_parsers as parse
 from rules.billing.plans import FREE, PLANS
 
 logger = logging.getLogger(__name__)
@@ -31,156 +22,6 @@ logger = logging.getLogger(__name__)
 
 class ConfigurationError(Exception):
     """The environment is invalid; the message has a line for each error."""
-
-
-def _url(*schemes: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        parts = _split(text)
-        if parts.scheme not in schemes:
-            raise ValueError(f"must be a URL of {' or '.join(schemes)}")
-        if parts.scheme in _WITH_HOST and not parts.hostname:
-            raise ValueError("must name a host")
-        return text.rstrip("/") if "http" in schemes else text
-
-    return read
-
-
-_WITH_HOST = {"http", "https", "redis", "rediss"}
-"""Schemes whose URLs need a host."""
-
-
-def _split(text: str) -> SplitResult:
-    """Return the parts of a URL. Raise ValueError if host or port are malformed."""
-    try:
-        parts = urlsplit(text)
-        is_valid = parts.port != 0 and not re.search(r"\s", text)
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise ValueError("must be a URL with a valid host and port")
-    return parts
-
-
-def _listening_address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if host != "unix" and not (colon and port.isdecimal() and re.fullmatch(r"[\w.-]*|\[[0-9A-Fa-f:.]+\]", host)):
-        raise ValueError("must be host:port or unix:path")
-    if host != "unix":
-        _number(1, MAX_PORT)(port)
-    return text
-
-
-def read_database_url(text: str) -> str:
-    """Return the URL of a PostgreSQL database. Raise ValueError for any other text."""
-    try:
-        driver = make_url(text).drivername
-    except (sqlalchemy.exc.ArgumentError, ValueError):
-        driver = ""
-    if driver not in {"postgresql", "postgres", "postgresql+psycopg"}:
-        raise ValueError("must be a URL of postgresql")
-    return text
-
-
-def _web_origin(text: str) -> str:
-    """Return a URL that browsers consider trustworthy. Raise ValueError for any other.
-
-    Browsers send `Sec-Fetch-*`, on which the protection of forms relies, to such origins only (Secure Contexts, 3.1).
-    """
-    parts = _split(text)
-    host = parts.hostname or ""
-    local = host in {"localhost", "::1"} or host.endswith(".localhost") or re.fullmatch(r"127(\.\d{1,3}){3}", host)
-    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
-        raise ValueError("must be an https URL, or an http URL of this machine")
-    return text.rstrip("/")
-
-
-def _number(minimum: int, maximum: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdecimal() or not minimum <= int(text) <= maximum:
-            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
-        return int(text)
-
-    return read
-
-
-def _seconds(minimum: int, maximum: int) -> Callable[[str], timedelta]:
-    number = _number(minimum, maximum)
-    return lambda text: timedelta(seconds=number(text))
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
-        return text
-
-    return read
-
-
-def _switch(text: str) -> bool:
-    if text not in {"0", "1", "true", "false"}:
-        raise ValueError("must be 1 or 0")
-    return text in {"1", "true"}
-
-
-def _secret(text: str) -> str:
-    if len(text) < 16:
-        raise ValueError("must have at least 16 characters")
-    return text
-
-
-def _mail_server(text: str) -> str:
-    parts = _split(text)
-    if parts.scheme not in SCHEMES or not parts.hostname:
-        raise ValueError(f"must be a URL of {' or '.join(SCHEMES)}")
-    if parts.scheme == "smtp" and parts.password:
-        raise ValueError("has a password, which requires smtp+starttls or smtps")
-    return text
-
-
-def _private_key(text: str) -> str:
-    try:
-        is_usable = isinstance(load_pem_private_key(text.encode(), None), RSAPrivateKey)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        is_usable = False
-    if not is_usable:
-        raise ValueError("must be an RSA private key in PEM format, without a password")
-    return text
-
-
-def _private_key_file(text: str) -> Path:
-    file = Path(text)
-    try:
-        _private_key(file.read_text())
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}: {text}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"is not a text file: {text}") from None
-    return file
-
-
-def _sender(text: str) -> str:
-    if not re.fullmatch(r"[^\x00-\x1f\x7f]*", text) or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(text)[1]):
-        raise ValueError("must be an e-mail address, with or without a name")
-    return text
-
-
-def _signing_secrets(text: str) -> tuple[str, ...]:
-    secrets = tuple(each.strip() for each in text.split(","))
-    if len(secrets) > MAX_SIGNING_SECRETS or any(len(each) < 16 for each in secrets):
-        raise ValueError("must be one secret, or two separated by a comma, of at least 16 characters each")
-    return secrets
-
-
-def _days(minimum: int, maximum: int) -> Callable[[str], timedelta]:
-    number = _number(minimum, maximum)
-    return lambda text: timedelta(days=number(text))
-
-
-def _level(text: str) -> str:
-    if text.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
-        raise ValueError("must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
-    return text.upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +32,9 @@ class Variable:
     parse: Callable[[str], Any] = str
 
 
-_HTTP = _url("http", "https")
-_REDIS = _url("redis", "rediss", "unix")
+_HTTP = parse.url("http", "https")
+_REDIS = parse.url("redis", "rediss", "unix")
 _LOCAL = "http://127.0.0.1:8080"
-MAX_PORT = 65535
-MAX_SIGNING_SECRETS = 2
-"""One, and the one that replaces it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +44,14 @@ class Config:
     database_url: Annotated[
         str,
         Variable(
-            "PostgreSQL, as a login that owns nothing and may take the three roles of the service", read_database_url
+            "PostgreSQL, as a login that owns nothing and may take the three roles of the service", parse.database_url
         ),
     ] = field(repr=False)
     database_direct_url: Annotated[
         str,
         Variable(
             "PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)",
-            read_database_url,
+            parse.database_url,
         ),
     ] = field(default="", repr=False)
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
@@ -221,24 +59,24 @@ class Config:
         str,
         Variable(
             "Encrypts secrets in the database (signing keys, mails, stored responses); the same on all machines",
-            _secret,
+            parse.secret,
         ),
     ] = field(repr=False)
     base_url: Annotated[str, Variable("Public URL of this API", _HTTP)] = _LOCAL
-    web_url: Annotated[str, Variable("Origin of the web pages, where users sign in", _web_origin)] = _LOCAL
+    web_url: Annotated[str, Variable("Origin of the web pages, where users sign in", parse.web_origin)] = _LOCAL
     docs_url: Annotated[str, Variable("URL of the reference; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
     status_url: Annotated[str, Variable("URL of the status page, given during maintenance", _HTTP)] = _LOCAL + "/status"
     github_api_url: Annotated[str, Variable("URL of GitHub's REST API", _HTTP)] = "https://api.github.com"
     github_graphql_url: Annotated[
         str | None, Variable("URL of GitHub's GraphQL API (default: derived from the REST URL)", _HTTP)
     ] = None
-    github_app_id: Annotated[int | None, Variable("Id of the GitHub App", _number(1, 2**53))] = None
+    github_app_id: Annotated[int | None, Variable("Id of the GitHub App", parse.number(1, 2**53))] = None
     github_app_slug: Annotated[str | None, Variable("Slug of the GitHub App")] = None
-    github_app_private_key: Annotated[str | None, Variable("Private key of the GitHub App, PEM", _private_key)] = field(
-        default=None, repr=False
+    github_app_private_key: Annotated[str | None, Variable("Private key of the GitHub App, PEM", parse.private_key)] = (
+        field(default=None, repr=False)
     )
     github_app_private_key_file: Annotated[
-        Path | None, Variable("File with the private key, instead", _private_key_file)
+        Path | None, Variable("File with the private key, instead", parse.private_key_file)
     ] = None
     github_app_client_id: Annotated[
         str | None, Variable("Client id of the GitHub App, to verify who claims an installation")
@@ -258,76 +96,85 @@ class Config:
         str,
         Variable(
             "How checks count towards GitHub's content limit: learn (from rate-limit errors), off, requests, aliases",
-            _one_of("learn", "off", "requests", "aliases"),
+            parse.one_of("learn", "off", "requests", "aliases"),
         ),
     ] = "learn"
-    github_content_per_minute: Annotated[int, Variable("GitHub's content limit per minute", _number(1, 10**6))] = 80
-    github_content_per_hour: Annotated[int, Variable("GitHub's content limit per hour", _number(1, 10**7))] = 500
+    github_content_per_minute: Annotated[int, Variable("GitHub's content limit per minute", parse.number(1, 10**6))] = (
+        80
+    )
+    github_content_per_hour: Annotated[int, Variable("GitHub's content limit per hour", parse.number(1, 10**7))] = 500
     github_points_per_minute: Annotated[
         int,
         Variable(
             "Rate-limit points that jobs may use per minute, half of them reserved for verdicts; GitHub allows 2000",
-            _number(10, 10**6),
+            parse.number(10, 10**6),
         ),
     ] = 1800
     cursor_secret: Annotated[
-        str, Variable("Signs cursors; the same on all machines (default: random at each start)", _secret)
+        str, Variable("Signs cursors; the same on all machines (default: random at each start)", parse.secret)
     ] = field(default="", repr=False)
     smtp_url: Annotated[
         str | None,
         Variable(
-            "Mail server: smtp+starttls, smtps, or unencrypted smtp; without one, mails stay queued", _mail_server
+            "Mail server: smtp+starttls, smtps, or unencrypted smtp; without one, mails stay queued", parse.mail_server
         ),
     ] = field(default=None, repr=False)
-    mail_from: Annotated[str | None, Variable("Sender of mails, such as Freezes <freezes@example.com>", _sender)] = None
+    mail_from: Annotated[
+        str | None, Variable("Sender of mails, such as Freezes <freezes@example.com>", parse.sender)
+    ] = None
     session_issuer: Annotated[str | None, Variable("Issuer of access tokens (default: WEB_URL)")] = None
-    session_jwt_ttl: Annotated[timedelta, Variable("Lifetime of access tokens in seconds", _seconds(1, 86400))] = (
+    session_jwt_ttl: Annotated[timedelta, Variable("Lifetime of access tokens in seconds", parse.seconds(1, 86400))] = (
         timedelta(minutes=15)
     )
-    rate_limit_organization: Annotated[int, Variable("Requests per minute of an organisation", _number(1, 10**9))] = (
-        6000
-    )
-    rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
+    rate_limit_organization: Annotated[
+        int, Variable("Requests per minute of an organisation", parse.number(1, 10**9))
+    ] = 6000
+    rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", parse.number(1, 10**9))] = 600
     default_plan: Annotated[
-        str, Variable("Plan that organisations have at least, unless an operator grants another", _one_of(*PLANS))
+        str, Variable("Plan that organisations have at least, unless an operator grants another", parse.one_of(*PLANS))
     ] = FREE.id
     stripe_secret_key: Annotated[
-        str | None, Variable("Key of Stripe's API, best a restricted one; without it, nothing can be bought", _secret)
+        str | None,
+        Variable("Key of Stripe's API, best a restricted one; without it, nothing can be bought", parse.secret),
     ] = field(default=None, repr=False)
     stripe_webhook_secret: Annotated[
         tuple[str, ...],
         Variable(
             "Signing secret of Stripe's webhook endpoint; two, separated by a comma, while one replaces the other",
-            _signing_secrets,
+            parse.signing_secrets,
         ),
     ] = field(default=(), repr=False)
     stripe_api_url: Annotated[str, Variable("URL of Stripe's API", _HTTP)] = "https://api.stripe.com"
     stripe_portal_configuration: Annotated[
         str | None, Variable("Id of the customer portal's configuration (default: that of the Stripe account)")
     ] = None
-    stripe_automatic_tax: Annotated[bool, Variable("Let Stripe compute taxes at checkout (1 or 0)", _switch)] = False
-    billing_grace_days: Annotated[
-        timedelta, Variable("Days for which a plan goes on after a failed payment", _days(0, 90))
-    ] = timedelta(days=14)
-    max_targets: Annotated[int, Variable("Branches that one freeze request may cover", _number(1, 10**6))] = 10_000
-    validate_responses: Annotated[bool, Variable("Validate all responses against the contract (1 or 0)", _switch)] = (
+    stripe_automatic_tax: Annotated[bool, Variable("Let Stripe compute taxes at checkout (1 or 0)", parse.switch)] = (
         False
     )
+    billing_grace_days: Annotated[
+        timedelta, Variable("Days for which a plan goes on after a failed payment", parse.days(0, 90))
+    ] = timedelta(days=14)
+    max_targets: Annotated[int, Variable("Branches that one freeze request may cover", parse.number(1, 10**6))] = 10_000
+    validate_responses: Annotated[
+        bool, Variable("Validate all responses against the contract (1 or 0)", parse.switch)
+    ] = False
     maintenance_file: Annotated[Path | None, Variable("While this file exists, requests get 503 maintenance", Path)] = (
         None
     )
-    database_pool_size: Annotated[int, Variable("Database connections of one API process", _number(1, 500))] = 8
+    database_pool_size: Annotated[int, Variable("Database connections of one API process", parse.number(1, 500))] = 8
     max_connections: Annotated[
         int,
-        Variable("Open connections of clients to one API process; each takes a file (`ulimit -n`)", _number(10, 10**6)),
+        Variable(
+            "Open connections of clients to one API process; each takes a file (`ulimit -n`)", parse.number(10, 10**6)
+        ),
     ] = 800
-    sweep_every: Annotated[timedelta, Variable("Seconds between two sweeps for due work", _seconds(1, 3600))] = (
+    sweep_every: Annotated[timedelta, Variable("Seconds between two sweeps for due work", parse.seconds(1, 3600))] = (
         timedelta(seconds=2)
     )
     full_pass_every: Annotated[
-        timedelta, Variable("Seconds between two full resyncs with GitHub", _seconds(1, 86400))
+        timedelta, Variable("Seconds between two full resyncs with GitHub", parse.seconds(1, 86400))
     ] = timedelta(minutes=5)
-    log_level: Annotated[str, Variable("Minimum level of log lines", _level)] = "INFO"
+    log_level: Annotated[str, Variable("Minimum level of log lines", parse.level)] = "INFO"
 
     @property
     def issuer(self) -> str:
@@ -356,15 +203,15 @@ _REQUIRED_WITH = (
 
 _OTHER_VARIABLES = {
     "DATABASE_OWNER_URL": (
-        Variable("PostgreSQL as the owner of the schema, for `python -m app migrate` alone", read_database_url),
+        Variable("PostgreSQL as the owner of the schema, for `python -m app migrate` alone", parse.database_url),
         "DATABASE_URL",
     ),
     "BIND": (
-        Variable("Address on which the API listens: host:port, or unix:path", _listening_address),
+        Variable("Address on which the API listens: host:port, or unix:path", parse.listening_address),
         "127.0.0.1 and PORT",
     ),
-    "PORT": (Variable("Port on which the API listens on 127.0.0.1", _number(1, MAX_PORT)), "8080"),
-    "WEB_CONCURRENCY": (Variable("Processes of the API", _number(1, 1000)), "one for each core, at least 2"),
+    "PORT": (Variable("Port on which the API listens on 127.0.0.1", parse.number(1, parse.MAX_PORT)), "8080"),
+    "WEB_CONCURRENCY": (Variable("Processes of the API", parse.number(1, 1000)), "one for each core, at least 2"),
     "FORWARDED_ALLOW_IPS": (Variable("Addresses of proxies whose `X-Forwarded-For` is believed"), "127.0.0.1"),
 }
 """Variables that commands, gunicorn and uvicorn read themselves, with their defaults."""

@@ -12,8 +12,9 @@ from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 from sqlalchemy import Connection, create_engine, make_url, pool
 
+from app import variable_parsers
 from app.commands.command_line import first_line, parser_of, say
-from app.config import read_database_url, warn_of_misspelt_variables
+from app.config import warn_of_misspelt_variables
 from app.database_connections import RELEASE_REVISION
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         say("DATABASE_OWNER_URL or DATABASE_URL is required: it names the database to migrate, as its owner.")
         return 3
     try:
-        read_database_url(url)
+        variable_parsers.database_url(url)
     except ValueError as error:
         say(f"Nothing was migrated: {name} {error}")
         return 3

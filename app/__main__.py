@@ -22,6 +22,7 @@ COMMANDS = (
     Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate"),
     Command("audit", "prove that no audit entry was changed, removed or left out", "app.commands.audit"),
     Command("support", "start or end a read-only support session in an organisation", "app.commands.support"),
+    Command("client", "block a client that people have connected, or show blocked ones", "app.commands.client"),
     Command("billing", "make the products, prices and portal configuration at Stripe", "app.commands.billing"),
     Command("plan", "grant a plan to an organisation, end it, or show plans", "app.commands.plan"),
 )

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from urllib.parse import urlsplit
 
+from sqlalchemy.dialects.postgresql import insert
+
 from models.oauth import OAuthClient
 from rules.access.client_documents import (
     ClientDocument,
@@ -25,9 +27,7 @@ def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedel
     """
     if not is_document_address(client_id):
         raise ClientRefusedError("The client is not identified by the https address of a client metadata document.")
-    row = uow.session.get(OAuthClient, client_id)
-    if row is not None and row.blocked_at is not None:
-        raise ClientRefusedError("The operator of this service has blocked this client.")
+    row = _hold_unblocked(uow, client_id)
     if row is not None and row.document and row.fresh_until and uow.now < row.fresh_until + overdue:
         return read_document(client_id, row.document)
     host = urlsplit(client_id).hostname
@@ -36,12 +36,25 @@ def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedel
         fetched = uow.dependencies.client_documents.fetch(client_id)
         document = parse_document(client_id, fetched.body)
     uow.refresh_now()
-    row = uow.session.get(OAuthClient, client_id, populate_existing=True) or OAuthClient(client_id=client_id)
-    row.document, row.fetched_at = document, uow.now
-    row.fresh_until = uow.now + freshness(fetched.cache_control)
-    uow.session.merge(row)
-    uow.session.flush()
+    fresh_until = uow.now + freshness(fetched.cache_control)
+    values = {"document": document, "fetched_at": uow.now, "fresh_until": fresh_until}
+    stored = insert(OAuthClient).values(client_id=client_id, **values)
+    uow.session.execute(stored.on_conflict_do_update(index_elements=[OAuthClient.client_id], set_=values))
+    _hold_unblocked(uow, client_id)
     return read_document(client_id, document)
+
+
+def hold_client(uow: UnitOfWork, client_id: str) -> OAuthClient | None:
+    """Return the row of a client, which is not blocked before the end of this transaction; None if it is unknown."""
+    lock = {"read": True, "key_share": True}
+    return uow.session.get(OAuthClient, client_id, with_for_update=lock, populate_existing=True)
+
+
+def _hold_unblocked(uow: UnitOfWork, client_id: str) -> OAuthClient | None:
+    row = hold_client(uow, client_id)
+    if row is not None and row.blocked_at is not None:
+        raise ClientRefusedError("The operator of this service has blocked this client.")
+    return row
 
 
 def require_known_client(uow: UnitOfWork, client_id: str) -> OAuthClient:

@@ -2,7 +2,7 @@
 
 Ending a grant ends its tokens with the next request. What ends one: the person or an administrator, the client itself,
 an authorization code or a refresh token that is used again, a new password, leaving the organisation, and the deletion
-of the organisation (`services/offboarding/deletion.py`).
+of the organisation (`services/offboarding/deletion.py`), and the blocking of the client by an operator.
 """
 
 from collections.abc import Collection
@@ -10,11 +10,15 @@ from datetime import timedelta
 from typing import Literal
 
 from sqlalchemy import ColumnElement, select
+from sqlalchemy.dialects.postgresql import insert
 
 from models.oauth import OAuthClient, OAuthGrant
+from rules.access.oauth import OAuthError
 from rules.ids import new_id
-from services.core.authorization_locks import wait_for_writes
+from services.core.authorization_locks import hold_membership, wait_for_writes
 from services.core.unit_of_work import UnitOfWork
+from services.identity.memberships import organizations_of
+from services.identity.oauth.clients import hold_client
 
 Why = Literal[
     "by_person",
@@ -25,6 +29,7 @@ Why = Literal[
     "password_changed",
     "member_removed",
     "organization_deleted",
+    "client_blocked",
 ]
 LIFETIME = timedelta(days=90)
 
@@ -32,10 +37,18 @@ LIFETIME = timedelta(days=90)
 def create_grant(
     uow: UnitOfWork, *, user_id: str, client_id: str, client_name: str, resource: str, scopes: Collection[str]
 ) -> OAuthGrant:
-    """Create a grant in the organisation of the unit of work; others of the same client stay."""
-    if uow.session.get(OAuthClient, client_id) is None:  # a device, which has no document
-        uow.session.add(OAuthClient(client_id=client_id))
-        uow.session.flush()
+    """Create a grant in the organisation of the unit of work; others of the same client stay.
+
+    Raise OAuthError if the client has been blocked, or the person has left. Both wait for this transaction.
+    """
+    known = insert(OAuthClient).values(client_id=client_id)  # a device may be new, because it has no document
+    uow.session.execute(known.on_conflict_do_nothing())
+    client = hold_client(uow, client_id)
+    if client is None or client.blocked_at is not None:
+        raise OAuthError("invalid_client", "The client is blocked.")
+    hold_membership(uow, uow.organization, user_id)
+    if uow.organization not in organizations_of(uow, user_id):
+        raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
     grant = OAuthGrant(
         id=new_id("ogr"),
         user_id=user_id,
@@ -67,8 +80,8 @@ def is_live(uow: UnitOfWork, grant: OAuthGrant) -> bool:
     return grant.revoked_at is None and uow.now < grant.expires_at
 
 
-def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why) -> bool:
-    """End a grant, effective at once in every process; True if it was live.
+def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why, **details: str) -> bool:
+    """End a grant, effective at once in every process; True if it was live. The audit entry has the details.
 
     Its row is locked first, by all that end it, and by the token endpoint; writes of the client do not wait for that.
     """
@@ -81,7 +94,8 @@ def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why) -> bool:
     uow.session.flush()
     before, after = {"state": "active"}, {"state": "revoked"}
     with uow.impersonate(organization_id=grant.organization_id):
-        uow.audit("connection.revoked", target_of(grant), before=before, after=after, why=why, userId=grant.user_id)
+        details |= {"why": why, "userId": grant.user_id}
+        uow.audit("connection.revoked", target_of(grant), before=before, after=after, **details)
     return True
 
 

@@ -10,20 +10,26 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.commands.command_line import NoWakeups
+from app.database import IDENTITY_ROLE
 from app.edge import request_context
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.oauth import OAuthGrant
 from models.organizations import User
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import UnitOfWorkFactory
+from services.identity.oauth.blocking import block
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
-from tests.handlers.device_sign_in.requests import one_time_token
+from tests.handlers.device_sign_in.requests import APPROVE, GRANT, one_time_token
 from tests.handlers.late_requests import WAIT, HeldLock, SlowRequest, hammer, ok
-from tests.handlers.oauth.requests import Client, decide, entry, tool
-from tests.harness.mcp_client import request_of
+from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, decide, entry, tool
+from tests.harness.engines import engine_of
+from tools.mcp_requests import request_of
 
 FREEZE = {"name": "svc_start_freeze", "arguments": EVERYTHING}
-ENDS = ("person", "administrator", "removal", "client", "password", "reuse")
+ENDS = ("person", "administrator", "removal", "client", "password", "reuse", "block")
 
 
 def freezes(session: Session) -> int:
@@ -39,8 +45,10 @@ def live_grants(session: Session) -> int:
 class Connected:
     """A client that Ada has connected, and all ways to end its connection."""
 
-    def __init__(self, session: Session, client: Client, person: Caller, ada: User, acme: Tenant) -> None:
-        self.session, self.client, self.person, self.ada, self.acme = session, client, person, ada, acme
+    def __init__(
+        self, database: str, session: Session, client: Client, person: Caller, ada: User, acme: Tenant
+    ) -> None:
+        self.database, self.client, self.person, self.ada, self.acme = database, client, person, ada, acme
         self.code = httpx.URL(decide(person, acme.id).json()["location"]).params["code"]
         self.tokens: dict[str, Any] = client.redeem(self.code).json()
         self.caller = Caller(client.http, self.tokens["access_token"])
@@ -57,6 +65,7 @@ class Connected:
             "client": lambda: self.client.revoke(self.tokens["refresh_token"]),
             "password": self._reset_password,
             "reuse": self._use_the_code_again,
+            "block": self._block,
         }
         return ways[how]()
 
@@ -73,11 +82,17 @@ class Connected:
         assert refused.json()["error"] == "invalid_grant"
         return httpx.Response(200)
 
+    def _block(self) -> httpx.Response:
+        engine = engine_of(self.database, IDENTITY_ROLE)
+        factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
+        block(factory, CLIENT_ID, by="grace@example.com", reason="Its tokens leaked")
+        return httpx.Response(200)
+
 
 @pytest.fixture
-def connected(session: Session, client: Client, person: Caller, ada: User, acme: Tenant) -> Connected:
+def connected(database: str, session: Session, client: Client, person: Caller, ada: User, acme: Tenant) -> Connected:
     factories.watched(session, acme.organization)
-    return Connected(session, client, person, ada, acme)
+    return Connected(database, session, client, person, ada, acme)
 
 
 @pytest.fixture(params=["soon", "late"])
@@ -133,7 +148,7 @@ class TestRequestsThatHaveBegun:
 class TestConcurrentEnd:
     """Requests of a client while its connection is ended: none has an effect after the end was answered."""
 
-    @pytest.mark.parametrize("how", ["person", "administrator", "removal", "client"])
+    @pytest.mark.parametrize("how", ["person", "administrator", "removal", "client", "block"])
     def test_client_makes_no_freeze_after_the_end_of_its_connection(
         self, session: Session, connected: Connected, how: str
     ) -> None:
@@ -180,6 +195,15 @@ class TestConcurrentEnd:
         assert {200} < statuses <= {200, 401, 404}, "401 if the session acted in the organisation"
         assert live_grants(session) == 0
 
+    def test_approvals_during_a_block_leave_no_connection(
+        self, session: Session, connected: Connected, person: Caller, acme: Tenant
+    ) -> None:
+        def approve() -> int:
+            return decide(person, acme.id).status_code
+
+        assert hammer(approve, lambda: connected.end("block")) == {200, 400}
+        assert live_grants(session) == 0
+
     def test_approvals_during_a_new_password_leave_no_connection(
         self, session: Session, connected: Connected, person: Caller, acme: Tenant
     ) -> None:
@@ -214,3 +238,19 @@ def test_connections_that_ended_stay_so_when_the_person_joins_again(session: Ses
     assert connected.client.refresh(connected.tokens["refresh_token"]).json()["error"] == "invalid_grant"
     fresh = connected.client.connect(connected.person, connected.acme.id)
     assert tool(connected.client.http, fresh["access_token"], "svc_list_freezes").code is None
+
+
+def test_device_of_a_person_who_is_being_removed_gets_no_connection(
+    database: str, session: Session, http: httpx.Client, person: Caller, ada: User, acme: Tenant
+) -> None:
+    """The removal has the lock when the device comes for its tokens, and removes the membership then."""
+    form = {"client_id": "mcp-remote", "resource": RESOURCE}
+    begun = http.post("/api/auth/device/code", data=form).json()
+    ok(person.post(APPROVE, {"userCode": begun["user_code"], "decision": "approve", "organizationId": acme.id}))
+    polled = {"grant_type": GRANT, "device_code": begun["device_code"], "client_id": "mcp-remote"}
+    with ThreadPoolExecutor(1) as pool, HeldLock(database, "member", acme.id, ada.id, shared=False) as removal:
+        exchange = pool.submit(lambda: http.post("/oauth/token", data=polled))
+        removal.wait_for_waiting(1)
+        removal.release("DELETE FROM memberships WHERE user_id = %s", [ada.id])
+        assert exchange.result(WAIT).json()["error"] == "access_denied"
+    assert live_grants(session) == 0

@@ -8,7 +8,7 @@ consecutive days are one window regardless of their names.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
@@ -44,6 +44,37 @@ LANGUAGE = "en_US"
 _ALL: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
 _ESTIMATED = re.compile(r"\s*\(estimated\)$|, estimated(?=\)$)", re.IGNORECASE)
 _INSTEAD = re.compile(r"\s*\((observed|substitut)[^()]*\)$", re.IGNORECASE)
+
+
+_NAMES = {
+    "AX": "Åland Islands",
+    "CD": "Democratic Republic of the Congo",
+    "CI": "Côte d'Ivoire",
+    "CW": "Curaçao",
+    "GW": "Guinea-Bissau",
+    "HK": "Hong Kong",
+    "RE": "Réunion",
+    "SY": "Syria",
+    "TL": "Timor-Leste",
+}
+"""Names that do not follow from the package's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subdivision of a country: the part of its ISO 3166-2 code after the hyphen, and its name."""
+
+    code: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country whose holidays are known, by its ISO 3166-1 code."""
+
+    code: str
+    name: str
+    subdivisions: Sequence[Place]
 
 
 _NAMES = {

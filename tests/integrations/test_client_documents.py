@@ -1,63 +1,14 @@
 """Fetching client documents: what strangers can make us connect to, and how much of it we take."""
 
 import socket
-import ssl
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 
 import pytest
 
 from integrations.client_documents import MAX_BYTES, ClientDocuments
 from rules.access.client_documents import ClientRefusedError
+from tests.harness.document_server import DOCUMENT, DocumentServer, document_server, response
 from tests.harness.mail import Certified, certified
-
-DOCUMENT = b'{"client_id": "x"}'
-
-
-def response(body: bytes = DOCUMENT, status: str = "200 OK", **headers: str) -> bytes:
-    """Return a response as it is sent."""
-    given = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
-    lines = [f"{name.replace('_', '-')}: {value}" for name, value in given.items() if value]
-    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
-
-
-@dataclass
-class DocumentServer:
-    """An https server on this machine that answers every connection with the same bytes."""
-
-    listener: socket.socket
-    context: ssl.SSLContext
-    answer: bytes = field(default_factory=response)
-    silent: bool = False
-    """True if it sends nothing after what it has sent, and stays connected."""
-    requests: list[bytes] = field(default_factory=list)
-    names: list[str | None] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def port(self) -> int:
-        port: int = self.listener.getsockname()[1]
-        return port
-
-    @property
-    def address(self) -> str:
-        return f"https://localhost:{self.port}/oauth/client.json?v=1"
-
-    def serve(self) -> None:
-        """Serve until the listener is closed."""
-        self.context.sni_callback = lambda _, name, __: self.names.append(name)
-        while True:
-            try:
-                plain, _ = self.listener.accept()
-            except OSError:
-                return
-            with suppress(OSError), plain, self.context.wrap_socket(plain, server_side=True) as connection:
-                self.requests.append(connection.recv(4096))
-                connection.sendall(self.answer)
-                if self.silent:
-                    self.done.wait(10)
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +18,8 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Certified:
 
 @pytest.fixture
 def server(tls: Certified) -> Iterator[DocumentServer]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    found = DocumentServer(listener, tls.server)
-    thread = threading.Thread(target=found.serve, daemon=True)
-    thread.start()
-    yield found
-    found.done.set()
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    thread.join(10)
+    with document_server(tls) as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,0 +1,72 @@
+"""An https server on this machine for client metadata documents."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from tests.harness.mail import Certified
+
+DOCUMENT = b'{"client_id": "x"}'
+
+
+def response(body: bytes = DOCUMENT, status: str = "200 OK", **headers: str) -> bytes:
+    """Return a response as it is sent."""
+    given = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in given.items() if value]
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
+
+
+@dataclass
+class DocumentServer:
+    """An https server on this machine that answers every connection with the same bytes."""
+
+    listener: socket.socket
+    context: ssl.SSLContext
+    answer: bytes = field(default_factory=response)
+    silent: bool = False
+    """True if it sends nothing after what it has sent, and stays connected."""
+    requests: list[bytes] = field(default_factory=list)
+    names: list[str | None] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def port(self) -> int:
+        port: int = self.listener.getsockname()[1]
+        return port
+
+    @property
+    def address(self) -> str:
+        return f"https://localhost:{self.port}/oauth/client.json?v=1"
+
+    def serve(self) -> None:
+        """Serve until the listener is closed."""
+        self.context.sni_callback = lambda _, name, __: self.names.append(name)
+        while True:
+            try:
+                plain, _ = self.listener.accept()
+            except OSError:
+                return
+            with suppress(OSError), plain, self.context.wrap_socket(plain, server_side=True) as connection:
+                self.requests.append(connection.recv(4096))
+                connection.sendall(self.answer)
+                if self.silent:
+                    self.done.wait(10)
+
+
+@contextmanager
+def document_server(tls: Certified) -> Iterator[DocumentServer]:
+    """Serve in a thread."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = DocumentServer(listener, tls.server)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.done.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)

@@ -1,0 +1,118 @@
+"""Clients that people use, from their first request to a tool call: with a person's consent, and with a key."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp_server.conftest import Product, fake_browser, node_command, reserved_port, running
+
+pytestmark = pytest.mark.check
+TOOL = "svc_get_freeze_state"
+ARGUMENTS = {"repo": "acme/web", "branch": "main"}
+INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "a client of the tests", "version": "1"},
+}
+
+
+class TestMcpRemote:
+    """The program that connects clients which only start programs: JSON-RPC by lines."""
+
+    def test_tool_is_called_after_consent_of_a_person(self, product: Product, tmp_path: Path) -> None:
+        with reserved_port() as port, fake_browser(tmp_path) as browser:
+            command = [*self._command(product), str(port), "--client-metadata-url", product.client_id]
+            with running(command, environment(tmp_path, BROWSER=str(browser.command))) as process:
+                send(process, "initialize", INITIALIZE)
+                assert product.approve(browser.opened(), "freeze:read").status_code == 200
+                assert result(process)["serverInfo"]["name"] == "change-freeze"
+                self._assert_tool_works(process)
+
+    def test_tool_is_called_with_a_key(self, product: Product, tmp_path: Path) -> None:
+        command = [*self._command(product), "--header", "Authorization:${KEY}"]
+        with running(command, environment(tmp_path, KEY=f"Bearer {product.key}")) as process:
+            send(process, "initialize", INITIALIZE)
+            assert result(process)["serverInfo"]["name"] == "change-freeze"
+            self._assert_tool_works(process)
+
+    def _command(self, product: Product) -> list[str]:
+        return [*node_command("mcp-remote/dist/proxy.js"), f"{product.url}/mcp", "--transport", "http-only"]
+
+    def _assert_tool_works(self, process: subprocess.Popen[str]) -> None:
+        send(process, "tools/call", {"name": TOOL, "arguments": ARGUMENTS})
+        called = result(process)
+        assert not called["isError"], called
+        assert called["structuredContent"]["frozen"] is False
+
+
+class TestInspector:
+    """The command line of the MCP inspector, which speaks both eras of the protocol."""
+
+    def test_tools_are_listed_without_errors_of_their_schemas(self, product: Product, tmp_path: Path) -> None:
+        given = ("--method", "tools/list", "--strict", "--protocol-era", "modern")
+        command = [*self._command(product), *given, "--header", f"Authorization: Bearer {product.key}"]
+        with running(command, environment(tmp_path)) as process:
+            names = [tool["name"] for tool in output(process)["tools"]]
+        assert process.returncode == 0
+        assert TOOL in names
+
+    def test_tool_is_called_with_a_key(self, product: Product, tmp_path: Path) -> None:
+        given = (*self._call(), "--header", f"Authorization: Bearer {product.key}")
+        with running([*self._command(product), *given], environment(tmp_path)) as process:
+            assert output(process)["structuredContent"]["frozen"] is False
+
+    def test_tool_is_called_after_consent_of_a_person(self, product: Product, tmp_path: Path) -> None:
+        with reserved_port() as port, fake_browser(tmp_path) as browser:
+            back = ("--callback-url", f"http://127.0.0.1:{port}/oauth/callback")
+            command = [*self._command(product), *self._call(), "--client-metadata-url", product.client_id, *back]
+            auto = {"MCP_AUTO_OPEN_ENABLED": "true", "BROWSER": str(browser.command)}
+            with running(command, environment(tmp_path, **auto)) as process:
+                assert product.approve(browser.opened(), "freeze:read").status_code == 200
+                assert output(process)["structuredContent"]["frozen"] is False
+
+    def _command(self, product: Product) -> list[str]:
+        script = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+        return [*node_command(script), "--cli", f"{product.url}/mcp", "--transport", "http", "--quiet"]
+
+    def _call(self) -> list[str]:
+        return [
+            "--method",
+            "tools/call",
+            "--tool-name",
+            TOOL,
+            "--tool-args-json",
+            json.dumps(ARGUMENTS),
+        ]
+
+
+def environment(directory: Path, **changes: str) -> dict[str, str]:
+    """Return an environment whose settings and tokens are in a directory."""
+    return {"PATH": os.environ["PATH"], "HOME": str(directory), "MCP_REMOTE_CONFIG_DIR": str(directory), **changes}
+
+
+def output(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Return the JSON that a program prints until it ends."""
+    assert process.stdout is not None
+    text = process.stdout.read()
+    process.wait(10)
+    assert text, process.args
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def send(process: subprocess.Popen[str], method: str, params: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}) + "\n")
+    process.stdin.flush()
+
+
+def result(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    message = json.loads(process.stdout.readline())
+    assert "result" in message, message
+    found: dict[str, Any] = message["result"]
+    return found

@@ -26,7 +26,10 @@ Rows = dict[str, list[Any]]
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovableClock, wakeups: RecordedWakeups) -> UnitOfWorkFactory:
+def jobs(
+    database: str, clock: MovableClock, wakeups: RecordedWakeups, monkeypatch: pytest.MonkeyPatch
+) -> UnitOfWorkFactory:
+    monkeypatch.setattr(purge, "MAX_SECONDS", 60.0)  # one sweep is enough, however busy the machine
     return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, Dependencies())
 
 

@@ -15,12 +15,14 @@ from app import logs
 from app.database import make_engine
 from app.edge.access_log import AccessLog
 from app.edge.request_context import RequestContext
-from services.core.tokens import new_session_token
+from services.core.tokens import new_oauth_code, new_refresh_token, new_session_token
 from services.identity.api_key_secrets import new_secret
 
 CANARIES = {
     "an API key": new_secret(),
     "what signs a person in": new_session_token(),
+    "an authorization code": new_oauth_code(),
+    "a refresh token": new_refresh_token(),
     "a session token": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-canary",
     "an installation token": "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
     "a fine-grained token": "github_pat_11ABCDEFG_canary",

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -29,14 +30,19 @@ from sqlalchemy.orm import Session
 from app import logs
 from app.config import Config
 from app.main import create_app
-from models.organizations import SigningKey
+from models.oauth import OAuthClient
+from models.organizations import Organization, SigningKey
 from services.core.encryption import decrypt
 from services.identity.signing_keys import USE
+from tests import factories
 from tests.conftest import as_libpq
+from tests.handlers.callers import EVERYTHING
+from tests.handlers.oauth.requests import CLIENT_ID, DECIDE, DOCUMENT, PREVIEW, REDIRECT, VERIFIER, answer_of, query_of
 from tests.harness.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
+from tools.mcp_requests import request_of
 
 ADDRESS = "grace@example.com"
 WRONG = "nine purple wheelbarrows"
@@ -46,6 +52,14 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 BROKEN = ("sessions", "one_time_tokens", "mails", "api_key_secrets", "device_authorizations", "throttled_attempts")
 """Tables that are missing for a while, so that requests fail in the middle and are logged whole."""
+BROKEN_FOR_CLIENTS = (
+    "oauth_clients",
+    "oauth_grants",
+    "oauth_codes",
+    "oauth_refresh_tokens",
+    "freezes",
+    "audit_entries",
+)
 
 
 @dataclass
@@ -130,6 +144,44 @@ class Life:
         self.keep("device's session", given["session_token"])
         self.ask("POST", "/api/auth/device/token", content=body, headers=FORM)
 
+    def connect_a_client(self, token: str) -> None:
+        """Connect an MCP client, have it act and renew its tokens, and end the connection."""
+        now = factories.now()
+        client = OAuthClient(client_id=CLIENT_ID, document=DOCUMENT, fetched_at=now, fresh_until=now + timedelta(1))
+        self.session.add(client)
+        self.session.flush()
+        [organization] = self.session.scalars(select(Organization.id))
+        query = query_of(state=self.keep("state of a client", "what-a-client-remembers-of-a-request"))
+        self.ask("POST", PREVIEW, json={"query": query})
+        self.ask("GET", f"/oauth/authorize?{query}")
+        decision = {"query": query, "decision": "approve", "organizationId": organization, "scopes": ["freeze:write"]}
+        for name in ("authorization code", "second authorization code"):
+            location = self.ask("POST", DECIDE, token, json=decision)["location"]
+            code = self.keep(name, answer_of(location)["code"])
+        redeemed = {
+            "grant_type": "authorization_code",
+            "client_id": CLIENT_ID,
+            "redirect_uri": REDIRECT,
+            "code_verifier": self.keep("code verifier", VERIFIER),
+        }
+        wrong = {**redeemed, "code": self.secrets["authorization code"], "code_verifier": "x" * 43}
+        self.ask("POST", "/oauth/token", data=wrong)
+        given = self.ask("POST", "/oauth/token", data={**redeemed, "code": code})
+        self.keep("access token", given["access_token"])
+        renewed = {"grant_type": "refresh_token", "client_id": CLIENT_ID}
+        refreshed = {**renewed, "refresh_token": self.keep("refresh token", given["refresh_token"])}
+        given = self.ask("POST", "/oauth/token", data=refreshed)
+        self.keep("second refresh token", given["refresh_token"])
+        access = self.keep("second access token", given["access_token"])
+        arguments = {**EVERYTHING, "idempotencyKey": self.keep("key of a tool call", "what-a-client-calls-a-tool-call")}
+        for tool in ("svc_start_freeze", "svc_list_freezes"):
+            headers, body = request_of("tools/call", {"name": tool, "arguments": arguments})
+            self.ask("POST", "/mcp", access, content=body, headers=headers)
+        self.ask("GET", "/v1/freezes", access)
+        revoked = {"token": self.secrets["second refresh token"], "client_id": CLIENT_ID}
+        self.ask("POST", "/oauth/revoke", data=revoked)
+        self.ask("POST", "/oauth/token", data={**redeemed, "code": code})
+
     def go_wrong(self) -> None:
         """Show each secret where it does not belong: in bodies of every wrong shape, in queries and as credentials."""
         for secret in list(self.secrets.values()):
@@ -141,6 +193,13 @@ class Life:
             self.ask("POST", "/api/auth/verify-email", **raw)
             self.ask("POST", "/api/auth/device/token", content=f"grant_type={secret}&client_id={secret}", headers=FORM)
             self.ask("GET", "/verify", params={"token": secret})
+            self.ask("GET", "/oauth/authorize", params={"client_id": secret, "state": secret, "code": secret})
+            for name in ("code", "refresh_token", "device_code", "client_id", "client_secret", "code_verifier"):
+                form = {"grant_type": "authorization_code", "client_id": CLIENT_ID, name: secret}
+                self.ask("POST", "/oauth/token", data=form)
+            self.ask("POST", "/oauth/revoke", data={"token": secret + "x"})
+            headers, body = request_of("tools/call", {"name": "svc_list_freezes", "arguments": {"cursor": secret}})
+            self.ask("POST", "/mcp", secret, content=body, headers=headers)
 
     def _mint(self, token: str) -> str:
         return str(self.ask("GET", "/api/auth/token", token)["token"])
@@ -244,9 +303,12 @@ def live(life: Life, connection: psycopg.Connection[Any]) -> Life:
     token = life.sign_up()
     life.work(token)
     life.let_a_device_in(token)
-    requests = life.sent[:]
+    of_people = life.sent[:]
+    life.connect_a_client(token)
+    of_clients = life.sent[len(of_people) :]
     life.go_wrong()
-    for name in BROKEN:
+    broken = [(name, of_people) for name in BROKEN] + [(name, of_clients) for name in BROKEN_FOR_CLIENTS]
+    for name, requests in broken:
         connection.execute("DELETE FROM throttled_attempts")
         with without_table(connection, name):
             for method, path, credential, request in requests:
@@ -305,8 +367,11 @@ def test_searched_places_contain_the_recorded_activity(remains: Remains) -> None
     lines = [json.loads(line) for line in remains.places["the logs"].splitlines()]
     assert {line["level"] for line in lines} >= {"debug", "info", "error"}
     assert {line.get("operation") for line in lines} >= {"sign_up", "sign_in", "create_api_key", "device_token"}
+    assert {line.get("operation") for line in lines} >= {"mcp", "oauth_token", "oauth_revoke", "decide_authorization"}
     assert "jobs.registry.run" in remains.places["Redis"]
     filled = {place for place, text in remains.places.items() if text}
+    clients = ("oauth_clients", "oauth_grants", "oauth_codes", "oauth_refresh_tokens")
+    assert {f"table {name}" for name in clients} <= filled
     tables = ("users", "sessions", "mails", "one_time_tokens", "api_keys", "audit_entries", "device_authorizations")
     assert {f"table {name}" for name in (*tables, "idempotency_keys", "signing_keys")} <= filled
     assert ADDRESS in remains.places["table users"]

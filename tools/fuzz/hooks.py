@@ -58,17 +58,24 @@ FORM_ERRORS = {
     "validation_failed",
 }
 SEMANTIC_MESSAGES = re.compile(
-    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead|plan)$|"
+    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
+    r"/(plan|currency)$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query)$"
 )
-"""Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
+"""Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine.
+
+Not every plan is sold in every currency.
+"""
 SCOPES_OF_REQUESTS = {"decide_authorization", "device_approve"}
 """Operations whose `scopes` have to be among those that a client or a device has requested."""
 
 
 schemathesis.openapi.format(
     "branch-name", st.text(min_size=1, max_size=60).filter(lambda name: branch_name_error(name) is None)
+)
+schemathesis.openapi.format(
+    "reason", st.text(st.characters(exclude_characters="\0"), max_size=80).map(lambda text: f"Release 8 {text}!")
 )
 
 

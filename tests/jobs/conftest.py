@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
 from app.wiring import make_reconciler
@@ -13,8 +12,9 @@ from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from tests import factories
 from tests.harness.app_key import AppKey
 from tests.harness.clock import MovableClock
-from tests.harness.engines import engine_of, owner_engine_of
+from tests.harness.engines import engine_of
 from tests.harness.github_harness import Builder, Harness
+from tests.harness.sessions import owner_session
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.records import PullRequest
@@ -44,7 +44,7 @@ def harness(fake_github: Handle, database: str, app_key: AppKey) -> Iterator[Har
     clock, wakeups = MovableClock(), RecordedWakeups()
     dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
     jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
-    with Session(owner_engine_of(database), expire_on_commit=False) as session:
+    with owner_session(database) as session:
         acme = factories.organization(session)
         session.commit()
         yield Harness(

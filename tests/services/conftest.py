@@ -6,14 +6,16 @@ from contextlib import AbstractContextManager
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.util import identity_key
 
+from models.billing import grants_of_organizations
 from models.organizations import Organization
 from rules.access.permissions import Actor
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
-from tests.factories.plans import grants_of
 from tests.harness.clock import MovableClock
-from tests.harness.engines import engine_of, owner_engine_of
+from tests.harness.engines import engine_of
+from tests.harness.sessions import owner_session
 from tests.harness.wakeups import RecordedWakeups
 
 ADA = Actor("user", "usr_ada", "Ada")
@@ -43,7 +45,7 @@ def uow_factory(engine: Engine, clock: MovableClock, wakeups: RecordedWakeups) -
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
     """Open a session that sees everything, and commits explicitly."""
-    with Session(owner_engine_of(database), expire_on_commit=False) as session:
+    with owner_session(database) as session:
         yield session
 
 
@@ -55,10 +57,13 @@ def acme(session: Session) -> Organization:
 
 
 @pytest.fixture
-def unit_of(uow_factory: UnitOfWorkFactory, session: Session) -> UnitOfWorkOpener:
-    """Open a unit of an organisation, as Ada."""
+def unit_of(uow_factory: UnitOfWorkFactory, database: str) -> UnitOfWorkOpener:
+    """Open a unit of an organisation, as Ada, in any thread."""
 
     def open_unit(organization: Organization) -> AbstractContextManager[UnitOfWork]:
-        return uow_factory.open(Caller(organization.id, ADA, "dashboard", grants_of(session, organization)))
+        organization_id = identity_key(instance=organization)[1][0]  # another thread may not load the organisation
+        with owner_session(database) as session:
+            grants = grants_of_organizations(session, [organization_id], "free")[organization_id]
+        return uow_factory.open(Caller(organization_id, ADA, "dashboard", grants))
 
     return open_unit

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,17 +13,18 @@ from services.audit.entries import list_entries
 from services.audit.filters import AuditFilters
 from services.audit.hash_chain import seal_entries
 from services.core.unit_of_work import UnitOfWorkFactory
+from tests.harness.concurrency import at_once, eventually, meanwhile
+from tests.harness.sessions import committing
 from tests.services.audit.conftest import Record, entry_of, seals
 from tests.services.conftest import UnitOfWorkOpener
 
 
 class TestFollowing:
     def test_collector_reads_every_entry_of_writers_that_commit_late(
-        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener
+        self, database: str, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: UnitOfWorkOpener
     ) -> None:
         """Six writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
         written: list[str] = []
-        done = threading.Event()
 
         def write(writer: int) -> None:
             for turn in range(12):
@@ -32,17 +33,17 @@ class TestFollowing:
                     time.sleep((writer * 7 + turn * 5) % 11 / 500)
                 written.extend(mine)
 
-        def seal() -> None:
-            while not done.is_set():
+        def seal(over: threading.Event) -> None:
+            while not over.is_set():
                 seal_entries(jobs)
 
-        def collect() -> list[str]:
+        def collect(over: threading.Event) -> list[str]:
             seen: list[str] = []
             cursor: str | None = None
             last = False
             while True:
                 finished = last
-                last = done.is_set()
+                last = over.is_set()
                 with unit_of(acme) as uow:
                     page = list_entries(uow, AuditFilters(), "asc", cursor, 7)
                 seen += [entry["id"] for entry in page.data]
@@ -50,16 +51,11 @@ class TestFollowing:
                 if finished and not page.data:
                     return seen
 
-        with ThreadPoolExecutor(10) as pool:
-            collecting, sealer = pool.submit(collect), pool.submit(seal)
-            writers = [pool.submit(write, writer) for writer in range(6)]
-            for writer in writers:
-                writer.result()
-            while session.scalar(select(UnsealedEntry.entry_id).limit(1)) is not None:
-                session.rollback()
-            done.set()
-            sealer.result()
-            seen = collecting.result()
+        with meanwhile(collect) as [collector], meanwhile(seal) as [sealer], committing(database) as watching:
+            at_once(*(partial(write, writer) for writer in range(6)))
+            unsealed = select(UnsealedEntry.entry_id).limit(1)
+            eventually(lambda: watching.scalar(unsealed) is None, during=sealer)
+        seen = collector.result()
         assert len(seen) == len(set(seen)) == 6 * 24
         assert set(seen) == set(written)
         assert [seal.entry_id for seal in seals(session, acme)] == seen

@@ -34,6 +34,7 @@ from tests.harness.contracts import read_contracts_once
 from tests.harness.engines import dispose_engines
 from tests.harness.random_seed import exploring
 from tests.harness.server_directories import make_server_directory
+from tests.harness.time_slices import lengthen_time_slices
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.fake_github import FakeGitHub, Handle, serve
 
@@ -41,6 +42,7 @@ from tools.fake_github import FakeGitHub, Handle, serve
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
 hypothesis.settings.load_profile("tests")
 read_contracts_once()
+lengthen_time_slices()
 
 SECONDS_OF_A_TEST = 0.1
 """What a test takes on average."""

@@ -13,8 +13,8 @@ from app.__main__ import COMMANDS, main
 from app.commands.migrate import migrate
 from app.database_connections import RELEASE_REVISION
 from tests.app.test_config import private_key
+from tests.harness.concurrency import eventually
 from tests.harness.engines import owner_engine_of
-from tests.harness.processes import eventually
 
 ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]

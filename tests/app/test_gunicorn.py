@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.app.test_config import private_key
-from tests.harness.processes import eventually
+from tests.harness.concurrency import eventually
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 

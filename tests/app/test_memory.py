@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.test_gunicorn import Api, running
-from tests.harness.processes import eventually
+from tests.harness.concurrency import eventually
 
 pytestmark = pytest.mark.check
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,6 +12,7 @@ import pytest
 from schemas.contract import Operation, load_contract, resolve
 from services.identity.api_key_secrets import new_secret
 from tests.factories import SCOPES
+from tests.harness.concurrency import at_once
 from tests.harness.contract_assertions import assert_conforms, assert_envelope
 from tests.harness.servers import client_of
 from tests.harness.tenants import Tenant
@@ -216,8 +217,8 @@ class TestUnavailability:
 
 def test_operation_without_a_database_is_unavailable(served_without_database: str) -> None:
     asked = CREDENTIALLED[::6]
-    with client_of(served_without_database, timeout=60) as http, ThreadPoolExecutor(len(asked)) as at_once:
-        answers = at_once.map(lambda operation: send(http, operation, new_secret()), asked)
+    with client_of(served_without_database, timeout=60) as http:
+        answers = at_once(*[partial(send, http, operation, new_secret()) for operation in asked])
         for operation, response in zip(asked, answers, strict=True):
             assert code(response) == (503, "database_unavailable")
             assert int(response.headers["Retry-After"]) <= 2

@@ -1,9 +1,6 @@
 """Attacks on mailed links and on what may be tried: replays, other purposes, guesses, and knowing who is there."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Barrier
 from typing import Any
 
 import httpx
@@ -16,20 +13,10 @@ from rules.ids import new_id
 from services.core.tokens import new_one_time_token, token_hash
 from tests import factories
 from tests.harness.accounts import PASSWORD, AccountFixture, account, ask, code, mailed, mailed_token, signs_in
+from tests.harness.concurrency import at_once
 
 INVALID = (401, "invalid_token")
 ANOTHER = "eight green bicycles"
-
-
-def at_once(*calls: Callable[[], httpx.Response]) -> list[httpx.Response]:
-    barrier = Barrier(len(calls))
-
-    def together(call: Callable[[], httpx.Response]) -> httpx.Response:
-        barrier.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(together, calls))
 
 
 def confirm(accounts: AccountFixture, token: str, password: str = PASSWORD) -> httpx.Response:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -12,6 +12,7 @@ import pytest
 
 from app.commands.migrate import migrate
 from app.main import create_app
+from tests.harness.concurrency import Task, at_once
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
@@ -52,9 +53,8 @@ def http(postgres: EmbeddedPostgres, redis_url: str, acme: Tenant) -> Iterator[h
 
 def warm_up(http: httpx.Client) -> None:
     """Have every connection of the pools opened."""
-    with ThreadPoolExecutor(4 * POOL) as pool:
-        for answer in pool.map(lambda call: call(http), CALLS * POOL):
-            assert answer.status_code in {200, 201, 422}, answer.text
+    for answer in at_once(*[partial(call, http) for call in CALLS * POOL]):
+        assert answer.status_code in {200, 201, 422}, answer.text
 
 
 CALLS: list[Callable[[httpx.Client], httpx.Response]] = [
@@ -105,11 +105,11 @@ def test_hanging_database_is_reported_in_seconds_and_leaves_nothing_behind(
         warm_up(http)
         threads, connections = max(threads, threading.active_count()), max(connections, sessions(acme))
     for _ in range(2):
-        with postgres.paused(), ThreadPoolExecutor(40) as pool:
-            ready = pool.submit(timed, _ready, http)
-            first = [pool.submit(timed, call, http) for call in CALLS for _ in range(8)]
+        with postgres.paused():
+            ready = Task(partial(timed, _ready, http))
+            first = [Task(partial(timed, call, http)) for call in CALLS for _ in range(8)]
             time.sleep(1)
-            later = [pool.submit(timed, call, http) for call in CALLS]
+            later = [Task(partial(timed, call, http)) for call in CALLS]
             seconds, answer = ready.result()
             assert (code(answer), seconds <= READINESS_SECONDS) == ((503, "database_unavailable"), True), seconds
             for seconds, answer in (asked.result() for asked in (*first, *later)):

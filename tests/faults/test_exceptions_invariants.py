@@ -341,7 +341,7 @@ class Machine(HarnessMachine):
     def merge_by_the_queue(self, ends: str, delivered: bool, excepted: bool) -> None:
         """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
         line, world = self.repositories[0], self.harness.fake_github.world
-        while len(self._in_line()) < 3:
+        for _ in range(3 - len(self._in_line())):
             self.people.propose(line, "main")
         self.rest()
         for place, (_repository, pull) in enumerate(self._open()):

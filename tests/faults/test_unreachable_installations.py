@@ -1,8 +1,6 @@
 """Unreachable repositories are not retried in a hot loop, and are read again as soon as they are back."""
 
 from datetime import timedelta
-from threading import Thread
-from time import sleep
 from typing import Any, cast
 
 import pytest
@@ -13,6 +11,7 @@ from services.freezes import views
 from tests.factories.plans import BUSINESS
 from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
 from tools.fake_github.model import installations
@@ -219,13 +218,11 @@ class TestPermission:
     ) -> None:
         deny_checks(harness)
         late = harness.fake_github.faults.add("slow_body", "GET /app/installations/", count=1, seconds=0.6)
-        asking = Thread(target=webhook_queue.run)
-        asking.start()
-        while not late.struck:
-            sleep(0.01)
+        asking = Task(webhook_queue.run)
+        eventually(lambda: late.struck, during=asking)
         allow(harness, checks="write")
         webhook_queue.run()
-        asking.join()
+        asking.result()
         [[allowed]] = harness.sql("SELECT permissions->>'checks' FROM installations")
         assert allowed == "write"
 

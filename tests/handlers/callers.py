@@ -1,10 +1,7 @@
 """Those who call the API in tests, and their answers."""
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Barrier
 from typing import Any
 
 import httpx
@@ -117,15 +114,3 @@ def closed(response: httpx.Response, seconds: int, *, since: float) -> None:
     refusal(response, 429, "rate_limited")
     passed = time.monotonic() - since
     assert seconds - passed - 1 < int(response.headers["Retry-After"]) <= seconds
-
-
-def at_once(*requests: Callable[[], httpx.Response]) -> list[httpx.Response]:
-    """Send requests at the same moment, and return their answers in order."""
-    barrier = Barrier(len(requests))
-
-    def send(request: Callable[[], httpx.Response]) -> httpx.Response:
-        barrier.wait()
-        return request()
-
-    with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(send, requests))

@@ -26,6 +26,7 @@ from services.audit import export
 from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.callers import Tenant, refusal
+from tests.harness.concurrency import eventually
 
 PATH = "/v1/audit/export"
 ADA = {"type": "user", "id": "usr_06aq1m3k0v5t8c2n7d4e9f1g61", "name": "Ada"}
@@ -301,8 +302,8 @@ class TestExportStreaming:
         impatient.stall = 0.5
         reader = readers(long)
         assert reader.read().startswith(b"HTTP/1.1 200")
-        until(lambda: downloads(session) == 1)
-        until(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(session) == 1)
+        eventually(lambda: downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
     def test_slow_reader_is_disconnected_after_the_total_timeout(
@@ -311,8 +312,8 @@ class TestExportStreaming:
         impatient.total = 0.5
         reader = readers(long)
         assert reader.read()
-        until(lambda: downloads(session) == 1)
-        until(lambda: bool(reader.read(64)) and downloads(session) == 0)
+        eventually(lambda: downloads(session) == 1)
+        eventually(lambda: bool(reader.read(64)) and downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
     @pytest.mark.parametrize("how", REVOCATIONS)
@@ -328,9 +329,9 @@ class TestExportStreaming:
         impatient.authorization = 0.2
         reader = readers(str(acme.key("audit:read").token) if how == "key revoked" else long)
         assert reader.read().startswith(b"HTTP/1.1 200")
-        until(lambda: downloads(session) == 1)
+        eventually(lambda: downloads(session) == 1)
         session.execute(text(REVOCATIONS[how]), {"organization": acme.id})
-        until(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
     def test_export_is_authorized_again_every_two_seconds(self) -> None:
@@ -351,16 +352,16 @@ class TestExportStreaming:
     ) -> None:
         reader = readers(long)
         assert reader.read()
-        until(lambda: downloads(session) == 1)
+        eventually(lambda: downloads(session) == 1)
         reader.socket.close()
-        until(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(session) == 0)
 
     def test_export_is_cut_off_when_the_database_connection_dies(
         self, long: str, readers: Callable[[str], Reader], acme: Tenant, session: Session
     ) -> None:
         reader = readers(long)
         assert reader.read()
-        until(lambda: downloads(session) == 1)
+        eventually(lambda: downloads(session) == 1)
         session.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {DOWNLOAD}"))
         assert not reader.rest().endswith(b"0\r\n\r\n")
         assert acme.person("viewer").get(PATH).status_code == 200
@@ -379,7 +380,7 @@ class TestExportStreaming:
         assert acme.person("viewer").get("/v1/freezes").status_code == 200
         for reader in running:
             reader.socket.close()
-        until(lambda: downloads(session) == 0)
+        eventually(lambda: downloads(session) == 0)
         assert acme.person("viewer").get(PATH).status_code == 200
 
     def test_exports_are_limited_per_process(
@@ -405,10 +406,3 @@ DOWNLOAD = "query LIKE 'COPY (SELECT id%' AND state = 'active' AND datname = cur
 
 def downloads(session: Session) -> int:
     return int(session.scalar(text(f"SELECT count(*) FROM pg_stat_activity WHERE {DOWNLOAD}")) or 0)
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)

@@ -20,8 +20,9 @@ from services.offboarding.purge import purge_deleted
 from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 

@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.factories.plans import change_plan
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.harness.concurrency import at_once
 from tests.harness.random_seed import chosen_seed
 
 
@@ -127,8 +128,7 @@ def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenan
         chance = random.Random(seed + number)
         return {do_something(key, repositories, chance) for _ in range(20)}
 
-    with ThreadPoolExecutor(6) as pool:
-        statuses = set().union(*pool.map(person, range(6)))
+    statuses = set().union(*at_once(*[partial(person, number) for number in range(6)]))
     assert statuses <= {200, 201, 204, 404, 409, 422}
     assert session.execute(text(SLIPPED)).all() == []
     assert session.execute(text(MISSED)).all() == []

@@ -12,8 +12,9 @@ from models.organizations import Membership
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.callers import Tenant, refusal
 from tests.handlers.people import Person, member, newcomer, signed_in, through_pages
+from tests.harness.concurrency import at_once
 
 MEMBERS = "/v1/members"
 

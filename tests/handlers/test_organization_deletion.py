@@ -14,7 +14,8 @@ from models.organizations import User
 from rules.ids import new_id
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 PATH = "/api/auth/org/delete"

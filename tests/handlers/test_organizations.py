@@ -11,8 +11,9 @@ from models.audit import AuditEntry
 from models.organizations import Membership, Organization
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.people import member, newcomer, sign_ins, signed_in, through_pages
+from tests.harness.concurrency import at_once
 
 BOOTSTRAP = "/v1/onboarding/bootstrap"
 

@@ -19,8 +19,9 @@ from models.organizations import LoginSession, Membership
 from services.core.tokens import new_session_token
 from tests import factories
 from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, link
-from tests.handlers.callers import Tenant, at_once, closed, refusal
+from tests.handlers.callers import Tenant, closed, refusal
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import serving
 

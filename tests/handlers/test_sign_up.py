@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from models.identity import OneTimeToken
 from models.organizations import User
 from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, link, mails_to
-from tests.handlers.callers import Tenant, at_once, closed, refusal
+from tests.handlers.callers import Tenant, closed, refusal
+from tests.harness.concurrency import at_once
 
 Later = Callable[..., None]
 

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from models.organizations import User
 from tests.handlers.accounts import EVE, OTHER, PASSWORD, Client, account, accounts, confirmed, link
-from tests.handlers.callers import at_once, closed, refusal
+from tests.handlers.callers import closed, refusal
+from tests.harness.concurrency import at_once
 
 Later = Callable[..., None]
 

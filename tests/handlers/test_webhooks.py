@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +14,7 @@ from sqlalchemy.orm import Session
 from models.requests import WebhookDelivery
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import WEBHOOK_SECRET
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 GUID = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
@@ -212,7 +212,6 @@ class TestReceiveGithubWebhook:
 
     def test_concurrent_webhooks_with_the_same_id_are_stored_once(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps(PUSH).encode()
-        with ThreadPoolExecutor(8) as threads:
-            answers = list(threads.map(lambda _: deliver(http, body), range(8)))
+        answers = at_once(*[lambda: deliver(http, body)] * 8)
         assert [answer.json()["duplicate"] for answer in answers].count(False) == 1
         assert len(stored(session)) == 1

@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -79,9 +79,15 @@ def at_once(*steps: Callable[[], T], threads: int | None = None) -> list[T]:
                 return
             results[number] = step()
 
-    for task in [Task(take) for _ in range(count)]:
-        task.result()
+    results_of([Task(take) for _ in range(count)])
     return [results[number] for number in range(len(steps))]
+
+
+def results_of(tasks: Sequence[Task[T]]) -> list[T]:
+    """Return the results of all tasks, or raise what the first of them to fail has raised."""
+    for ended in wait(tasks, PATIENCE, FIRST_EXCEPTION).done:
+        ended.result()
+    return [task.result() for task in tasks]
 
 
 @contextmanager
@@ -96,10 +102,8 @@ def meanwhile(*loops: Callable[[threading.Event], T]) -> Iterator[list[Task[T]]]
         yield tasks
     except Exception:
         over.set()
-        for task in wait(tasks, PATIENCE).done:
-            task.result()
+        results_of(tasks)
         raise
     finally:
         over.set()
-    for task in tasks:
-        task.result()
+    results_of(tasks)

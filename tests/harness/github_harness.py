@@ -19,6 +19,7 @@ from services.freezes.start import NewFreeze, start
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
 from tests.factories.plans import BUSINESS
+from tests.harness.sessions import id_of
 from tools.fake_github import FakeGitHub
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.records import PullRequest
@@ -56,7 +57,7 @@ class Harness:
             end.lift(uow, freeze_id, None)
 
     def _unit(self) -> Any:
-        return self.uow_factory.open(Caller(self.organization.id, ADA, "dashboard", BUSINESS))
+        return self.uow_factory.open(Caller(id_of(self.organization), ADA, "dashboard", BUSINESS))
 
     def run_until_idle(self) -> int:
         """Run passes until nothing is due; returns how many."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import make_url
 
+from tests.harness.concurrency import PATIENCE
+
 _NO_ENCRYPTION = {80877103, 80877104}
 """Requests for TLS and GSSAPI."""
 
@@ -120,7 +122,7 @@ def _carry_both_ways(client: socket.socket, server: socket.socket) -> None:
     answers = threading.Thread(target=carry, args=(server, client), daemon=True)
     answers.start()
     carry(client, server)
-    answers.join()
+    answers.join(PATIENCE)
 
 
 def _message(kind: bytes, payload: bytes) -> bytes:
@@ -167,5 +169,5 @@ def postgres_proxy(database_url: str, *, shares_sessions: bool = False) -> Itera
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        accepting.join()
+        accepting.join(PATIENCE)
         proxy.close()

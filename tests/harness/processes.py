@@ -1,16 +1,6 @@
-"""Waiting for what other processes do."""
+"""Other processes of this machine."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-
-
-def eventually(condition: Callable[[], bool], patience: float = 120.0) -> None:
-    """Return as soon as the condition holds; fails after `patience` seconds."""
-    give_up = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 def is_gone(process: int) -> bool:

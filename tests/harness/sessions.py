@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, inspect
 from sqlalchemy.orm import Session
 
+from models.base import Base
 from tests.harness.engines import owner_engine_of
 
 
@@ -26,6 +27,13 @@ def owner_session(database_url: str, *, autocommit: bool = False) -> Iterator[Se
         for name in ("do_orm_execute", "before_flush", "before_commit", "after_begin"):
             event.listen(session, name, refuse_others)
         yield session
+
+
+def id_of(row: Base) -> str:
+    """Return the id of a stored row in any thread, which may not load the row again."""
+    identity = inspect(row, raiseerr=True).identity
+    assert identity is not None
+    return str(identity[0])
 
 
 @contextmanager

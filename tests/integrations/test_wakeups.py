@@ -5,6 +5,7 @@ The sweeper detects wake-ups that Redis accepts and no worker takes.
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -69,7 +70,7 @@ def test_busy_workers_that_take_wake_ups_in_turn_are_running(
     watch = WakeupWatch(redis_url, max_untaken_seconds=0.02)
     wakeups.send({"reconcile", "webhooks"})
     watch.workers_available()
-    threading.Event().wait(0.05)
+    time.sleep(0.05)
     redis.lpop(f"rq:queue:{QUEUE}")
     assert watch.workers_available()
 

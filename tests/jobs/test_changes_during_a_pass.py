@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from time import monotonic, sleep
 from typing import Any, cast
@@ -25,6 +24,7 @@ from services.reconcile.leases import LeasedTransaction
 from services.reconcile.outcomes import Deferred, defer_branches
 from services.reconcile.write_intents import mark_write_intents
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import leased_pass
 from tools.fake_github.model import checks
@@ -216,17 +216,14 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
         mark_write_intents(uow, [planned[second].head])
     sent = [WriteResult(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    with ThreadPoolExecutor() as threads:
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
-            record = threads.submit(started._record, [planned[first]], sent)
-            while harness.sql(waiting) == [(0,)]:
-                assert not record.done()
-            freeze = threads.submit(harness.freeze)
-            while harness.sql(waiting) == [(1,)]:
-                assert not freeze.done()
-        assert record.result(30) is None
-        assert freeze.result(30)
+    with harness.jobs.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
+        record = Task(lambda: started._record([planned[first]], sent))
+        eventually(lambda: harness.sql(waiting) == [(1,)], during=record)
+        freeze = Task(harness.freeze)
+        eventually(lambda: harness.sql(waiting) == [(2,)], during=freeze)
+    record.result()
+    assert freeze.result()
 
 
 class TestSecondReadBackAfterATakeover:

@@ -1,7 +1,6 @@
 """The sweeper seals the audit on a thread of its own: whatever else it does, entries have their place in seconds."""
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -11,6 +10,7 @@ from sqlalchemy import text
 from jobs import context
 from jobs.context import Context
 from jobs.sweep import SEAL_INTERVAL, Sweeper
+from tests.harness.concurrency import PATIENCE, eventually, meanwhile
 from tests.harness.github_harness import Builder, Harness
 
 WITHIN = 5.0
@@ -20,21 +20,22 @@ WITHIN = 5.0
 @pytest.fixture
 def busy_sweeper(harness: Harness) -> Iterator[threading.Event]:
     """Run a sweeper that hangs as soon as there is work; yield the event that is set then."""
-    stuck, free, stop = threading.Event(), threading.Event(), threading.Event()
+    stuck, free = threading.Event(), threading.Event()
 
     def workers_available() -> bool:
         stuck.set()
-        return free.wait(60)
+        return free.wait(PATIENCE)
 
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     sweeper = Sweeper(context.get_context(), workers_available, timedelta(days=1000))
-    running = threading.Thread(target=sweeper.run, args=(stop, 0.05))
-    running.start()
-    yield stuck
-    stop.set()
-    free.set()
-    running.join()
-    context._contexts.clear()
+    try:
+        with meanwhile(lambda over: sweeper.run(over, 0.05)):
+            try:
+                yield stuck
+            finally:
+                free.set()
+    finally:
+        context._contexts.clear()
 
 
 def test_entries_are_sealed_when_the_sweeper_is_busy(
@@ -42,13 +43,10 @@ def test_entries_are_sealed_when_the_sweeper_is_busy(
 ) -> None:
     build("web")
     harness.freeze()
-    assert busy_sweeper.wait(30)
+    assert busy_sweeper.wait(PATIENCE)
     freeze = harness.freeze()
-    committed = time.monotonic()
     query = text("SELECT count(*) FROM audit_seals s JOIN audit_entries e ON e.id = s.entry_id WHERE e.target_id = :id")
-    while not harness.session.execute(query, {"id": freeze}).scalar_one():
-        assert time.monotonic() - committed < 60
-        time.sleep(0.05)
+    eventually(lambda: harness.session.execute(query, {"id": freeze}).scalar_one())
 
 
 def test_seal_interval_is_within_the_promised_delay() -> None:

@@ -1,6 +1,5 @@
 """The sweeper: what RQ and Redis lose, it finds; what time does, it records, once."""
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import cast
@@ -23,6 +22,7 @@ from services.webhooks.deliveries import receive
 from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import Task, at_once, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import WebhookQueue, work
@@ -182,22 +182,6 @@ class TestTime:
         ) == [(1,)]
 
 
-def at_once(*steps: Callable[[], object]) -> list[object]:
-    """Take all the steps at the same moment, each in a thread of its own; returns what they returned."""
-    begin, results = threading.Barrier(len(steps)), dict[int, object]()
-
-    def take(number: int, step: Callable[[], object]) -> None:
-        begin.wait(10)
-        results[number] = step()
-
-    threads = [threading.Thread(target=take, args=(number, step)) for number, step in enumerate(steps)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    return [results[number] for number in range(len(steps))]
-
-
 class TestTwoSweepers:
     def test_concurrent_sweepers_record_an_end_once(self, harness: Harness, build: Builder) -> None:
         build("web")
@@ -207,7 +191,7 @@ class TestTwoSweepers:
             harness.freeze(ends_at=ends_at)
         pass_time(harness, hours=1)
         ended = at_once(lambda: end_freezes(harness.jobs), lambda: end_freezes(harness.jobs))
-        assert sum(cast(list[int], ended)) == 5
+        assert sum(ended) == 5
         assert harness.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
 
     def test_concurrent_sweepers_run_a_periodic_task_once_per_period(self, harness: Harness, build: Builder) -> None:
@@ -228,16 +212,12 @@ class TestTwoSweepers:
         blocked = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        done: list[bool] = []
-        has_started = threading.Thread(target=lambda: done.append(full_resync(harness.jobs, timedelta(hours=1))))
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             pause_installation(uow, next(iter(harness.fake_github.world.installations)), uow.now)
-            has_started.start()
-            while has_started.is_alive() and harness.sql(blocked) == [(0,)]:
-                pass
+            resync = Task(lambda: full_resync(harness.jobs, timedelta(hours=1)))
+            eventually(lambda: resync.done() or harness.sql(blocked) != [(0,)])
             uow.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
-        has_started.join(30)
-        assert done == [True]
+        assert resync.result() is True
 
     def test_concurrent_sweeps_write_the_right_verdicts(
         self, harness: Harness, build: Builder, sweeper: SweeperOf

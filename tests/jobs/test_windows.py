@@ -1,9 +1,8 @@
 """Windows from end to end: heads are blocked while they are open, by a sweeper that comes in time, whatever it does."""
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from time import monotonic, sleep
+from time import monotonic
 from typing import cast
 
 import pytest
@@ -17,6 +16,7 @@ from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once, eventually, meanwhile
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import work
@@ -146,27 +146,13 @@ class TestSweeper:
         """Without workers it does their work itself, and a fan-out takes as long as it takes."""
         build("web")
         hang = harness.fake_github.faults.add("timeout", "graphql", count=1, seconds=HUNG)
-        stop = threading.Event()
-        running = threading.Thread(target=sweeper(workers_available=False).run, args=(stop, 0.2))
-        running.start()
-        try:
-            until(lambda: bool(hang.struck))
+        sweeping = sweeper(workers_available=False)
+        with meanwhile(lambda over: sweeping.run(over, 0.2)):
+            eventually(lambda: hang.struck)
             struck_at = monotonic()
             window(harness, timedelta(milliseconds=200))
-            until(lambda: harness.sql("SELECT count(*) FROM freezes") == [(1,)])
+            eventually(lambda: harness.sql("SELECT count(*) FROM freezes") == [(1,)])
             assert monotonic() - struck_at < HUNG
-        finally:
-            stop.set()
-            running.join(60)
-        assert not running.is_alive()
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Look until something is reached, for half a minute."""
-    end = monotonic() + 30
-    while not reached():
-        assert monotonic() < end
-        sleep(0.02)
 
 
 def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builder) -> None:
@@ -175,10 +161,10 @@ def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builde
     for _ in range(6):
         window(harness)
     pass_time(harness, hours=1)
-    _together(lambda: start_windows(harness.jobs))
+    at_once(*[lambda: start_windows(harness.jobs)] * 2)
     start_windows(harness.jobs)
     pass_time(harness, hours=1)
-    _together(lambda: end_freezes(harness.jobs))
+    at_once(*[lambda: end_freezes(harness.jobs)] * 2)
     counts = {
         action: harness.sql("SELECT count(*) FROM audit_entries WHERE action = :action", action=action)[0][0]
         for action in ("freeze.started", "freeze.expired")
@@ -188,11 +174,3 @@ def test_sweepers_begin_and_end_each_window_once(harness: Harness, build: Builde
     assert verdicts(harness) == {"success"}
     assert harness.session.scalar(text("SELECT count(*) FROM freezes WHERE ended_at IS NULL")) == 0
     assert "reconcile" in cast(RecordedWakeups, harness.jobs.wakeups).sent
-
-
-def _together(step: Callable[[], object]) -> None:
-    threads = [threading.Thread(target=step) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -17,6 +16,7 @@ from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
 import models
+from tests.harness.concurrency import Task, eventually
 
 CONFIG = Config("alembic.ini")
 REVISIONS = [script.revision for script in reversed(list(ScriptDirectory.from_config(CONFIG).walk_revisions()))]
@@ -113,7 +113,7 @@ def test_entry_written_during_the_migration_to_seals_is_sealed(unmigrated_databa
             command.upgrade(CONFIG, revision)
 
     upgrade("0003")
-    with engine.connect() as writer, engine.connect() as watcher, ThreadPoolExecutor(1) as pool:
+    with engine.connect() as writer, engine.connect() as watcher:
         writer.exec_driver_sql(
             "INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'A', 'a', '{}', now())"
         )
@@ -122,13 +122,14 @@ def test_entry_written_during_the_migration_to_seals_is_sealed(unmigrated_databa
             "INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)"
             " VALUES ('aud_1', 'org_1', now(), 'freeze.started', '{}', 'api', '{}', '{}')"
         )
-        migrating = pool.submit(upgrade, "0004")
+        migrating = Task(lambda: upgrade("0004"))
         waiting = text(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'audit_entries'::regclass)"
         )
-        while not migrating.done() and not watcher.scalar(waiting):
-            watcher.rollback()
-        writer.commit()
+        try:
+            eventually(lambda: watcher.scalar(waiting), during=migrating)
+        finally:
+            writer.commit()
         migrating.result()
         watcher.rollback()
         assert watcher.scalars(text("SELECT entry_id FROM audit_unsealed")).all() == ["aud_1"]

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
-from sqlalchemy.orm.util import identity_key
 
 from models.billing import grants_of_organizations
 from models.organizations import Organization
@@ -15,7 +14,7 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfW
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.harness.sessions import owner_session
+from tests.harness.sessions import id_of, owner_session
 from tests.harness.wakeups import RecordedWakeups
 
 ADA = Actor("user", "usr_ada", "Ada")
@@ -61,7 +60,7 @@ def unit_of(uow_factory: UnitOfWorkFactory, database: str) -> UnitOfWorkOpener:
     """Open a unit of an organisation, as Ada, in any thread."""
 
     def open_unit(organization: Organization) -> AbstractContextManager[UnitOfWork]:
-        organization_id = identity_key(instance=organization)[1][0]  # another thread may not load the organisation
+        organization_id = id_of(organization)
         with owner_session(database) as session:
             grants = grants_of_organizations(session, [organization_id], "free")[organization_id]
         return uow_factory.open(Caller(organization_id, ADA, "dashboard", grants))

@@ -14,7 +14,8 @@ import psycopg
 import pytest
 from redis import Redis
 
-from tests.harness.processes import eventually, is_gone
+from tests.harness.concurrency import eventually
+from tests.harness.processes import is_gone
 from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
 

@@ -24,7 +24,8 @@ import pytest
 import requests
 from redis import Redis
 
-from tests.harness.processes import eventually, is_gone
+from tests.harness.concurrency import eventually
+from tests.harness.processes import is_gone
 from tools.embedded.processes import tail
 from tools.sandbox.settings import SandboxError, claim_ports, load_settings
 from tools.sandbox.tenants import SCOPES, TENANTS

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -69,21 +68,14 @@ def test_connections_closed_by_postgresql_are_replaced(
 def test_request_is_refused_with_retry_after_when_every_worker_is_busy(
     small_contract: Contract, database: str, redis_url: str, acme: Tenant
 ) -> None:
-    things.HOLD.clear()
     config = product_config(database, redis_url, database_pool_size=1)
     headers = {"Authorization": f"Bearer {acme.key()}"}
-    with (
-        serving(create_app(config, parts(small_contract))) as url,
-        client_of(url, headers=headers) as client,
-        ThreadPoolExecutor(1) as threads,
-    ):
-        held = threads.submit(client.post, "/v1/things/a/hold")
-        assert things.HELD.acquire(timeout=10)
-        refused = client.get("/v1/things")
-        assert code(refused) == (503, "database_unavailable")
-        assert int(refused.headers["Retry-After"]) <= 2
-        assert client.get("/v1/things/a/peek").status_code == 200
-        things.HOLD.set()
+    with serving(create_app(config, parts(small_contract))) as url, client_of(url, headers=headers) as client:
+        with things.holding(lambda: client.post("/v1/things/a/hold")) as held:
+            refused = client.get("/v1/things")
+            assert code(refused) == (503, "database_unavailable")
+            assert int(refused.headers["Retry-After"]) <= 2
+            assert client.get("/v1/things/a/peek").status_code == 200
         assert held.result().status_code == 200
 
 

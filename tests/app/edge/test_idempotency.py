@@ -1,6 +1,5 @@
 """One effect per idempotency key (I5)."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from services.maintenance.tasks import purge_expired
 from tests.app.edge.machinery import things
 from tests.factories import SECRET_KEY
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
 from tests.harness.tenants import Tenant, tenant
 from tests.harness.wakeups import RecordedWakeups
@@ -70,8 +70,7 @@ def test_idempotency_key_reuse_for_another_request_is_a_conflict(
 def test_fifty_concurrent_requests_with_one_key_have_one_effect(
     api: httpx.Client, sql: psycopg.Connection[Any]
 ) -> None:
-    with ThreadPoolExecutor(50) as threads:
-        replies = list(threads.map(lambda _: create(api, "one"), range(50)))
+    replies = at_once(*[lambda: create(api, "one")] * 50)
     assert effects(sql) == 1
     fresh = [one for one in replies if one.status_code == 201 and "Idempotency-Replayed" not in one.headers]
     assert len(fresh) == 1
@@ -82,16 +81,12 @@ def test_fifty_concurrent_requests_with_one_key_have_one_effect(
 def test_repeated_request_is_a_conflict_while_the_first_is_in_progress(
     api: httpx.Client, sql: psycopg.Connection[Any]
 ) -> None:
-    things.HOLD.clear()
     headers = {"Idempotency-Key": "held"}
-    with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(api.post, "/v1/things/a/hold", headers=headers)
-        assert things.HELD.acquire(timeout=10)
+    with things.holding(lambda: api.post("/v1/things/a/hold", headers=headers)) as first:
         second = api.post("/v1/things/a/hold", headers=headers)
-        things.HOLD.set()
-        assert code(second) == (409, "idempotency_key_reuse")
-        assert second.headers["Retry-After"] == "1"
-        assert first.result().status_code == 200
+    assert code(second) == (409, "idempotency_key_reuse")
+    assert second.headers["Retry-After"] == "1"
+    assert first.result().status_code == 200
     assert api.post("/v1/things/a/hold", headers=headers).headers["Idempotency-Replayed"] == "true"
     assert effects(sql) == 1
 

@@ -15,7 +15,7 @@ from app.database import Reads
 from app.edge.key_uses import KeyUses
 from app.main import create_app
 from tests.harness.clock import MovableClock
-from tests.harness.processes import eventually
+from tests.harness.concurrency import eventually
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant

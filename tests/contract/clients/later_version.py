@@ -12,6 +12,7 @@ import httpx
 
 from schemas import walk
 from schemas.contract import Node, load_contract
+from tests.harness.concurrency import PATIENCE
 from tests.harness.response_conformance import operation_id_of
 from tests.harness.servers import client_of
 
@@ -32,7 +33,7 @@ def later_version(base_url: str) -> Iterator[tuple[str, Counter[str]]]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(PATIENCE)
         upstream.close()
 
 

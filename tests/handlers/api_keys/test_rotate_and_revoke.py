@@ -11,8 +11,9 @@ from tests import factories
 from tests.factories import SCOPES
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.api_keys.requests import PATH, SECOND, USED, audited, instant, listed, made, rotated, works
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 
 
 class TestRotateApiKey:

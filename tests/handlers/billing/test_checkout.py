@@ -18,8 +18,9 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, Unit
 from services.webhooks.stripe_events import receive
 from tests.factories.plans import change_plan, grant
 from tests.handlers.billing.conftest import DAY, ORDER, VISA, Shop
-from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.callers import Tenant, refusal
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 from tests.tools.fake_stripe.shop import press

@@ -1,6 +1,5 @@
 """Watching a branch, changing its settings, and watching it no more."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +10,8 @@ from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, refusal
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 
@@ -83,8 +83,7 @@ class TestWatchBranch:
 
     def test_concurrent_watches_of_a_branch_succeed_once(self, acme: Tenant, session: Session, web: Repository) -> None:
         key, path = acme.key(), f"/v1/repos/{web.id}/branches"
-        with ThreadPoolExecutor(4) as pool:
-            answers = list(pool.map(lambda _: key.post(path, {"name": "release/1"}), range(8)))
+        answers = at_once(*[lambda: key.post(path, {"name": "release/1"})] * 8)
         assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
         assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409} == {"already_exists"}
 

@@ -12,8 +12,9 @@ from models.organizations import User
 from rules.access.user_codes import new_user_code
 from services.core.tokens import new_session_token
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.device_sign_in.requests import APPROVE, MINUTES_15, Device, Later, decide, oauth_error, signed_in
+from tests.harness.concurrency import at_once
 
 
 class TestDeviceApprove:

@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 from models.organizations import LoginSession, Membership, User
 from services.core.tokens import token_hash
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.device_sign_in.requests import Device, Later, decide, oauth_error, one_time_token
+from tests.harness.concurrency import at_once
 
 
 class TestDeviceToken:

@@ -18,8 +18,9 @@ from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
 from tests.handlers.installation_connection import BACK, CLAIM, URL, ConnectionFixture
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github.model.installations import install, suspend
 from tools.fake_github.model.world import Actor

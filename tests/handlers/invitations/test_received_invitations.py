@@ -13,7 +13,7 @@ from models.organizations import Membership
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.invitations.requests import (
     GRACE,
     INVITATIONS,
@@ -27,6 +27,7 @@ from tests.handlers.invitations.requests import (
     token_of,
 )
 from tests.handlers.people import Person, member, newcomer, sign_ins, signed_in, through_pages
+from tests.harness.concurrency import at_once
 
 
 class TestListPendingInvitations:

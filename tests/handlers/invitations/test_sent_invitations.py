@@ -16,7 +16,7 @@ from rules.ids import new_id
 from services.organizations.sent_invitations import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.callers import Tenant, refusal
 from tests.handlers.invitations.requests import (
     GRACE,
     INVITATIONS,
@@ -31,6 +31,7 @@ from tests.handlers.invitations.requests import (
     token_of,
 )
 from tests.handlers.people import Person, member, newcomer, through_pages
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 

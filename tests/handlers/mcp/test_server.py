@@ -10,6 +10,7 @@ from app.edge.request_context import Budget
 from rules.access.permissions import Principal
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
+from tests.harness.concurrency import PATIENCE
 from tests.harness.mcp_client import McpClient, refusal_of
 from tools.mcp_requests import ERAS, Era
 
@@ -216,7 +217,7 @@ class TestRateLimit:
 
         monkeypatch.setattr(RateLimits, "count", count)
         McpClient(acme.key()).send("tools/call", {"arguments": {}})
-        assert counted.wait(60)  # it is counted after the response
+        assert counted.wait(PATIENCE)  # it is counted after the response
 
     def test_refusal_says_when_to_retry(self, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
         async def count(_: RateLimits, __: Principal, *, write: bool) -> Budget:

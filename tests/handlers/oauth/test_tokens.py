@@ -13,8 +13,9 @@ from models.oauth import OAuthClient, OAuthGrant, OAuthRefreshToken
 from models.organizations import User
 from services.core.tokens import token_hash
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once
+from tests.handlers.callers import Caller, Tenant
 from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, code_of, decide, entry, query_of
+from tests.harness.concurrency import at_once
 
 Later = Any
 

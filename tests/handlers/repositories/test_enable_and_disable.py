@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, refusal
 from tests.handlers.repositories.requests import names, rows_of
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 

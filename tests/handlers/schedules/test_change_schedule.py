@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence
 from tests import factories
-from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.callers import Tenant, refusal
 from tests.handlers.schedules.requests import (
     DAILY,
     EVERYTHING,
@@ -24,6 +24,7 @@ from tests.handlers.schedules.requests import (
     running,
     starts,
 )
+from tests.harness.concurrency import at_once
 
 
 class TestUpdateSchedule:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from tests import factories
-from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.callers import Tenant, refusal
 from tests.handlers.schedules.requests import (
     DAILY,
     EVERYTHING,
@@ -26,6 +26,7 @@ from tests.handlers.schedules.requests import (
     rows,
     starts,
 )
+from tests.harness.concurrency import at_once
 
 
 def test_schedule_wholly_in_the_past_is_over(acme: Tenant) -> None:

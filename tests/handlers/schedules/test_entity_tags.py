@@ -5,8 +5,9 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.requests import DAILY, FIRST, UNKNOWN
+from tests.harness.concurrency import at_once
 
 Write = Callable[[Caller, str, str | None], httpx.Response]
 OTHER = '"0000000000000000000000"'

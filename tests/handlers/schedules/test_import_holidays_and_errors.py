@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
@@ -21,6 +21,7 @@ from tests.handlers.schedules.import_requests import (
     of_file,
 )
 from tests.handlers.schedules.requests import EVERYTHING
+from tests.harness.concurrency import at_once
 from tests.integrations.calendars.vectors import calendar
 
 

@@ -14,7 +14,7 @@ from models.audit import AuditEntry
 from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.import_requests import (
     IMPORT,
     NEXT_YEAR,
@@ -29,6 +29,7 @@ from tests.handlers.schedules.import_requests import (
     only,
 )
 from tests.handlers.schedules.requests import EVERYTHING
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 pytestmark = pytest.mark.usefixtures("calendars_read_in_process")

@@ -13,9 +13,10 @@ from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from services.schedules.later_occurrences import occurrence_id
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.preview_requests import DAY, month
 from tests.handlers.schedules.requests import FIRST, NIGHT, SOON, created, running, starts
+from tests.harness.concurrency import at_once
 
 LATER = SOON + timedelta(days=200)
 """A day after the planned 90 days."""

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.harness.concurrency import PATIENCE
+
 TOKEN_PATH = "/app/installations/7/access_tokens"
 
 
@@ -114,12 +116,12 @@ def serving(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     server = _Server(("127.0.0.1", 0), _handler(script))
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     script.base = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield script.base
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(PATIENCE)
         server.server_close()

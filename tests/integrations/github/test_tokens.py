@@ -1,6 +1,5 @@
 """The App's JWT and installation tokens: cached, renewed in time, replaced once when refused."""
 
-import threading
 import time
 from email.utils import formatdate
 
@@ -9,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from integrations.github import ErrorKind, GitHub, GitHubError
+from tests.harness.concurrency import at_once
 from tests.integrations.github.conftest import WallClock
 from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted
 
@@ -68,11 +68,7 @@ def test_installation_token_is_requested_once_and_cached(github: GitHub, script:
 
 def test_threads_share_one_token_request(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = FOUND
-    threads = [threading.Thread(target=github.client(7).repository, args=(9,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[lambda: github.client(7).repository(9)] * 8)
     assert len(script.asked(REPOSITORY)) == 8
     assert len(script.asked(TOKEN)) == 1
 

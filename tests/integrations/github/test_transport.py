@@ -5,12 +5,12 @@ import http.server
 import multiprocessing
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from integrations.github import CheckWrite, GitHub, GitHubError, GitHubSettings
 from integrations.github.transport import Bearer
+from tests.harness.concurrency import at_once
 from tests.integrations.github.scripted_server import Reply, Script, hang_up, serving
 
 REPOSITORY = "GET /repositories/9"
@@ -216,17 +217,11 @@ def test_forked_child_opens_its_own_connections(github: GitHub, script: Script) 
 def test_concurrent_threads_receive_their_own_responses(github: GitHub, script: Script) -> None:
     for number in range(1, 17):
         script.always[f"GET /repositories/{number}"] = Reply(FOUND.body | {"id": number})
-    found: dict[int, int] = {}
 
-    def look(number: int) -> None:
-        found[number] = github.client(7).repository(number).github_id
+    def read_one(number: int) -> int:
+        return github.client(7).repository(number).github_id
 
-    threads = [threading.Thread(target=look, args=(number,)) for number in range(1, 17)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {number: number for number in range(1, 17)}
+    assert at_once(*[partial(read_one, number) for number in range(1, 17)]) == [*range(1, 17)]
 
 
 @contextmanager

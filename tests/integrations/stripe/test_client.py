@@ -1,7 +1,6 @@
 """The client of Stripe, with the simulated one over sockets."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from integrations.stripe import Stripe, StripeError, StripeMissingError, StripeSettings, StripeUnavailableError
 from integrations.stripe.client import MAX_CONCURRENT_CALLS, MAX_RETRIES, Purchase
+from tests.harness.concurrency import PATIENCE, Task
 from tests.tools.fake_stripe.stripe_classes import operation
 from tools.fake_stripe import FakeStripe, Handle, serve
 
@@ -101,9 +101,8 @@ def test_removing_what_is_gone_already_is_no_error(client: Stripe, call: Callabl
 
 def test_hanging_stripe_takes_few_threads_and_the_rest_fail_at_once(client: Stripe, handle: Handle) -> None:
     handle.stripe.faults.add("timeout", "GET /v1/prices", seconds=0.5, after=True)
-    with ThreadPoolExecutor(MAX_CONCURRENT_CALLS + 2) as pool:
-        calls = [pool.submit(client.list_prices) for _ in range(MAX_CONCURRENT_CALLS + 2)]
-        busy = [error for each in calls if isinstance(error := each.exception(), StripeUnavailableError)]
+    calls = [Task(client.list_prices) for _ in range(MAX_CONCURRENT_CALLS + 2)]
+    busy = [error for each in calls if isinstance(error := each.exception(PATIENCE), StripeUnavailableError)]
     assert [error.code for error in busy].count("busy") >= 2
 
 

@@ -1,6 +1,7 @@
 """Probers at work: few calls, no result of one that was overtaken, patience with a code host that fails or limits."""
 
 import threading
+import time
 from datetime import timedelta
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from services.enforcement.probe_records import ProbeResult, save_results
 from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
+from tests.harness.concurrency import meanwhile
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.jobs.probes.requests import (
     CHECK,
@@ -102,30 +104,24 @@ def test_branch_requested_during_its_probe_is_probed_again(harness: Harness, web
 
 def test_concurrent_probes_record_the_final_state(harness: Harness, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(20)), pulls=0)
-    stop = threading.Event()
 
-    def prober() -> None:
-        while not stop.is_set():
+    def prober(over: threading.Event) -> None:
+        while not over.is_set():
             if not probe_due(harness.jobs, harness.github):
-                stop.wait(0.005)
+                over.wait(0.005)
 
-    probers = [threading.Thread(target=prober) for _ in range(3)]
-    for each in probers:
-        each.start()
-    for enforcement in ["disabled", "active"] * 5 + ["disabled"]:
-        with harness.fake_github.world.lock:
-            for ruleset in harness.fake_github.world.rulesets.values():
-                update_ruleset(
-                    harness.fake_github.world,
-                    Actor(harness.fake_github.maintainer),
-                    ruleset,
-                    {"enforcement": enforcement},
-                )
-        ask(harness)
-        stop.wait(0.02)
-    stop.set()
-    for each in probers:
-        each.join()
+    with meanwhile(*[prober] * 3):
+        for enforcement in ["disabled", "active"] * 5 + ["disabled"]:
+            with harness.fake_github.world.lock:
+                for ruleset in harness.fake_github.world.rulesets.values():
+                    update_ruleset(
+                        harness.fake_github.world,
+                        Actor(harness.fake_github.maintainer),
+                        ruleset,
+                        {"enforcement": enforcement},
+                    )
+            ask(harness)
+            time.sleep(0.02)
     probe(harness)
     assert {row.light for row in harness.sql("SELECT light FROM branch_enforcement")} == {"red"}
     trail = [row.action for row in audits(harness) if row.target["name"] == "acme/service-7:main"]

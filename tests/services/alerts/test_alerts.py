@@ -13,6 +13,7 @@ from services.alerts.alerts import Alert, open_alert, open_alerts, resolve_alert
 from services.github_access.pauses import pause_installation
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import PATIENCE, at_once
 from tests.services.conftest import UnitOfWorkOpener
 
 ITEM = Alert(
@@ -115,23 +116,14 @@ def test_concurrent_opening_in_a_different_order_opens_each_alert_once(
     unit_of: UnitOfWorkOpener, acme: Organization, session: Session
 ) -> None:
     items = [replace(ITEM, key=f"item {number}") for number in range(40)]
-    start = threading.Barrier(2)
-    failures: list[Exception] = []
+    start = threading.Barrier(2, timeout=PATIENCE)
 
     def do(these: list[Alert]) -> None:
-        try:
-            with unit_of(acme) as uow:
-                start.wait()
-                open_alerts(uow, these)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test has to see it
-            failures.append(error)
+        with unit_of(acme) as uow:
+            start.wait()
+            open_alerts(uow, these)
 
-    threads = [threading.Thread(target=do, args=(these,)) for these in (items, items[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(lambda: do(items), lambda: do(items[::-1]))
     assert len(stored(session)) == len(items)
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import fields
 from datetime import timedelta
-from time import sleep
 from typing import cast
 
 import pytest
@@ -30,6 +29,8 @@ from services.offboarding.withdrawal import WITHDRAWALS
 from services.reconcile.leases import BRANCHES
 from services.reconcile.reconciler import MAX_EVALUATION_AGE, RENEWAL_INTERVAL
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import eventually
+from tests.harness.sessions import committing
 from tests.services.core.holders import CANDIDATES, LENGTH, Process, has_work, rows
 
 CALL = timedelta(seconds=20)
@@ -190,15 +191,16 @@ class TestSilentHolders:
         assert session.scalar(OF_TESTS) == 1
 
     def test_end_of_a_process_is_recorded_with_its_heartbeats(
-        self, processes: tuple[Process, Process], session: Session
+        self, processes: tuple[Process, Process], session: Session, database: str
     ) -> None:
         first, _second = processes
+        beats = text("SELECT count(beat_at) FROM lease_holders WHERE beat_at < 'infinity'")
         heartbeat = Heartbeat(first.lock)
-        while not session.scalar(text("SELECT count(beat_at) FROM lease_holders WHERE beat_at < 'infinity'")):
-            session.rollback()
-            sleep(0.01)
-        heartbeat.stop()
-        session.rollback()
+        try:
+            with committing(database) as watching:
+                eventually(lambda: watching.scalar(beats))
+        finally:
+            heartbeat.stop()
         [(kind, stopped)] = session.execute(
             text("SELECT kind, stopped_at >= beat_at FROM lease_holders WHERE id = :number"),
             {"number": first.number},

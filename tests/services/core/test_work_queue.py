@@ -1,7 +1,6 @@
 """The work queue: who acquires what, how leases end, and what a holder whose lease has ended may do: nothing."""
 
 from datetime import timedelta
-from threading import Barrier, Thread
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +10,7 @@ from sqlalchemy.orm import Session
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import REQUEST, LeaseLostError, RetryPolicy
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.services.core.holders import LENGTH, acquire, has_work, rows
 
 
@@ -25,17 +25,7 @@ class TestLeases:
         assert not has_work(jobs)
 
     def test_rows_acquired_at_the_same_time_are_different(self, jobs: UnitOfWorkFactory) -> None:
-        barrier, leases = Barrier(3), []
-
-        def take() -> None:
-            barrier.wait()
-            leases.append(acquire(jobs, limit=1))
-
-        threads = [Thread(target=take) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        leases = at_once(*[lambda: acquire(jobs, limit=1)] * 3)
         keys = [lease.row.id for lease in leases if lease is not None]
         assert len(keys) == len(set(keys))
 

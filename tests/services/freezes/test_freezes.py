@@ -24,7 +24,9 @@ from services.freezes.start import NewFreeze, extend, require_future, start
 from services.maintenance.tasks import end_freezes
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import PATIENCE, Task, eventually
 from tests.harness.engines import engine_of
+from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA, UnitOfWorkOpener
 
@@ -334,33 +336,32 @@ class TestGrowing:
 
         with unit_of(acme) as uow:
             lock_coverage(uow.session, uow.organization, exclusive=True)
-            racing = threading.Thread(target=freeze_everything)
-            racing.start()
-            started.wait(5)
+            racing = Task(freeze_everything)
+            assert started.wait(PATIENCE)
             session.commit()
             targets.extend_open_freezes(uow, [new.id])
-        racing.join(10)
+        racing.result()
         assert frozen(unit_of, acme, new) == [True]
 
 
 def test_waiting_lift_includes_a_freeze_that_started_meanwhile(
-    unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
+    unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], database: str
 ) -> None:
     first = begin(unit_of, acme)
-    lifted: list[str] = []
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
 
-    def lift_everything() -> None:
+    def lift_everything() -> list[str]:
         with unit_of(acme) as uow:
-            lifted.extend(freeze["id"] for freeze in end.lift_matching(uow, EVERYTHING, None)["data"])
+            return [freeze["id"] for freeze in end.lift_matching(uow, EVERYTHING, None)["data"]]
 
-    racing = threading.Thread(target=lift_everything)
     with unit_of(acme) as uow:
         get_freeze(uow, first.id, lock=True)
-        racing.start()
-        while not session.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")):
-            session.rollback()
+        racing = Task(lift_everything)
+        with committing(database) as watching:
+            eventually(lambda: watching.scalar(waiting), during=racing)
         second = begin(unit_of, acme)
         end.lift(uow, first.id, None)
-    racing.join(10)
-    assert lifted == [second.id]
+    assert racing.result() == [second.id]
     assert not any(frozen(unit_of, acme, *branches))

@@ -1,6 +1,5 @@
 """Signing keys and their rotation."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,6 +20,7 @@ from services.identity.signing_keys import (
 from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.services.identity.conftest import UnitOfWorkOpener
 
 HOUR = timedelta(hours=1)
@@ -37,8 +37,7 @@ def published(session: Session) -> list[str]:
 
 
 def test_first_signing_key_is_created_once_on_demand(uow: UnitOfWorkOpener, session: Session) -> None:
-    with ThreadPoolExecutor(6) as pool:
-        found = set(pool.map(lambda _: signing(uow), range(6)))
+    found = set(at_once(*[lambda: signing(uow)] * 6))
     assert published(session) == [*found]
     assert len(found) == 1
 

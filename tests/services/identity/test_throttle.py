@@ -1,13 +1,14 @@
 """Limits of what may be tried."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from rules.errors import ServiceError
 from services.identity import throttle
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.services.identity.conftest import UnitOfWorkOpener
 
 ACCOUNT = throttle.LIMITS["sign_in"].account
@@ -65,8 +66,8 @@ def test_rejected_attempt_is_not_counted(uow: UnitOfWorkOpener, clock: MovableCl
 
 
 def test_concurrent_attempts_do_not_exceed_the_limit(uow: UnitOfWorkOpener) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        waits = list(pool.map(lambda number: tried(uow, address=f"203.0.113.{number}"), range(ACCOUNT + 6)))
+    tries = [partial(tried, uow, address=f"203.0.113.{number}") for number in range(ACCOUNT + 6)]
+    waits = at_once(*tries, threads=8)
     assert waits.count(0) == ACCOUNT
 
 

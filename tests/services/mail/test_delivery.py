@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from services.mail.outbox import enqueue_mail
 from services.maintenance.tasks import purge_expired
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
 from tests.harness.mail import mail_server, mailbox
 from tests.harness.wakeups import RecordedWakeups
@@ -154,17 +154,7 @@ class TestSending:
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, box: Handle
     ) -> None:
         written(people, *[f"ada-{number}@example.com" for number in range(8)])
-        barrier = Barrier(4)
-
-        def work() -> None:
-            barrier.wait()
-            drained(jobs)
-
-        threads = [Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*[lambda: drained(jobs)] * 4)
         assert len(box.mailbox.mails) == len({mail.recipients for mail in box.mailbox.mails}) == 8
 
     def test_mail_of_a_dead_worker_is_sent_when_its_lease_expires(

@@ -1,9 +1,8 @@
 """An organisation that is deleted, at the code host: it blocks no pull request any more, whatever fails on the way."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from threading import Barrier, Thread
 from typing import Any, cast
 
 import orjson
@@ -25,6 +24,7 @@ from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_
 from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import work
 from tests.jobs.conftest import build, fake_github, harness
@@ -117,20 +117,7 @@ class TestHeads:
     def test_freezes_that_race_with_the_deletion_all_end(self, harness: Harness, build: Builder) -> None:
         build("web")
         work(harness)
-        barrier = Barrier(4)
-
-        def race(act: Callable[[], object]) -> None:
-            barrier.wait()
-            act()
-
-        threads = [
-            Thread(target=race, args=(act,))
-            for act in (harness.freeze, harness.freeze, harness.freeze, partial(leave, harness))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*[harness.freeze] * 3, partial(leave, harness))
         end_leftovers(harness.jobs)
         assert harness.sql("SELECT DISTINCT end_reason FROM freezes") == [("organization_deleted",)]
         harness.run_until_idle()

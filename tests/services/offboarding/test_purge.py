@@ -1,7 +1,6 @@
 """What is left of an organisation 30 days after its deletion: one row with an id, and nothing of any other touched."""
 
 from datetime import timedelta
-from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from services.offboarding import purge
 from services.offboarding.purge import _purge_batch, purge_deleted, purged_tables
 from tests import factories
 from tests.harness.clock import MovableClock
+from tests.harness.concurrency import at_once
 from tests.harness.engines import engine_of
 from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
 from tests.harness.wakeups import RecordedWakeups
@@ -187,18 +187,12 @@ class TestBatches:
         self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovableClock
     ) -> None:
         clock.offset += timedelta(days=31)
-        barrier = Barrier(2)
 
         def work() -> None:
-            barrier.wait()
             while purge_deleted(jobs):
                 pass
 
-        threads = [Thread(target=work) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, work)
         assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
 
 

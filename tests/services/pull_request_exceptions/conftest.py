@@ -1,8 +1,7 @@
 """A pull request into a frozen branch, and those who act on its exceptions at the same moment."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,17 +22,18 @@ from services.pull_request_exceptions import decisions, requests
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
 from tests.factories.plans import BUSINESS
+from tests.harness.concurrency import Task, eventually
+from tests.harness.sessions import committing, id_of
 
 Step = Callable[[UnitOfWork], Any]
 REASON = "Payments fail since 08:40"
-LONGEST = 20
-"""Seconds that a step may take until the test gives up."""
 
 
 @dataclass
 class ExceptionFixture:
     """acme/web#7 into `main`, frozen; every call is made with a key of its own that has all scopes."""
 
+    database: str
     session: Session
     uow_factory: UnitOfWorkFactory
     organization: Organization
@@ -41,11 +41,10 @@ class ExceptionFixture:
     branch: WatchedBranch
     pull: PullRequest
     freeze: Freeze
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
 
     def caller(self) -> Caller:
         """Return an unused key."""
-        return Caller(self.organization.id, Actor("api_key", new_id("key"), "a key"), "api", BUSINESS)
+        return Caller(id_of(self.organization), Actor("api_key", new_id("key"), "a key"), "api", BUSINESS)
 
     def run(self, step: Step) -> Any:
         """Do a step in a unit of its own; returns what it returns, or the code of its refusal."""
@@ -64,37 +63,29 @@ class ExceptionFixture:
             outcome = first(uow)
             waiting = self.begin(second)
             self.until_it_waits(waiting)
-        return outcome, waiting.result(LONGEST)
+        return outcome, waiting.result()
 
-    def begin(self, step: Step) -> Future[Any]:
+    def begin(self, step: Step) -> Task[Any]:
         """Do a step in another thread."""
-        return self._pool.submit(self.run, step)
+        return Task(lambda: self.run(step))
 
-    def until_it_waits(self, step: Future[Any]) -> None:
+    def until_it_waits(self, step: Task[Any]) -> None:
         """Return once a session waits for a lock, which must be that of the step."""
         query = text(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
-        while not self.session.scalar(query):
-            self.session.rollback()
-            assert not step.done(), f"it did not wait: {step.result()}"
-        self.session.rollback()
-
-    def close(self) -> None:
-        """Let the threads go."""
-        self._pool.shutdown()
+        with committing(self.database) as watching:
+            eventually(lambda: watching.scalar(query), during=step)
 
 
 @pytest.fixture
-def exceptions(session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) -> Iterator[ExceptionFixture]:
+def exceptions(database: str, session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) -> ExceptionFixture:
     repository = factories.repository(session, acme)
     branch = factories.branch(session, repository)
     pull = factories.pull_request(session, repository)
     freeze = factories.freeze(session, acme, [branch])
     session.commit()
-    exceptions = ExceptionFixture(session, uow_factory, acme, repository, branch, pull, freeze)
-    yield exceptions
-    exceptions.close()
+    return ExceptionFixture(database, session, uow_factory, acme, repository, branch, pull, freeze)
 
 
 def grant(uow: UnitOfWork, **wanted: Any) -> list[str]:

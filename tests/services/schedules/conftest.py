@@ -23,6 +23,7 @@ from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.sessions import id_of
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.conftest import ADA, UnitOfWorkOpener
 from tests.services.schedules.windows import Planned
@@ -60,7 +61,7 @@ class ScheduleFixture:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.organization.id, ADA, "dashboard", BUSINESS)
+        return Caller(id_of(self.organization), ADA, "dashboard", BUSINESS)
 
     def create(self, **wanted: Any) -> str:
         with self.uow_factory.open(self.caller) as uow:

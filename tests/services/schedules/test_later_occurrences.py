@@ -1,6 +1,5 @@
 """Occurrences after those that are stored: computed, under the ids that their rows will have."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from services.schedules.plans import extend_plans
 from services.schedules.previews import preview_saved
 from services.schedules.schedule_filters import ScheduleFilters
 from tests import factories
+from tests.harness.concurrency import at_once
 from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
 
 NOW = "2026-11-21 12:00"
@@ -208,11 +208,10 @@ class TestSkippedInAdvance:
                     return error.code
                 return "skipped"
 
-            with ThreadPoolExecutor(2) as pool:
-                begun, skipped = pool.submit(schedules.begin), pool.submit(skip)
+            begun, skipped = at_once(schedules.begin, skip)
             row = schedules.rows(made)[0]
-            assert skipped.result() == ("invalid_state" if row.skip_reason is None else "skipped")
-            assert begun.result() == int(row.started_at is not None) == int(row.skip_reason is None)
+            assert skipped == ("invalid_state" if row.skip_reason is None else "skipped")
+            assert begun == int(row.started_at is not None) == int(row.skip_reason is None)
 
 
 class TestCalendar:

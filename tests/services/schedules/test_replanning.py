@@ -5,8 +5,8 @@ What is expected is worked out from the terms alone, without the planner: a wind
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
 from services.schedules.schedule_filters import ScheduleFilters
 from services.schedules.terms import recurrence_of, window_of
+from tests.harness.concurrency import at_once
 from tests.services.schedules.conftest import ScheduleFixture
 
 FIRST, LAST = date(2026, 10, 10), date(2027, 6, 1)
@@ -186,9 +187,7 @@ class TestConcurrentStart:
             for _ in range(4):
                 made = schedules.at("2026-11-21 12:00").create(allow_overlap=True)
                 schedules.at("2026-11-21 22:00")
-                with ThreadPoolExecutor(2) as both:
-                    for done in (both.submit(schedules.begin), both.submit(change, made)):
-                        done.result()
+                at_once(schedules.begin, partial(change, made))
                 started = [row for row in schedules.rows(made) if row.started_at is not None]
                 open_now = schedules.windows(made, "active")
                 assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])

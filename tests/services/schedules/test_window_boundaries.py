@@ -1,6 +1,5 @@
 """Actions at the instant at which a window starts or ends are shown consistently by every read."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import cycle
 from typing import Any
@@ -14,6 +13,7 @@ from services.schedules import changes, manual_runs, month_calendar, previews
 from services.schedules.missed_windows import record_missed
 from services.schedules.plans import extend_plans
 from services.schedules.verification import verify_windows
+from tests.harness.concurrency import Task, eventually
 from tests.harness.engines import listening
 from tests.services.schedules.conftest import NIGHTS, ScheduleFixture, utc
 from tests.services.schedules.windows import HOUR, Planned
@@ -139,13 +139,11 @@ class TestChangedScope:
 class TestConcurrency:
     def test_skip_takes_the_window_planned_by_a_concurrent_edit(self, schedules: ScheduleFixture) -> None:
         made = schedules.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
-        with ThreadPoolExecutor(1) as beside:
-            with schedules.uow_factory.open(schedules.caller) as uow:
-                changes.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
-                skipping = beside.submit(schedules.skip_next, made)
-                while not _is_waiting(schedules):
-                    assert not skipping.done()
-            skipping.result(10)
+        with schedules.uow_factory.open(schedules.caller) as uow:
+            changes.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
+            skipping = Task(lambda: schedules.skip_next(made))
+            eventually(lambda: _is_waiting(schedules), during=skipping)
+        skipping.result()
         assert schedules.windows(made, "skipped") == ["11-21 14:00 to 11-21 18:00"]
 
     def test_overlap_is_reported_as_read_when_edited_concurrently(self, schedules: ScheduleFixture) -> None:

@@ -1,7 +1,5 @@
 """Each window starts once when it is due, with any number of sweepers, on the branches of its scope that exist."""
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +15,7 @@ from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining
 from tests import factories
+from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 from tests.services.schedules.windows import HOUR, Planned
 
@@ -199,36 +198,19 @@ class TestManyBranches:
         assert (len(planned.covered(freeze)), freeze.targets_pending) == (2, False)
 
 
-def at_once(count: int, step: Callable[[], int]) -> int:
-    """Take a step so many times at the same moment; returns the sum of what was returned."""
-    begin, results = threading.Barrier(count), list[int]()
-
-    def take() -> None:
-        begin.wait(10)
-        results.append(step())
-
-    threads = [threading.Thread(target=take) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert len(results) == count
-    return sum(results)
-
-
 class TestSeveralSweepers:
     def test_concurrent_sweepers_begin_each_window_once(self, planned: Planned) -> None:
         for number in range(20):
             planned.add(planned.add_schedule(name=f"Number {number}"))
         planned.come()
-        assert at_once(3, planned.begin) == 21
+        assert sum(at_once(*[planned.begin] * 3)) == 21
         assert len({freeze.occurrence_id for freeze in planned.freezes()}) == len(planned.freezes()) == 21
 
     def test_concurrent_sweepers_record_each_missed_window_once(self, planned: Planned) -> None:
         for number in range(1, 10):
             planned.add(planned.schedule, -number * HOUR, timedelta(minutes=30))
         planned.come(HOUR)
-        recorded = at_once(3, lambda: record_missed(planned.jobs))
+        recorded = sum(at_once(*[lambda: record_missed(planned.jobs)] * 3))
         recorded += record_missed(planned.jobs)
         assert recorded == len(planned.audit("occurrence.missed")) == 10
 

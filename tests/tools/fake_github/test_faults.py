@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.harness.processes import eventually
+from tests.harness.concurrency import at_once, eventually
 from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
@@ -163,8 +162,7 @@ def test_writes_cost_five_points_per_minute_of_their_endpoint(http: httpx.Client
 
 def test_concurrent_calls_beyond_the_limit_are_rejected(http: httpx.Client) -> None:
     http.put("/_control/settings", json={"secondaryLimits": True, "concurrentRequests": 1, "latencyMs": 200})
-    with ThreadPoolExecutor(2) as pool:
-        statuses = sorted(pool.map(lambda _: http.get("/repos/acme/web").status_code, range(2)))
+    statuses = sorted(at_once(*[lambda: http.get("/repos/acme/web").status_code] * 2))
     assert statuses == [200, 403]
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import stripe
 
-from tests.harness.processes import eventually
+from tests.harness.concurrency import eventually
 from tests.tools.fake_stripe.conftest import client_of
 from tools.fake_stripe import FakeStripe, Handle
 

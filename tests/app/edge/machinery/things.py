@@ -1,8 +1,10 @@
 """Handlers of the small contract's tag Things; the audit has no words for things, and takes them for branches."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import text
 
@@ -11,13 +13,27 @@ from schemas.replies import RawReply, SecretReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
+from tests.harness.concurrency import PATIENCE, Task
 
+T = TypeVar("T")
 SEEN: dict[str, Any] = {}
 """The arguments of the last call, by operationId."""
 HOLD = threading.Event()
 """While it is not set, `hold_thing` does not return."""
 HELD = threading.Semaphore(0)
 """Released by `hold_thing` when it has started."""
+
+
+@contextmanager
+def holding(call: Callable[[], T]) -> Iterator[Task[T]]:
+    """Make a call that `hold_thing` holds while the block runs."""
+    HOLD.clear()
+    held = Task(call)
+    try:
+        assert HELD.acquire(timeout=PATIENCE)
+        yield held
+    finally:
+        HOLD.set()
 
 
 def list_things(uow: UnitOfWork, **arguments: Any) -> Page:
@@ -62,7 +78,7 @@ def hold_thing(uow: UnitOfWork, thing_id: str) -> object:
     uow.audit("branch.updated", ("thing", thing_id, thing_id))
     uow.session.flush()
     HELD.release()
-    HOLD.wait(20)
+    HOLD.wait(PATIENCE)
     return _thing(uow.now, thing_id)
 
 

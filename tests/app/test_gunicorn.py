@@ -8,15 +8,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.app.test_config import private_key
-from tests.harness.concurrency import eventually
+from tests.harness.concurrency import eventually, meanwhile, results_of
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 
@@ -128,17 +128,12 @@ def test_reload_loses_no_request_on_kept_alive_connections(tmp_path: Path) -> No
     with running(tmp_path) as api:
         api.wait_until_listening()
         assert api.health() == 200
-        ended = threading.Event()
-        with ThreadPoolExecutor(8) as pool:
-            clients = [
-                pool.submit(api.request_until, ended, pause)
-                for pause in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-            ]
+        pauses = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+        with meanwhile(*[partial(api.request_until, pause=pause) for pause in pauses]) as clients:
             for reloads in (1, 2, 3):
                 api.process.send_signal(signal.SIGHUP)
                 eventually(lambda: api.log.read_text().count("Finished server process") >= reloads, PATIENCE)  # noqa: B023
-            ended.set()
-            assert [client.result() for client in clients] == [[]] * len(clients)
+        assert results_of(clients) == [[]] * len(pauses)
 
 
 def test_api_with_an_invalid_environment_ends_with_3_before_it_listens(tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from threading import Event
-from time import monotonic
 from typing import Any, LiteralString, Self
 
 import httpx
@@ -15,10 +13,9 @@ from psycopg import sql
 
 from tests.conftest import as_libpq
 from tests.handlers.callers import Caller
+from tests.harness.concurrency import PATIENCE, eventually, meanwhile, results_of
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-WAIT = 20
-"""Seconds after which a request that does not answer fails its test."""
 
 
 def ok(response: httpx.Response) -> None:
@@ -31,7 +28,7 @@ class SlowRequest:
     def __init__(self, caller: Caller, path: str, body: Any, headers: Mapping[str, str] | None = None) -> None:
         self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = caller.http.base_url
-        self._socket = socket.create_connection((url.host, url.port or 80), timeout=WAIT)
+        self._socket = socket.create_connection((url.host, url.port or 80), timeout=PATIENCE)
         given = {
             "Host": "127.0.0.1",
             "Authorization": f"Bearer {caller.token}",
@@ -67,11 +64,11 @@ def hammer(write: Callable[[], int], revoke: Callable[[], httpx.Response]) -> se
 
     Each thread writes once after the revocation at most, so that one without effect is seen and keeps nothing going.
     """
-    begun, revoked, ended = Event(), Event(), Event()
+    begun, revoked = Event(), Event()
 
-    def write_until_refused() -> list[int]:
+    def write_until_refused(over: Event) -> list[int]:
         statuses: list[int] = []
-        while not ended.is_set():
+        while not over.is_set():
             is_last = revoked.is_set()
             statuses.append(write())
             begun.set()
@@ -79,15 +76,11 @@ def hammer(write: Callable[[], int], revoke: Callable[[], httpx.Response]) -> se
                 break
         return statuses
 
-    with ThreadPoolExecutor(4) as pool:
-        writers = [pool.submit(write_until_refused) for _ in range(4)]
-        try:
-            assert begun.wait(WAIT)
-            ok(revoke())
-            revoked.set()
-            return {status for writer in writers for status in writer.result(WAIT)}
-        finally:
-            ended.set()
+    with meanwhile(*[write_until_refused] * 4) as writers:
+        assert begun.wait(PATIENCE)
+        ok(revoke())
+        revoked.set()
+        return {status for statuses in results_of(writers) for status in statuses}
 
 
 class HeldLock:
@@ -116,9 +109,7 @@ class HeldLock:
         statement = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        deadline = monotonic() + WAIT
-        while self._waiting(statement) < number:
-            assert monotonic() < deadline, f"fewer than {number} transactions wait"
+        eventually(lambda: self._waiting(statement) >= number)
 
     def _waiting(self, statement: LiteralString) -> int:
         self._connection.execute("SELECT pg_stat_clear_snapshot()")

@@ -1,8 +1,6 @@
 """Access to an organisation that a person allows, or a device gets, while the person is removed from it."""
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -19,6 +17,7 @@ from tests.conftest import as_libpq
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.device_sign_in.requests import APPROVE, GRANT, oauth_error, signed_in
 from tests.handlers.oauth.requests import RESOURCE, Client, decide
+from tests.harness.concurrency import Task, eventually
 
 NAME = "freeze-cli"
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
@@ -31,17 +30,14 @@ def while_removed(database: str, acme: Tenant, ada: User) -> Removed:
 
     def send(request: Callable[[], httpx.Response]) -> httpx.Response:
         key = (acme.id, ada.id)
-        with ThreadPoolExecutor(1) as thread:
-            with (
-                psycopg.connect(as_libpq(database)) as removal,
-                psycopg.connect(as_libpq(database), autocommit=True) as watch,
-            ):
-                removal.execute("DELETE FROM memberships WHERE organization_id = %s AND user_id = %s", key)
-                answered = thread.submit(request)
-                ends = time.monotonic() + 20
-                while not answered.done() and watch.execute(WAITING).fetchone() == (0,):
-                    assert time.monotonic() < ends
-            return answered.result(30)
+        with (
+            psycopg.connect(as_libpq(database)) as removal,
+            psycopg.connect(as_libpq(database), autocommit=True) as watch,
+        ):
+            removal.execute("DELETE FROM memberships WHERE organization_id = %s AND user_id = %s", key)
+            answered = Task(request)
+            eventually(lambda: answered.done() or watch.execute(WAITING).fetchone() != (0,))
+        return answered.result()
 
     return send
 

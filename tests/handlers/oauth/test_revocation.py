@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -23,8 +23,9 @@ from services.identity.oauth.blocking import block
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
 from tests.handlers.device_sign_in.requests import APPROVE, GRANT, one_time_token
-from tests.handlers.late_requests import WAIT, HeldLock, SlowRequest, hammer, ok
+from tests.handlers.late_requests import HeldLock, SlowRequest, hammer, ok
 from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, decide, entry, tool
+from tests.harness.concurrency import Task
 from tests.harness.engines import engine_of
 from tools.mcp_requests import request_of
 
@@ -217,16 +218,13 @@ class TestConcurrentEnd:
 def test_connection_ended_in_several_ways_at_once_ends_once(
     database: str, session: Session, connected: Connected
 ) -> None:
-    with (
-        ThreadPoolExecutor(3) as pool,
-        HeldLock(database, "oauth_grant", connected.id, shared=True) as write,
-    ):
+    with HeldLock(database, "oauth_grant", connected.id, shared=True) as write:
         ends = []
         for number, how in enumerate(("person", "client", "reuse"), start=1):
-            ends.append(pool.submit(connected.end, how))
+            ends.append(Task(partial(connected.end, how)))
             write.wait_for_waiting(number)
         write.release()
-        assert [end.result(WAIT).status_code for end in ends] == [204, 200, 200]
+        assert [end.result().status_code for end in ends] == [204, 200, 200]
     reasons = session.scalars(select(AuditEntry.details).where(AuditEntry.action == "connection.revoked")).all()
     assert [reason["why"] for reason in reasons] == ["by_person"]
 

@@ -1,7 +1,6 @@
 """The operator's command that blocks a client: what it ends at once, and what the organisations can read about it."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -19,8 +18,9 @@ from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
 from tests.factories import SECRET_KEY
 from tests.handlers.device_sign_in.requests import GRANT, signed_in
-from tests.handlers.late_requests import WAIT, HeldLock
+from tests.handlers.late_requests import HeldLock
 from tests.handlers.oauth.requests import entry, query_of
+from tests.harness.concurrency import Task
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
@@ -110,16 +110,13 @@ def test_block_refuses_new_requests_and_waits_for_writes(
     database: str, session: Session, http: httpx.Client, grant: OAuthGrant
 ) -> None:
     token = token_of(session, grant)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        HeldLock(database, "oauth_grant", grant.id, shared=True) as write,
-    ):
-        command = pool.submit(main, [grant.client_id, "--block", *BY, *WHY])
+    with HeldLock(database, "oauth_grant", grant.id, shared=True) as write:
+        command = Task(lambda: main([grant.client_id, "--block", *BY, *WHY]))
         write.wait_for_waiting(1)
         assert status(http, token) == 401
         assert not command.done()
         write.release()
-        assert command.result(WAIT) == 0
+        assert command.result() == 0
 
 
 def test_block_ends_what_an_aborted_block_has_left(session: Session, grant: OAuthGrant) -> None:

@@ -246,9 +246,9 @@ def test_device_of_a_person_who_is_being_removed_gets_no_connection(
     begun = http.post("/api/auth/device/code", data=form).json()
     ok(person.post(APPROVE, {"userCode": begun["user_code"], "decision": "approve", "organizationId": acme.id}))
     polled = {"grant_type": GRANT, "device_code": begun["device_code"], "client_id": "mcp-remote"}
-    with ThreadPoolExecutor(1) as pool, HeldLock(database, "member", acme.id, ada.id, shared=False) as removal:
-        exchange = pool.submit(lambda: http.post("/oauth/token", data=polled))
+    with HeldLock(database, "member", acme.id, ada.id, shared=False) as removal:
+        exchange = Task(lambda: http.post("/oauth/token", data=polled))
         removal.wait_for_waiting(1)
         removal.release("DELETE FROM memberships WHERE user_id = %s", [ada.id])
-        assert exchange.result(WAIT).json()["error"] == "access_denied"
+        assert exchange.result().json()["error"] == "access_denied"
     assert live_grants(session) == 0

@@ -11,6 +11,7 @@ import pytest
 from connexion.apps.asynchronous import AsyncApi, AsyncASGIApp
 from connexion.middleware.abstract import ROUTING_CONTEXT, RoutedAPI, RoutedMiddleware, SpecMiddleware
 from connexion.middleware.main import ConnexionMiddleware
+from connexion.spec import OpenAPISpecification, Specification
 
 from app.edge import connexion_adapter
 from schemas.contract import Contract, ContractError, parse_contract
@@ -36,6 +37,10 @@ class TestConnexionInternals:
         assert "self.operations[operation.operation_id] = routed_operation" in inspect.getsource(RoutedAPI), NEWS
         assert 'connexion_context.get("operation_id")' in inspect.getsource(RoutedMiddleware.__call__), NEWS
         assert ROUTING_CONTEXT == "connexion_routing", NEWS
+
+    def test_connexion_validates_a_document_in_one_method_without_result(self) -> None:
+        assert "        self._validate_spec(raw_spec)\n" in inspect.getsource(Specification.__init__), NEWS
+        assert issubclass(OpenAPISpecification, Specification), NEWS
 
     def test_connexion_builds_its_stack_as_the_first_request_would(self) -> None:
         source = inspect.getsource(ConnexionMiddleware.__call__)

@@ -6,6 +6,7 @@ By the draft OAuth Client ID Metadata Document. Pure, so that every rule has a t
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +22,10 @@ MAX_REDIRECT_URI_LENGTH = 1000
 MIN_FRESHNESS = timedelta(minutes=1)
 MAX_FRESHNESS = timedelta(hours=24)
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that Unicode counts as letters, marks or symbols, and that show nothing."""
+_MAX_MARKS = 3
+"""Combining marks on one character; more of them would cover other lines."""
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _NOT_STORED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\b", re.IGNORECASE)
 
@@ -36,8 +41,6 @@ class ClientDocument:
     client_id: str
     name: str
     redirect_uris: tuple[str, ...]
-    refreshes: bool
-    """True if the client uses refresh tokens."""
 
     @property
     def host(self) -> str:
@@ -90,16 +93,30 @@ def read_document(client_id: str, document: Mapping[str, Any]) -> ClientDocument
     if document.get("token_endpoint_auth_method", "none") != "none":
         raise ClientRefusedError("The client requires a way to authenticate that is not supported.")
     name, uris = document.get("client_name"), document.get("redirect_uris")
-    shown = " ".join("".join(c if c.isprintable() else " " for c in name).split()) if isinstance(name, str) else ""
+    shown = _shown(name) if isinstance(name, str) else ""
     if not shown:
         raise ClientRefusedError("The document of the client has no client_name.")
     if not isinstance(uris, list) or not 1 <= len(uris) <= MAX_REDIRECT_URIS:
         raise ClientRefusedError("The document of the client has no redirect_uris, or too many.")
     if not all(isinstance(uri, str) and len(uri) <= MAX_REDIRECT_URI_LENGTH and is_redirect_uri(uri) for uri in uris):
         raise ClientRefusedError("A redirect_uri of the client is neither https nor on the loopback.")
+    return ClientDocument(client_id, shown, tuple(uris))
+
+
+def uses_refresh_tokens(document: Mapping[str, Any]) -> bool:
+    """True unless a document lists the grant types of its client without this one."""
     grant_types = document.get("grant_types")
-    refreshes = not isinstance(grant_types, list) or "refresh_token" in grant_types
-    return ClientDocument(client_id, shown[:MAX_NAME_LENGTH], tuple(uris), refreshes)
+    return not isinstance(grant_types, list) or "refresh_token" in grant_types
+
+
+def _shown(name: str) -> str:
+    """Return a name as one short line that stays in its place: nothing invisible, and few marks on each character."""
+    visible, marks = "", 0
+    for character in unicodedata.normalize("NFC", name):
+        marks = marks + 1 if unicodedata.category(character).startswith("M") else 0
+        if marks <= _MAX_MARKS:
+            visible += character if character.isprintable() and character not in _BLANK else " "
+    return " ".join(visible.split())[:MAX_NAME_LENGTH].rstrip()
 
 
 def freshness(cache_control: str) -> timedelta:

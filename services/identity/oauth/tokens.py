@@ -15,7 +15,7 @@ from sqlalchemy import select
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import SigningKey, User
 from rules import web_addresses
-from rules.access.client_documents import read_document
+from rules.access.client_documents import uses_refresh_tokens
 from rules.access.oauth import OAuthError, is_same_resource, verifier_matches
 from services.core.tokens import new_oauth_code, new_refresh_token, token_hash
 from services.core.unit_of_work import UnitOfWork
@@ -121,7 +121,7 @@ def issue_tokens(uow: UnitOfWork, grant: OAuthGrant, client: OAuthClient, scopes
         "expires_in": int(lifetime.total_seconds()),
         "scope": " ".join(sorted(scopes)),
     }
-    if client.document is None or read_document(client.client_id, client.document).refreshes:
+    if uses_refresh_tokens(client.document or {}):
         tokens["refresh_token"] = _issue_refresh_token(uow, grant)
     return tokens
 

@@ -12,6 +12,7 @@ from rules.access.client_documents import (
     is_document_address,
     parse_document,
     read_document,
+    uses_refresh_tokens,
 )
 
 CLIENT_ID = "https://client.example/oauth/metadata.json"
@@ -67,15 +68,46 @@ def test_document_gives_name_redirects_and_use_of_refresh_tokens() -> None:
         "client.example",
         ("http://localhost/callback",),
     )
-    assert found.refreshes
-    assert not read_document(CLIENT_ID, {**DOCUMENT, "grant_types": ["authorization_code"]}).refreshes
-    assert read_document(CLIENT_ID, {**DOCUMENT, "grant_types": ["authorization_code", "refresh_token"]}).refreshes
+
+
+@pytest.mark.parametrize(
+    ("document", "refreshes"),
+    [
+        ({}, True),
+        ({"grant_types": ["authorization_code"]}, False),
+        ({"grant_types": ["authorization_code", "refresh_token"]}, True),
+        ({"grant_types": "authorization_code"}, True),
+    ],
+)
+def test_client_uses_refresh_tokens_unless_its_grant_types_lack_them(document: dict[str, Any], refreshes: bool) -> None:
+    assert uses_refresh_tokens(document) is refreshes
 
 
 def test_client_name_is_one_short_line_without_control_characters() -> None:
     found = read_document(CLIENT_ID, {**DOCUMENT, "client_name": " Bank\u202e\nof  " + "x" * 200})
     assert found.name.startswith("Bank of x")
     assert len(found.name) == 80
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\u202eknaB\u202c", "knaB"),
+        ("\u2066Bank\u2069 \u200b\u200d\ufeff2", "Bank 2"),
+        ("Bank\u3164\u2800of\x00\x1b[0mus", "Bank of [0mus"),
+        ("Ba\u0301\u0301\u0301\u0301\u0301\u0301nk", "B\u00e1\u0301\u0301\u0301nk"),
+        ("\u05d1\u05e0\u05e7", "\u05d1\u05e0\u05e7"),
+        ("e\u0301", "\u00e9"),
+    ],
+)
+def test_client_name_shows_nothing_but_visible_characters(name: str, shown: str) -> None:
+    assert read_document(CLIENT_ID, {**DOCUMENT, "client_name": name}).name == shown
+
+
+@pytest.mark.parametrize("name", ["\u3164", "\u202e\u200b", "\u2800 \uffa0", "\u115f\u1160"])
+def test_document_is_refused_when_its_name_shows_nothing(name: str) -> None:
+    with pytest.raises(ClientRefusedError, match="client_name"):
+        read_document(CLIENT_ID, {**DOCUMENT, "client_name": name})
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,25 @@ class TestAttacks:
         session.flush()
         assert "<script>alert" not in show(ada).answer.text
 
+    def test_direction_of_a_name_ends_with_the_name(self, ada: Person, session: Session) -> None:
+        row = session.get_one(OAuthClient, CLIENT_ID)
+        row.document = {**DOCUMENT, "client_name": "\u202e\u05d1\u05e0\u05e7"}
+        session.flush()
+        assert "<h1>Connect <q><bdi>\u05d1\u05e0\u05e7</bdi></q>?</h1>" in show(ada).answer.text
+
+    @pytest.mark.parametrize("prompt", ["none", "login", "consent", "select_account"])
+    def test_prompt_and_login_hint_change_nothing(
+        self, ada: Person, visit: Callable[[], Person], session: Session, prompt: str
+    ) -> None:
+        given = {"prompt": prompt, "login_hint": "eve@example.test", "id_token_hint": "x", "max_age": "0"}
+        page = show(ada, **given)
+        assert page.form("Approve")
+        assert "eve@example.test" not in page.form("Approve").fields.values()
+        sign_in = show(visit(), **given)
+        assert sign_in.title == "Sign in"
+        assert "eve@example.test" not in sign_in.form("Sign in").fields.values()
+        assert grants(session) == []
+
     @pytest.mark.parametrize(
         "wanted",
         ["//evil.example/oauth/authorize", "https://evil.example/oauth/authorize", "/oauth/authorize/..//evil.example"],

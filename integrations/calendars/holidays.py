@@ -77,37 +77,6 @@ class Country:
     subdivisions: Sequence[Place]
 
 
-_NAMES = {
-    "AX": "Åland Islands",
-    "CD": "Democratic Republic of the Congo",
-    "CI": "Côte d'Ivoire",
-    "CW": "Curaçao",
-    "GW": "Guinea-Bissau",
-    "HK": "Hong Kong",
-    "RE": "Réunion",
-    "SY": "Syria",
-    "TL": "Timor-Leste",
-}
-"""Names that do not follow from the package's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A subdivision of a country: the part of its ISO 3166-2 code after the hyphen, and its name."""
-
-    code: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Country:
-    """A country whose holidays are known, by its ISO 3166-1 code."""
-
-    code: str
-    name: str
-    subdivisions: Sequence[Place]
-
-
 class UnknownPlaceError(Exception):
     """A country or subdivision without known holidays: the invalid field and a message."""
 

@@ -12,9 +12,9 @@ from integrations.client_documents import ClientDocuments, FetchedDocument
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import Membership, User
 from tests import factories
-from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.late_requests import WAIT
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.oauth.requests import CLIENT_ID, DOCUMENT, Client, answer_of, code_of, decide, query_of, tool
+from tests.harness.concurrency import PATIENCE, at_once
 
 NEW_REDIRECT = "https://client.example/new"
 
@@ -91,7 +91,7 @@ class TestSeveralWindows:
         both = Barrier(2)
 
         def fetch(_documents: ClientDocuments, _client_id: str) -> FetchedDocument:
-            both.wait(WAIT)
+            both.wait(PATIENCE)
             return FetchedDocument(body, "max-age=600")
 
         monkeypatch.setattr(ClientDocuments, "fetch", fetch)

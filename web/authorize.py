@@ -80,6 +80,7 @@ class Authorize(PageView):
             "organizations": organizations,
             "chosen": next((each for each in organizations if each["id"] == wanted), organizations[0]),
             "describe_role": describe_role,
+            "ticked": request.form.getlist("scope") if error else [scope["name"] for scope in consent["scopes"]],
         }
         if error is None:
             page = self.context.render("authorize.html", **values)

@@ -48,10 +48,7 @@ class Browser:
         self._events: list[dict[str, Any]] = []
         self._session: str | None = None
         self._runs_scripts = True
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Accessibility", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._attach(self.call("Target.createTarget", url="about:blank")["targetId"])
         self.run_scripts(enabled=False)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -181,10 +178,30 @@ class Browser:
         """Forget every cookie."""
         self.call("Network.clearBrowserCookies")
 
+    @contextmanager
+    def opening_window(self, key: str = "Enter") -> Iterator[None]:
+        """Press a key that opens an empty window, and be in it, with its scripts running, until the block ends."""
+        opener = self._session
+        self.press(key)
+        self._session = None
+        try:
+            targets = self.call("Target.getTargets")["targetInfos"]
+            [window] = [each["targetId"] for each in targets if "openerId" in each]
+            self._attach(window)
+            yield
+        finally:
+            self._session = opener
+
+    def _attach(self, target: str) -> None:
+        """Drive this tab or window from now on."""
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Accessibility", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
     def _await(self, event: str) -> None:
         while True:
             for position, known in enumerate(self._events):
-                if known.get("method") == event:
+                if known.get("method") == event and known.get("sessionId") == self._session:
                     del self._events[: position + 1]
                     return
             self._events.append(self._read())

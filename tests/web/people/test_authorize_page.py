@@ -108,8 +108,14 @@ class TestConsent:
         page = Page(press(ada, show(ada), "Approve"))
         assert page.status == 422
         assert "There is a problem" in page.text
+        assert "scope" not in page.form("Approve").fields
         assert press(ada, page, "Approve", "freeze:read").status_code == 303
         assert [grant.scopes for grant in grants(session)] == [["freeze:read"]]
+
+    def test_page_that_is_shown_again_keeps_what_was_ticked(self, ada: Person) -> None:
+        page = Page(press(ada, show(ada), "Approve", "freeze:read", organization_id=""))
+        assert page.status == 422
+        assert page.form("Approve").fields["scope"] == "freeze:read"
 
     def test_person_chooses_among_several_organizations(self, ada: Person, session: Session) -> None:
         globex = factories.organization(session, "Globex")

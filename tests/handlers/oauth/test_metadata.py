@@ -4,7 +4,9 @@ import httpx
 import pytest
 
 from schemas.contract import load_contract
+from tests.handlers.callers import Tenant
 from tests.handlers.device_sign_in.requests import GRANT
+from tests.harness.mcp_client import McpClient
 
 WEB = "http://127.0.0.1:8080"
 
@@ -61,3 +63,18 @@ class TestProtectedResourceMetadata:
         scopes = list(load_contract().tool_scopes)
         assert scopes == sorted(scopes)
         assert {"freeze:read", "freeze:write"} <= set(scopes) <= set(vocabulary)
+
+
+@pytest.mark.parametrize("path", ["oauth-protected-resource/mcp", "oauth-authorization-server"])
+def test_metadata_never_name_the_host_of_a_request(http: httpx.Client, path: str) -> None:
+    evil = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "ftp"}
+    answer = http.get(f"/.well-known/{path}", headers={**evil, "Forwarded": "host=evil.example;proto=ftp"})
+    assert answer.json() == http.get(f"/.well-known/{path}").json()
+    assert "evil.example" not in f"{answer.text}{answer.headers}"
+
+
+def test_forwarded_host_does_not_open_the_mcp_server(acme: Tenant) -> None:
+    forwarded = {"Host": "elsewhere.example", "X-Forwarded-Host": "127.0.0.1:8080", "Forwarded": "host=127.0.0.1:8080"}
+    assert McpClient(acme.key()).send("tools/list", {}, **forwarded).status_code == 421
+    elsewhere = {"X-Forwarded-Host": "elsewhere.example"}
+    assert McpClient(acme.key()).send("tools/list", {}, **elsewhere).status_code == 200

@@ -1,18 +1,12 @@
-"""What state machines of tests have in common: a harness with two repositories, to which things happen in any order.
+"""What state machines of tests have in common: a harness with two repositories, to which things happen in any order."""
 
-TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
-the shortest failure.
-"""
-
-import os
 from datetime import timedelta
 from itertools import count
 from typing import Any, ClassVar, cast
 
 import psycopg
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine
 
 from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset
@@ -21,7 +15,6 @@ from tests.harness import cleaning
 from tests.harness.clock import MovableClock
 from tests.harness.contributors import Contributors
 from tests.harness.github_harness import Harness
-from tests.harness.random_seed import chosen_seed
 from tests.harness.webhook_queue import WebhookQueue, work
 from tools.fake_github.model.records import Repository
 
@@ -93,27 +86,3 @@ def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
     harness.session.expunge_all()
     cleaning.reset(database)
     harness.fake_github.reset()
-
-
-def explore(machine: type[HarnessMachine], harness: Harness, database: psycopg.Connection[Any], histories: int) -> None:
-    """Run a state machine on a harness and its database, as often as given or configured."""
-    chosen = chosen_seed() + histories  # other histories in each part of the tests
-    examples = int(os.environ.get("INVARIANT_EXAMPLES", histories))
-
-    class MachineOfHarness(machine):  # type: ignore[misc, valid-type]
-        pass
-
-    MachineOfHarness.harness, MachineOfHarness.database = harness, database
-    seed(chosen)(MachineOfHarness)
-    run_state_machine_as_test(
-        MachineOfHarness,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            database=None,
-            # Shrinking takes minutes: it is for the run that repeats a failure, not for the one that finds it.
-            phases=[Phase.generate, *([Phase.shrink] if "INVARIANT_SHRINK" in os.environ else [])],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )

@@ -26,9 +26,10 @@ from services.pull_request_exceptions.decisions import ExceptionDecision, decide
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
 from tests.factories.plans import BUSINESS
-from tests.faults.state_machines import BASES, HarnessMachine, explore, some
+from tests.faults.state_machines import BASES, HarnessMachine, some
 from tests.harness.exceptions_model import Frozen, Granted, Model, only
 from tests.harness.github_harness import Harness
+from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import full_resync, work
 from tools.fake_github.model import queue
 from tools.fake_github.model.protection import merge_violations
@@ -394,4 +395,4 @@ class Machine(HarnessMachine):
 def test_pull_requests_merge_exactly_when_the_model_allows_them(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:
-    explore(Machine, harness, shared_database, histories)
+    explore(Machine, histories, steps=30, harness=harness, database=shared_database)

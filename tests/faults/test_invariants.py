@@ -39,8 +39,9 @@ from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
 from tests.factories.plans import BUSINESS
-from tests.faults.state_machines import BASES, HarnessMachine, explore, some
+from tests.faults.state_machines import BASES, HarnessMachine, some
 from tests.harness.github_harness import ADA, Harness
+from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import Verdicts, WebhookQueue, disagreements, full_resync, landable, work
 from tests.jobs.passes import intend
 from tools.fake_github.model import checks, pulls
@@ -388,4 +389,4 @@ class Machine(HarnessMachine):
 def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:
-    explore(Machine, harness, shared_database, histories)
+    explore(Machine, histories, steps=30, harness=harness, database=shared_database)

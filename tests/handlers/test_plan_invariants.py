@@ -1,10 +1,8 @@
 """Plans, time and freezes in any order: a model of a few lines says at every instant which plan is in force.
 
 Entitlements, quotas and exceptions follow the plan, in both directions; no freeze ends and no lift is refused by it.
-TEST_SEED=random explores, INVARIANT_EXAMPLES makes it longer.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,9 +11,8 @@ from typing import Any, ClassVar
 import httpx
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule
 from redis import Redis
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
@@ -25,9 +22,10 @@ from rules.billing.plans import PLANS
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.conftest import found
+from tests.handlers.freezing_machine import FreezingMachine, code
 from tests.harness import cleaning
 from tests.harness.clock import MovableClock
-from tests.harness.random_seed import chosen_seed
+from tests.harness.state_machines import explore
 from tools.fake_github import FakeGitHub
 
 ENDS = st.sampled_from([None, 1, 3600, 3601, 86_400])
@@ -38,11 +36,10 @@ STEPS = st.sampled_from([1, 3599, 3600, 86_399])
 
 @dataclass
 class Model:
-    """The grants by their keys, and the freezes in force with the exceptions granted from them."""
+    """The grants by their keys."""
 
     grants: dict[tuple[str, str], tuple[str, datetime | None]] = field(default_factory=dict)
     trial_used: bool = False
-    freezes: set[str] = field(default_factory=set)
     schedules: int = 0
 
     def plan(self, now: datetime) -> str:
@@ -54,11 +51,10 @@ class Model:
         return any(until is None or now < until for until in found)
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(FreezingMachine):
     """An organisation with a branch that is frozen again and again, and whose plan changes."""
 
     found: ClassVar[Callable[[], Tenant]]
-    clock: ClassVar[MovableClock]
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,21 +140,7 @@ class Machine(RuleBasedStateMachine):
             assert answer.status_code == 201, answer.text
             self.model.schedules += 1
 
-    @rule()
-    def start_freeze(self) -> None:
-        body = {"scope": {"type": "branch", "branchId": self.branch.id}, "reason": "Release under way"}
-        answer = self.key.post("/v1/freezes", body)
-        assert answer.status_code == 201, answer.text
-        self.model.freezes.add(answer.json()["id"])
-
-    @precondition(lambda self: self.model.freezes)
-    @rule()
-    def lift_freeze(self) -> None:
-        freeze_id = self.model.freezes.pop()
-        answer = self.key.post(f"/v1/freezes/{freeze_id}/lift", {})
-        assert answer.status_code == 200, answer.text
-
-    @precondition(lambda self: self.model.freezes)
+    @precondition(lambda self: self.freezes)
     @rule()
     def request_and_revoke_exception(self) -> None:
         body = {"pullRequest": f"acme/web#{self.pull.number}", "reason": "The fix for payments"}
@@ -188,17 +170,6 @@ class Machine(RuleBasedStateMachine):
         assert [each["limit"] for each in shown["exceeded"]] == (["schedules"] if exceeded else [])
         assert (self.key.get("/v1/audit/export").status_code == 200) is plan.includes("audit_export")
 
-    @invariant()
-    def freezes_agree(self) -> None:
-        listed = self.key.get("/v1/freezes", state="in_force", limit=100).json()["data"]
-        assert {each["id"] for each in listed} == self.model.freezes
-        assert self.key.get("/v1/freeze-state", branchId=self.branch.id).json()["frozen"] is bool(self.model.freezes)
-
-
-def code(answer: httpx.Response) -> str:
-    found: str = answer.json()["error"]["code"]
-    return found
-
 
 @pytest.fixture
 def founder(
@@ -223,19 +194,4 @@ def founder(
 def test_entitlements_follow_the_grants_and_freezes_do_not(
     founder: Callable[[], Tenant], clock: MovableClock, histories: int
 ) -> None:
-    class MachineOfProduct(Machine):
-        pass
-
-    MachineOfProduct.found, MachineOfProduct.clock = staticmethod(founder), clock
-    seed(chosen_seed() + histories)(MachineOfProduct)
-    run_state_machine_as_test(
-        MachineOfProduct,
-        settings=settings(
-            max_examples=int(os.environ.get("INVARIANT_EXAMPLES", histories)),
-            stateful_step_count=20,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate, *([Phase.shrink] if "INVARIANT_SHRINK" in os.environ else [])],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    explore(Machine, histories, steps=20, found=staticmethod(founder), clock=clock)

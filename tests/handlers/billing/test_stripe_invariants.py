@@ -2,10 +2,8 @@
 
 The model has the subscriptions as Stripe had them when they were last read; how often they are read is checked besides.
 At every instant entitlements agree with it, no freeze ends and none is kept from being lifted.
-TEST_SEED=random explores, INVARIANT_EXAMPLES makes it longer.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,9 +12,8 @@ from typing import Any, ClassVar
 import httpx
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
@@ -27,9 +24,10 @@ from services.billing.sync import SYNC_INTERVAL
 from tests import factories
 from tests.handlers.billing.conftest import DAY, VISA, Shop
 from tests.handlers.conftest import found
+from tests.handlers.freezing_machine import FreezingMachine, code
 from tests.harness import cleaning
 from tests.harness.clock import MovableClock
-from tests.harness.random_seed import chosen_seed
+from tests.harness.state_machines import explore
 from tests.tools.fake_stripe.shop import press
 from tools.fake_github import FakeGitHub
 
@@ -43,7 +41,7 @@ Ends = datetime | None
 
 @dataclass
 class Model:
-    """What gives the organisation a plan, until when; and the freezes in force."""
+    """What gives the organisation a plan, until when."""
 
     others: dict[str, tuple[str, Ends]] = field(default_factory=dict)
     """The grants of the operator and of the trial, by source."""
@@ -51,7 +49,6 @@ class Model:
     """Those of subscriptions, as they were last read."""
     unpaid_since: dict[str, datetime] = field(default_factory=dict)
     trial_used: bool = False
-    freezes: set[str] = field(default_factory=set)
 
     def read(self, subscriptions: list[dict[str, Any]], now: datetime) -> None:
         states = {each["id"]: each["status"] for each in subscriptions}
@@ -80,11 +77,10 @@ def plan_of(subscription: dict[str, Any]) -> str:
     return str(subscription["items"]["data"][0]["price"]["lookup_key"]).partition("_")[0]
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(FreezingMachine):
     """An organisation that buys plans, pays or does not, and freezes its branch again and again."""
 
     opened: ClassVar[Callable[[], Shop]]
-    clock: ClassVar[MovableClock]
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,21 +230,6 @@ class Machine(RuleBasedStateMachine):
         self.now = self.clock.at = wanted if wanted > self.now else self.now + length
         self.shop.fake.advance(0)
 
-    # --- what no plan decides -----------------------------------------------------------------------------------------
-
-    @rule()
-    def start_freeze(self) -> None:
-        body = {"scope": {"type": "branch", "branchId": self.branch.id}, "reason": "Release under way"}
-        answer = self.key.post("/v1/freezes", body)
-        assert answer.status_code == 201, answer.text
-        self.model.freezes.add(answer.json()["id"])
-
-    @precondition(lambda self: self.model.freezes)
-    @rule()
-    def lift_freeze(self) -> None:
-        answer = self.key.post(f"/v1/freezes/{self.model.freezes.pop()}/lift", {})
-        assert answer.status_code == 200, answer.text
-
     # --- at every instant ---------------------------------------------------------------------------------------------
 
     @invariant()
@@ -259,19 +240,8 @@ class Machine(RuleBasedStateMachine):
         assert shown["source"] == "none" or self.model.has(shown["source"], self.now)
 
     @invariant()
-    def freezes_agree(self) -> None:
-        listed = self.key.get("/v1/freezes", state="in_force", limit=100).json()["data"]
-        assert {each["id"] for each in listed} == self.model.freezes
-        assert self.key.get("/v1/freeze-state", branchId=self.branch.id).json()["frozen"] is bool(self.model.freezes)
-
-    @invariant()
     def subscription_is_bought_once(self) -> None:
         assert len(self.live()) <= 1
-
-
-def code(answer: httpx.Response) -> str:
-    found: str = answer.json()["error"]["code"]
-    return found
 
 
 @pytest.fixture
@@ -303,19 +273,4 @@ def opened(
 def test_entitlements_follow_stripe_and_freezes_do_not(
     opened: Callable[[], Shop], clock: MovableClock, histories: int
 ) -> None:
-    class MachineOfProduct(Machine):
-        pass
-
-    MachineOfProduct.opened, MachineOfProduct.clock = staticmethod(opened), clock
-    seed(chosen_seed() + histories)(MachineOfProduct)
-    run_state_machine_as_test(
-        MachineOfProduct,
-        settings=settings(
-            max_examples=int(os.environ.get("INVARIANT_EXAMPLES", histories)),
-            stateful_step_count=20,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate, *([Phase.shrink] if "INVARIANT_SHRINK" in os.environ else [])],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    explore(Machine, histories, steps=20, opened=staticmethod(opened), clock=clock)

@@ -3,6 +3,7 @@
 Fixtures:
 
 - `ada`: a person with a browser and an account; `visitor` has a browser and no account. `visit()` creates more.
+- `acme`: an organisation that Ada administers.
 - `mailed(address)`: the link of the last mail to an address.
 - `session`: rows as they are; what is added or changed there is committed at once.
 - `later(minutes=11)`: lets time pass.
@@ -28,7 +29,7 @@ from app.database import WORKER_ROLE
 from app.main import create_app
 from integrations.stripe import Stripe, StripeSettings
 from models.identity import Mail
-from models.organizations import User
+from models.organizations import Organization, User
 from services.core.encryption import decrypt
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
@@ -184,3 +185,16 @@ def admin(account: Callable[[str], User], visit: Visit, shop: Shop) -> Person:
     person = visit()
     person.sign_in("ada@example.test", PASSWORD)
     return person
+
+
+@pytest.fixture
+def acme(session: Session, ada: Person) -> Organization:
+    """Make Ada an administrator of Acme."""
+    organization = factories.organization(session, "Acme")
+    factories.membership(session, organization, user_of(session), "admin")
+    return organization
+
+
+def user_of(session: Session) -> User:
+    """Return Ada's account."""
+    return session.scalars(select(User).where(User.email == "ada@example.test")).one()

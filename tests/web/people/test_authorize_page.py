@@ -15,7 +15,7 @@ from models.organizations import LoginSession, Organization, User
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.oauth.requests import CLIENT_ID, DOCUMENT, REDIRECT, answer_of, query_of
-from tests.web.people.conftest import PASSWORD
+from tests.web.people.conftest import PASSWORD, user_of
 from tests.web.people.forms import Form, Page, Person
 
 PATH = "/oauth/authorize"
@@ -29,18 +29,6 @@ def client(session: Session, site: str) -> str:
     session.add(OAuthClient(client_id=CLIENT_ID, document=DOCUMENT, fresh_until=fresh_until))
     session.flush()
     return CLIENT_ID
-
-
-@pytest.fixture
-def acme(session: Session, ada: Person) -> Organization:
-    """Make Ada an administrator of Acme."""
-    organization = factories.organization(session, "Acme")
-    factories.membership(session, organization, user(session), "admin")
-    return organization
-
-
-def user(session: Session) -> User:
-    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
 
 
 def grants(session: Session) -> list[OAuthGrant]:
@@ -119,7 +107,7 @@ class TestConsent:
 
     def test_person_chooses_among_several_organizations(self, ada: Person, session: Session) -> None:
         globex = factories.organization(session, "Globex")
-        factories.membership(session, globex, user(session), "viewer")
+        factories.membership(session, globex, user_of(session), "viewer")
         page = show(ada)
         assert "Globex, as viewer" in page.text
         press(ada, page, "Approve", "freeze:read", organization_id=globex.id)
@@ -225,7 +213,7 @@ class TestAttacks:
     def test_support_session_cannot_approve(self, site: str, session: Session, acme: Organization, ada: Person) -> None:
         token = new_session_token()
         hashed = {"token_hash": token_hash(token), "kind": "support", "support_by": "olga", "support_reason": "to help"}
-        row: LoginSession = factories.login(session, user(session), acme, support=True, **hashed)
+        row: LoginSession = factories.login(session, user_of(session), acme, support=True, **hashed)
         assert row.support
         ada.client.cookies.set("session", token, domain="127.0.0.1")
         assert Page(ada.client.get(f"{PATH}?{query()}", follow_redirects=True)).title == "Sign in"

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import LoginSession, Organization, User
 from tests import factories
-from tests.web.people.conftest import PASSWORD, Later
+from tests.web.people.conftest import PASSWORD, Later, user_of
 from tests.web.people.forms import Page, Person
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -36,18 +36,6 @@ def device(site: str) -> Device:
     asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "freeze-cli"}).json()
     complete = asked["verification_uri_complete"].removeprefix(site)
     return Device(site, asked["device_code"], asked["user_code"], complete)
-
-
-@pytest.fixture
-def acme(session: Session, ada: Person) -> Organization:
-    """Make Ada an administrator of Acme."""
-    organization = factories.organization(session, "Acme")
-    factories.membership(session, organization, user(session), "admin")
-    return organization
-
-
-def user(session: Session) -> User:
-    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
 
 
 def devices_of(session: Session) -> list[LoginSession]:
@@ -81,7 +69,7 @@ class TestConsent:
         assert (done.status, done.title) == (200, "Device connected")
         assert "access_token" in device.poll()
         [row] = devices_of(session)
-        assert (row.user_id, row.organization_id) == (user(session).id, acme.id)
+        assert (row.user_id, row.organization_id) == (user_of(session).id, acme.id)
         assert "freeze-cli" in ada.open("/").text
 
     def test_decision_sent_twice_takes_effect_once(
@@ -104,7 +92,7 @@ class TestConsent:
         self, ada: Person, acme: Organization, device: Device, session: Session
     ) -> None:
         globex = factories.organization(session, "Globex")
-        factories.membership(session, globex, user(session), "viewer")
+        factories.membership(session, globex, user_of(session), "viewer")
         page = consent(ada, device)
         assert "Acme, as admin" in page.text
         assert "Globex, as viewer" in page.text

@@ -16,6 +16,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from tests import factories
 from tests.factories.adding import added
 from tests.harness.clock import MovableClock
+from tests.web.people.forms import Page
 from tools.fake_stripe import FakeStripe
 from tools.sandbox.shop import PLANS, set_up_shop
 
@@ -30,6 +31,8 @@ INVOICE: dict[str, Any] = {
     "created_at": "2026-11-01T09:30:00Z",
     "url": "https://invoice.stripe.test/in_1",
 }
+
+CHECKOUT, TRIAL, PORTAL = "Continue to checkout", "Start the trial", "Change or cancel at Stripe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +126,13 @@ class Shop:
         """Return what the organisation has at the simulated Stripe."""
         found: list[Any] = self.fake.store.all("subscription")
         return found
+
+
+def about_plan(page: Page) -> str:
+    """Return what the page says about the plan in force."""
+    return words(page.text.partition("Sign out")[2].partition("Usage")[0])
+
+
+def words(text: str) -> str:
+    """Return a text with single spaces."""
+    return " ".join(text.split())

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from app.commands.command_line import NoWakeups, parser_of, run_with_config, say
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
-from rules.access.permissions import SYSTEM
 from services.audit.verification import KnownSeal, Verification, chained_organizations, verify
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 
 _EPILOG = """\
 Each entry has a seal: a number, and the hash of the entry and of the previous seal. All hashes are computed again, in a
@@ -58,16 +57,15 @@ def run(given: argparse.Namespace, config: Config) -> int:
     """Verify the chains and return the exit status. Raise OperationalError."""
     engine = make_engine(config.database_url, 1, role=WORKER_ROLE, patience=None)  # verifying has no timeout
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
-    caller = Caller(None, SYSTEM, "system")
     try:
-        with uow_factory.open(caller, read_only=True) as uow:
+        with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
             organizations = chained_organizations(uow, given.organization)
         if given.organization is not None and not organizations:
             say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
             return 1
         errors = 0
         for organization_id, slug in organizations:
-            with uow_factory.open(caller, read_only=True) as uow:
+            with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
                 result = verify(uow, organization_id, slug, given.known)
             errors += len(result.errors)
             _report(result)

@@ -8,13 +8,11 @@ from app.config import Config
 from app.database import IDENTITY_ROLE, make_engine
 from app.wiring import dependencies_of
 from rules.access.client_documents import MAX_CLIENT_ID_LENGTH
-from rules.access.permissions import SYSTEM
 from rules.time.instants import format_instant
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.identity.oauth.blocking import ClientSummary, block, list_clients, unblock
 
-_COMMAND = Caller(None, SYSTEM, "system")
 _EPILOG = """\
 A client is named by its id, as the page /connections and the audit log show it: the address of its metadata document,
 or of a device the name that it gives itself. A blocked client cannot be connected and gets no tokens. Those that it has
@@ -66,10 +64,10 @@ def run(given: argparse.Namespace, config: Config) -> int:
             blocked, ended = block(uow_factory, given.client_id, by=given.by, reason=given.reason)
             say(f"{_as_text(blocked)} {ended} connection{'' if ended == 1 else 's'} ended.")
         elif given.unblock:
-            with uow_factory.open(_COMMAND) as uow:
+            with uow_factory.open(SYSTEM_CALLER) as uow:
                 say(_as_text(unblock(uow, given.client_id)))
         else:
-            with uow_factory.open(_COMMAND, read_only=True) as uow:
+            with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
                 for each in list_clients(uow, given.client_id):
                     print(_as_text(each))
         return 0

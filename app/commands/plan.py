@@ -10,14 +10,12 @@ from app.commands.command_line import NoWakeups, operator_name, parser_of, run_w
 from app.config import Config
 from app.database import IDENTITY_ROLE, make_engine
 from app.wiring import dependencies_of
-from rules.access.permissions import SYSTEM
 from rules.billing.plans import PLANS
 from rules.time.instants import format_instant
 from services.billing.manual_plans import OrganizationPlan, end_plan, grant_plan, list_plans
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
-_COMMAND = Caller(None, SYSTEM, "system")
 _EPILOG = """\
 An organisation has the best plan of its grants (manual, stripe, trial) until they end, and at least DEFAULT_PLAN; only
 beside a manual grant it may be lower. This command grants and ends the manual one; a new one replaces the earlier one.
@@ -80,7 +78,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
     engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
     try:
         factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups(), dependencies_of(config))
-        with factory.open(_COMMAND) as uow:
+        with factory.open(SYSTEM_CALLER) as uow:
             shown = _change_or_list(uow, given)
         if given.json:
             print(json.dumps([_as_json(each) for each in shown], indent=2))

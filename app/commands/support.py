@@ -11,13 +11,11 @@ from app.commands.command_line import NoWakeups, operator_name, parser_of, run_w
 from app.config import Config
 from app.database import IDENTITY_ROLE, make_engine
 from app.wiring import dependencies_of
-from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.identity import support
 
 MAX_MINUTES = 480
-_COMMAND = Caller(None, SYSTEM, "system")
 _EPILOG = """\
 The session can read everything in the organisation and write nothing. The organisation's audit log gets an entry,
 support.session_started, with the operator, the reason and the expiry.
@@ -70,7 +68,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
 
 def _start_session(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:
     lifetime = timedelta(minutes=given.minutes)
-    with uow_factory.open(_COMMAND) as uow:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         session = support.start(uow, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
     organization = f"{session.organization.name} ({session.organization.id})"
     say(f"{session.session_id}: {given.by} may read {organization} until {session.expires_at:%Y-%m-%d %H:%M:%S} UTC.")
@@ -78,7 +76,7 @@ def _start_session(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) ->
 
 
 def _end_sessions(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:
-    with uow_factory.open(_COMMAND) as uow:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         ended = support.end_all(uow, given.organization, by=given.by)
     say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
 

@@ -5,10 +5,10 @@ from sqlalchemy import select, text
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
 from models.freezes import Freeze
 from models.installations import Installation
-from rules.access.permissions import CODE_HOST, SYSTEM
+from rules.access.permissions import CODE_HOST
 from rules.rulesets.app_permissions import missing_permissions
 from services.alerts.alerts import Alert, open_alert, resolve_alert
-from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
 from services.github_access.client import page
 
@@ -21,7 +21,7 @@ def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_
     this one waited for GitHub, the own answer may be older, and it is fetched again.
     """
     while True:
-        with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
             found = uow.session.get(Installation, installation_id)
             owner, status_version = (found.organization_id, found.status_version) if found else (None, 0)
         if owner is None:

@@ -18,7 +18,7 @@ from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from services.billing.stripe_requests import customer_of, request_sync
 from services.core.authorization_locks import wait_for_writes
-from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
 from services.mail.outbox import enqueue_mail
 from services.organizations.organizations import lock_current
@@ -112,7 +112,7 @@ def end_all(uow: UnitOfWork, organization: Organization) -> None:
 
 def end_leftovers(uow_factory: UnitOfWorkFactory) -> int:
     """End what concurrent jobs created while their organisation was deleted; return the number of organisations."""
-    with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         organizations = uow.session.scalars(_WITH_LEFTOVERS, {"now": uow.now, "limit": MAX_ORGANIZATIONS}).all()
     for organization_id in organizations:
         with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:

@@ -10,16 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
 from services.core.read_context import Reader
-from services.identity.access_tokens import ALGORITHMS, InvalidTokenError, UnknownKeyError
+from services.identity.access_tokens import InvalidTokenError, UnknownKeyError
+from services.identity.signing_keys import PUBLISHED_KEYS, verification_keys
 
 _MIN_RELOAD_INTERVAL_SECONDS = 0.2
 _KEY_LIFETIME_SECONDS = 60.0
 _MAX_CACHED_TOKENS = 10_000
 _MAX_TOKEN_LENGTH = 4096
-_KEYS = "SELECT kid, algorithm, public_key FROM signing_keys"
 
 
 Claims = TypeVar("Claims")
@@ -76,13 +74,9 @@ class TokenVerifier(Generic[Claims]):
                 return
             await asyncio.sleep(self._loaded_at + _MIN_RELOAD_INTERVAL_SECONDS - self._seconds())
             started_at = self._seconds()
-            rows = await self._reads.fetch(_KEYS)
+            rows = await self._reads.fetch(PUBLISHED_KEYS)
             previous = self._keys
-            self._keys = {
-                row["kid"]: (row["algorithm"], load_pem_public_key(row["public_key"].encode()))
-                for row in rows
-                if row["algorithm"] in ALGORITHMS
-            }
+            self._keys = verification_keys(rows)
             if previous.keys() - self._keys.keys():
                 self._verified.clear()
             self._loaded_at = started_at

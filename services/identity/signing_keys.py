@@ -9,7 +9,7 @@ Private keys are encrypted with `SECRET_KEY`, so a dump of the database cannot s
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, cast
@@ -24,7 +24,7 @@ from models.organizations import SigningKey
 from rules.ids import new_id
 from services.core.encryption import DecryptionError, decrypt, encrypt
 from services.core.unit_of_work import UnitOfWork
-from services.identity.access_tokens import Signer, new_key_pair
+from services.identity.access_tokens import ALGORITHMS, Signer, new_key_pair
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,15 @@ def rotate(uow: UnitOfWork) -> None:
     if newest is not None and newest + SIGNING_PERIOD - PUBLISH_BEFORE <= uow.now:
         _add(uow, active_in=PUBLISH_BEFORE)
     uow.session.flush()
+
+
+def verification_keys(rows: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[str, Any]]:
+    """Return algorithm and public key of each of PUBLISHED_KEYS by its id, as `verify_token` takes them."""
+    return {
+        row["kid"]: (row["algorithm"], load_pem_public_key(row["public_key"].encode()))
+        for row in rows
+        if row["algorithm"] in ALGORITHMS
+    }
 
 
 def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:

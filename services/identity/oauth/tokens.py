@@ -9,23 +9,22 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
-from models.organizations import SigningKey, User
+from models.organizations import User
 from rules import web_addresses
 from rules.access.client_documents import uses_refresh_tokens
 from rules.access.oauth import OAuthError, is_same_resource, verifier_matches
 from services.core.tokens import new_oauth_code, new_refresh_token, token_hash
 from services.core.unit_of_work import UnitOfWork
-from services.identity.access_tokens import ALGORITHMS, InvalidTokenError
+from services.identity.access_tokens import InvalidTokenError
 from services.identity.account_audit import actor_of
 from services.identity.memberships import organizations_of
 from services.identity.oauth.access_tokens import LIFETIME, issue_grant_token, verify_grant_token
 from services.identity.oauth.clients import require_known_client
 from services.identity.oauth.grants import Why, end_grant, is_live, lock_grant
-from services.identity.signing_keys import current_signer
+from services.identity.signing_keys import PUBLISHED_KEYS, current_signer, verification_keys
 
 CODE_LIFETIME = timedelta(seconds=60)
 REFRESH_LIFETIME = timedelta(days=30)
@@ -140,11 +139,7 @@ def revoke(uow: UnitOfWork, token: str, client_id: str | None) -> None:
 
 def _grant_of_access_token(uow: UnitOfWork, token: str) -> str | None:
     """Return the id of the grant that an access token of ours names, also if the token has expired; or None."""
-    keys = {
-        key.kid: (key.algorithm, load_pem_public_key(key.public_key.encode()))
-        for key in uow.session.scalars(select(SigningKey))
-        if key.algorithm in ALGORITHMS
-    }
+    keys = verification_keys(uow.session.execute(text(PUBLISHED_KEYS)).mappings().all())
     try:
         issuer = uow.dependencies.token_issuer
         return verify_grant_token(token, keys, issuer=issuer, audience=resource_of(uow)).grant_id

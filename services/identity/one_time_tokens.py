@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import select, update
 
 from models.identity import OneTimeToken
 from services.core.tokens import new_one_time_token, token_hash
@@ -42,9 +42,7 @@ def issue(
 
 def peek(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
     """Return the row of a valid token without consuming it, or None."""
-    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
-        return None
-    return uow.session.scalar(select(OneTimeToken).where(*_valid(uow, purpose, token)))
+    return _find(uow, purpose, token)
 
 
 def consume(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
@@ -52,9 +50,7 @@ def consume(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | Non
 
     The row is locked: of several concurrent callers, one gets it.
     """
-    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
-        return None
-    row = uow.session.scalar(select(OneTimeToken).where(*_valid(uow, purpose, token)).with_for_update())
+    row = _find(uow, purpose, token, lock=True)
     if row is not None:
         row.used_at = uow.now
         uow.session.flush()
@@ -70,10 +66,13 @@ def invalidate(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
     )
 
 
-def _valid(uow: UnitOfWork, purpose: Purpose, token: str) -> tuple[ColumnElement[bool], ...]:
-    return (
+def _find(uow: UnitOfWork, purpose: Purpose, token: str, *, lock: bool = False) -> OneTimeToken | None:
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
+        return None
+    query = select(OneTimeToken).where(
         OneTimeToken.token_hash == token_hash(token),
         OneTimeToken.purpose == purpose,
         OneTimeToken.used_at.is_(None),
         OneTimeToken.expires_at > uow.now,
     )
+    return uow.session.scalar(query.with_for_update() if lock else query)

@@ -25,7 +25,7 @@ from web.billing_summary import (
     state_of,
     usage_of,
 )
-from web.context import INVALID_SESSION, PageContext, redirect_to
+from web.context import INVALID_SESSION, NO_ORGANIZATION, PageContext, redirect_to, unknown_button
 from web.operations import OperationError
 from web.polling import next_wait, open_page
 from web.views import PageView
@@ -42,7 +42,6 @@ _INVALID_STATE = {
     "portal": "Stripe no longer has this customer. Nothing was changed.",
 }
 """What `invalid_state` means on the page; its messages name operations of the API."""
-_NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
 _BOUGHT = f"{web_addresses.BILLING}?notice=bought"
 
 
@@ -80,7 +79,7 @@ class Billing(PageView):
                 message = _INVALID_STATE[given["do"]]
                 error = OperationError(error.status, error.code, message, request_id=error.request_id)
             return show_billing(self.context, None, error, given)
-        raise OperationError(422, "validation_failed", "The form does not say what to do.")
+        raise unknown_button()
 
     def _leave(self, page: str, operation_id: str, body: Mapping[str, str]) -> Response:
         """Return the page that leads to Stripe: a form may not redirect to another site (`form-action`)."""
@@ -144,7 +143,7 @@ def show_billing(
     visitor = context.require_visitor(web_addresses.BILLING)
     organization = visitor.organization
     if organization is None:
-        return context.message_page("No organisation", _NO_ORGANIZATION, 404)
+        return context.message_page("No organisation", NO_ORGANIZATION, 404)
     operations = ("get_billing", "get_entitlements", "list_plans")
     _, [billing, entitlements, plans] = context.read(web_addresses.BILLING, *operations)
     prices = _read_prices(context)

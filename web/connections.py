@@ -5,8 +5,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import redirect_to
-from web.operations import OperationError
+from web.context import redirect_to, unknown_button
 from web.views import PageView
 
 LIST_OF_ORGANIZATION = "list_organization_connections"
@@ -35,6 +34,6 @@ class Connections(PageView):
         given = self.context.form_fields("do", "connection_id")
         operation_id = _OPERATIONS.get(given["do"])
         if operation_id is None:
-            raise OperationError(422, "validation_failed", "The form does not say what to do.")
+            raise unknown_button()
         self.context.call(operation_id, path_params={"connectionId": given["connection_id"]})
         return redirect_to(f"{self.path}?notice=ended")

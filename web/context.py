@@ -30,6 +30,9 @@ from web.problems import problems_of
 
 logger = logging.getLogger(__name__)
 
+NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
+"""What a page says that is about the organisation of its visitor, who acts in none."""
+
 Content = Any
 """The JSON that an operation answers."""
 
@@ -279,6 +282,11 @@ def allow_opener(page: Response) -> Response:
     """Return the page without the header that cuts it off from the window that opened it."""
     page.headers.pop("Cross-Origin-Opener-Policy", None)
     return page
+
+
+def unknown_button() -> OperationError:
+    """Return the error of a form that names none of the buttons of its page."""
+    return OperationError(422, "validation_failed", "The form does not say what to do.")
 
 
 def missing_field(name: str, message: str) -> OperationError:

@@ -7,7 +7,7 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.accounts import filled
-from web.context import redirect_to
+from web.context import redirect_to, unknown_button
 from web.operations import OperationError
 from web.views import PageView
 
@@ -43,7 +43,7 @@ class Home(PageView):
             return redirect_to(f"{self.path}?notice=ended")
         if given["do"] == "create":
             return self._create(given["name"])
-        raise OperationError(422, "validation_failed", "The form does not say what to do.")
+        raise unknown_button()
 
     def _create(self, name: str) -> Response:
         try:

@@ -14,13 +14,13 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.accounts import filled
+from web.context import NO_ORGANIZATION
 from web.operations import OperationError
 from web.views import PageView
 
 CLAIM, INSTALL = "claim_installation", "get_install_url"
 _FIELDS = {"installation_id": "installationId", "state": "state", "code": "code"}
 _EXPIRED = "This address has been used, has expired, or was given to someone else. It is valid for one hour."
-_NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
 _REQUESTED = "GitHub has asked an owner of the account to install the App. Start again once they have approved it."
 _NOT_CONFIGURED = (
     'GitHub sent no authorisation. The operator of this service has to enable "Request user authorization (OAuth) '
@@ -69,7 +69,7 @@ class Installed(PageView):
         visitor = self.context.require_visitor(self.path)
         organization = visitor.organization
         if organization is None:
-            return self.context.message_page("No organisation", _NO_ORGANIZATION, 404)
+            return self.context.message_page("No organisation", NO_ORGANIZATION, 404)
         return self.context.render(
             "connect.html",
             organization=organization,

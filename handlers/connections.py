@@ -1,11 +1,11 @@
 """Operations of the tag Connections: the authorization server for MCP clients, and the connections that it makes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rules.access.oauth import OFFLINE_ACCESS, OAuthError
 from schemas.contract import load_contract
-from schemas.oauth import answer, read_parameters, refusal, required
+from schemas.oauth import required, respond
 from schemas.replies import HeadedReply, RawReply, SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
@@ -14,6 +14,7 @@ from services.identity.oauth import authorization, connections, metadata, tokens
 from services.identity.oauth.authorization import Decision
 
 _ANY_ORIGIN = {"Access-Control-Allow-Origin": "*"}
+"""Scripts of any origin may read the response."""
 _PUBLIC = {"Cache-Control": "public, max-age=300", **_ANY_ORIGIN}
 
 
@@ -46,7 +47,7 @@ def decide_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def oauth_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Exchange a code, a refresh token or a device code for tokens."""
-    return _respond(raw_body, headers, lambda given: _exchange(uow, given))
+    return respond(raw_body, headers, lambda given: _exchange(uow, given), added=_ANY_ORIGIN)
 
 
 def oauth_revoke(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
@@ -55,7 +56,7 @@ def oauth_revoke(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -
     def revoke(given: Mapping[str, str]) -> None:
         tokens.revoke(uow, required(given, "token"), given.get("client_id"))
 
-    reply = _respond(raw_body, headers, revoke)
+    reply = respond(raw_body, headers, revoke, added=_ANY_ORIGIN)
     return reply if isinstance(reply, RawReply) else RawReply(200, {"Cache-Control": "no-store", **_ANY_ORIGIN}, b"")
 
 
@@ -91,15 +92,3 @@ def _exchange(uow: UnitOfWork, given: Mapping[str, str]) -> object:
         return devices.exchange_device_code(uow, grant_type, required(given, "device_code"), client_id, connects=True)
     supported = ("authorization_code", "refresh_token", devices.GRANT_TYPE)
     raise OAuthError("unsupported_grant_type", f"grant_type must be one of {', '.join(supported)}.")
-
-
-def _respond(
-    raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]
-) -> HeadedReply | RawReply:
-    """Return an OAuth response, for scripts of any origin; an error is a response as well, so that it is committed."""
-    try:
-        reply = answer(perform(read_parameters(raw_body, headers.get("content-type"))))
-        return HeadedReply(reply.value, {**reply.headers, **_ANY_ORIGIN})
-    except OAuthError as error:
-        refused = refusal(error)
-        return RawReply(refused.status, {**refused.headers, **_ANY_ORIGIN}, refused.body)

@@ -1,11 +1,10 @@
 """Operations of the tag Device sign-in: RFC 8628."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rules.access.oauth import OAuthError
 from schemas.contract import load_contract
-from schemas.oauth import answer, read_parameters, refusal, required
+from schemas.oauth import required, respond
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
 
@@ -17,13 +16,13 @@ def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) ->
         request = devices.Request(required(given, "client_id"), given.get("scope"), given.get("resource"))
         return devices.start(uow, request, load_contract().tool_scopes)
 
-    return _told(raw_body, headers, start)
+    return respond(raw_body, headers, start)
 
 
 def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Return the state of a device's sign-in, with its tokens once it is approved."""
     wanted = ("grant_type", "device_code", "client_id")
-    return _told(
+    return respond(
         raw_body, headers, lambda given: devices.exchange_device_code(uow, *(required(given, name) for name in wanted))
     )
 
@@ -43,11 +42,3 @@ def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
         scopes=body.get("scopes"),
     )
     return devices.to_response(decided)
-
-
-def _told(raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]) -> object:
-    """Return an OAuth response; an error is a response as well, so that changes before it are committed."""
-    try:
-        return answer(perform(read_parameters(raw_body, headers.get("content-type"))))
-    except OAuthError as error:
-        return refusal(error)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -87,14 +87,26 @@ def required(parameters: Mapping[str, str], name: str) -> str:
     return parameters[name]
 
 
-def answer(value: Any) -> HeadedReply:
-    """Return an object as a response that must not be cached."""
-    return HeadedReply(value, _NO_STORE)
+def respond(
+    raw_body: bytes,
+    headers: Mapping[str, str],
+    perform: Callable[[Mapping[str, str]], object],
+    *,
+    added: Mapping[str, str] | None = None,
+) -> HeadedReply | RawReply:
+    """Return the response to a request whose parameters `perform` takes; it must not be cached.
+
+    An error is a response as well, so that changes before it are committed. `added` are further headers.
+    """
+    sent = {**_NO_STORE, **(added or {})}
+    try:
+        return HeadedReply(perform(read_parameters(raw_body, headers.get("content-type"))), sent)
+    except OAuthError as error:
+        return _refusal(error, sent)
 
 
-def refusal(error: OAuthError) -> RawReply:
+def _refusal(error: OAuthError, headers: Mapping[str, str]) -> RawReply:
     """Return an error in OAuth's format: 400 with `error` and `error_description`, or 401 for an unknown client."""
     content = {"error": error.error, "error_description": error.description, **error.members}
-    return RawReply(
-        401 if error.error == "invalid_client" else 400, {"Content-Type": JSON, **_NO_STORE}, orjson.dumps(content)
-    )
+    status = 401 if error.error == "invalid_client" else 400
+    return RawReply(status, {"Content-Type": JSON, **headers}, orjson.dumps(content))

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from app.edge.key_uses import KeyUses
 from app.edge.token_verification import TokenVerifier
 from models.billing import read_grants
-from rules.access.login_sessions import cookie_name
+from rules.access.login_sessions import cookie_name, find_cookie
 from rules.access.origins import is_same_origin
 from rules.access.permissions import ConnectedClient, Principal, Role, role_reaches
 from rules.billing.grants import PlanGrants
@@ -82,7 +82,7 @@ class Credentials:
         self._grant_verifier = grant_verifier
         self._clock = clock
         self._web_url = web_url
-        self._cookie_name = cookie_name(web_url).encode()
+        self._cookie_name = cookie_name(web_url)
         self._key_uses = key_uses
         self._default_plan = default_plan
         self._hashes: dict[bytes, bytes] = {}
@@ -111,7 +111,10 @@ class Credentials:
         """
         authorization = header(b"authorization")
         if authorization is None:
-            token = _cookie(header(b"cookie"), self._cookie_name)
+            token = find_cookie((header(b"cookie") or b"").decode("latin-1"), self._cookie_name)
+            if not token:
+                message = "Not signed in. Sign in, or send `Authorization: Bearer` with a session token."
+                raise ServiceError("missing_credentials", message)
             if write and not is_same_origin(header, self._web_url):
                 raise ServiceError(
                     "origin_not_allowed", "Requests with a session cookie must come from this service's own pages."
@@ -306,17 +309,6 @@ def _session_identity(
         user_id=row["user_id"],
     )
     return Identity(principal, now, lock, row["organization_deleted_at"] is not None, row["organization_count"])
-
-
-def _cookie(header: bytes | None, wanted: bytes) -> str:
-    """Return the session token of a `Cookie` header. Raise `missing_credentials` if there is none."""
-    for pair in (header or b"").split(b";"):
-        name, _, value = pair.strip().partition(b"=")
-        if name == wanted and value.isascii() and value:
-            return value.decode("ascii")
-    raise ServiceError(
-        "missing_credentials", "Not signed in. Sign in, or send `Authorization: Bearer` with a session token."
-    )
 
 
 def bearer_token(authorization: bytes | None) -> str:

@@ -24,9 +24,9 @@ def device_cookie_name(web_url: str) -> str:
 
 
 def find_cookie(header: str, name: str) -> str:
-    """Return the value of a cookie in a `Cookie` header, or nothing."""
+    """Return the value of a cookie in a `Cookie` header, or nothing; values of ours are ASCII."""
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return next((value for found, _, value in pairs if found == name), "")
+    return next((value for found, _, value in pairs if found == name and value and value.isascii()), "")
 
 
 def set_device_cookie(value: str, *, web_url: str) -> str:

@@ -11,7 +11,7 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException
 
 from app.edge.connexion_adapter import Application
-from app.edge.errors import DATABASE_RETRY_AFTER_SECONDS, is_database_unavailable
+from app.edge.errors import database_unavailable, is_database_unavailable
 from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.wsgi import WsgiAdapter, WsgiApplication
@@ -71,9 +71,7 @@ class DatabaseMailedLinks:
         except Exception as error:
             if not is_database_unavailable(error):
                 raise
-            message = "The service cannot reach its database. Freezes stay as they are; try again in a moment."
-            retry_after = DATABASE_RETRY_AFTER_SECONDS
-            raise ServiceError("database_unavailable", message, retry_after=retry_after) from error
+            raise database_unavailable(getattr(error, "orig", error)) from error
 
     def _find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
         with self.uow_factory.open(Caller(None, ANONYMOUS, "dashboard"), read_only=True) as uow:

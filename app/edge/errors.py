@@ -56,14 +56,7 @@ class ErrorMapper:
         elif is_database_unavailable(error):
             cause = getattr(error, "orig", error)
             logger.warning("database unavailable: %s", type(cause).__name__, extra=_log_fields(request))
-            reason = (
-                str(cause) if isinstance(cause, DatabaseNotReadyError) else "The service cannot reach its database."
-            )
-            return ServiceError(
-                "database_unavailable",
-                f"{reason} Checks that are written already stay as they are. Try again.",
-                retry_after=DATABASE_RETRY_AFTER_SECONDS,
-            )
+            return database_unavailable(cause)
         logger.error("request failed", exc_info=error, extra=_log_fields(request))
         return ServiceError("internal_error", "Something went wrong on our side. Freezes are unchanged.")
 
@@ -86,6 +79,13 @@ def is_database_unavailable(error: BaseException) -> bool:
     if isinstance(error, sqlalchemy.exc.DBAPIError):
         return error.connection_invalidated or isinstance(error.orig, _UNAVAILABLE)
     return isinstance(error, _UNAVAILABLE)
+
+
+def database_unavailable(cause: BaseException) -> ServiceError:
+    """Return the error of a request that the database did not answer; the request may be repeated."""
+    reason = str(cause) if isinstance(cause, DatabaseNotReadyError) else "The service cannot reach its database."
+    message = f"{reason} Checks that are written already stay as they are. Try again."
+    return ServiceError("database_unavailable", message, retry_after=DATABASE_RETRY_AFTER_SECONDS)
 
 
 def _row(detail: Detail) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 _SECRETS = re.compile(
-    r"svc_live_[0-9A-Za-z]+|svc_(?:session|code|refresh)_[\w-]+"  # our API keys and random tokens
+    r"svc_live_[0-9A-Za-z]+|svc_(?:session|code|refresh|feed)_[\w-]+"  # our API keys and random tokens
     r"|eyJ[\w-]{10,}(?:\.[\w-]+){0,2}"  # JSON web tokens, in time that is linear in the length of the text
     r"|gh[a-z]_[0-9A-Za-z_]+|github_pat_\w+"  # GitHub's tokens
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"

@@ -100,6 +100,9 @@ class Operation:
     success: Success = Success(204, None, None, None)
     conditional: bool = False
     """True if it returns 304 for a current `If-None-Match`."""
+    rate_limit: tuple[str, int] | None = None
+    """Of an operation without credentials: the path parameter whose values are limited, to how many requests each a
+    minute."""
 
     @property
     def module(self) -> str:
@@ -277,7 +280,12 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         body_required=bool(body.get("required")),
         success=_success(document, raw),
         conditional="304" in raw["responses"],
+        rate_limit=_rate_limit(raw.get("x-rate-limit")),
     )
+
+
+def _rate_limit(limit: Node | None) -> tuple[str, int] | None:
+    return None if limit is None else (limit["parameter"], limit["perMinute"])
 
 
 def _body_limit(document: Node, body: Node) -> int:

@@ -92,6 +92,8 @@ class CompiledOperation:
             arguments, sent = await self._read(request)
             if identity is not None:
                 require_entitlement(identity, self.operation)
+            if self.operation.rate_limit is not None:
+                await self._count_value(request, *self.operation.rate_limit)
             if self._asynchronous:
                 reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
             else:
@@ -120,6 +122,12 @@ class CompiledOperation:
         request.budget = await self._edge.rate_limits.count(identity.principal, write=self._writes)
         raise_if_exceeded(request.budget)
         return identity
+
+    async def _count_value(self, request: RequestContext, parameter: str, limit: int) -> None:
+        """Count the request for its value of a path parameter. Raise `rate_limited`."""
+        names, values = request.scope["route"]
+        value = dict(zip(names, values, strict=True))[parameter]
+        raise_if_exceeded(await self._edge.rate_limits.count_value(self.operation.id, value, limit))
 
     async def _read(self, request: RequestContext) -> tuple[dict[str, Any], Any]:
         """Return the handler's arguments, and the body as it was sent. Raise all validation errors together."""

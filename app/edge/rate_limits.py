@@ -1,4 +1,4 @@
-"""Rate limits: requests per organisation and writes per credential, in fixed windows of one minute.
+"""Rate limits: requests per organisation or address, and writes per credential, in fixed windows of one minute.
 
 One script call per request counts both in Redis. While Redis is down or slow, each process counts for itself: clients
 still get the headers, and no request fails because of Redis. A limit is then higher by the number of processes. After
@@ -6,6 +6,7 @@ an error Redis is not called for a few seconds.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -67,6 +68,14 @@ class RateLimits:
             if writes.remaining < lowest.remaining:
                 lowest = writes
         return lowest
+
+    async def count_value(self, operation: str, value: str, limit: int) -> Budget:
+        """Count one request for a value, such as the secret in an address, of which only a hash is kept."""
+        keys = [f"rate:{operation}:{hashlib.blake2b(value.encode(), digest_size=16).hexdigest()}"]
+        counts = await self._in_redis(keys) if self._redis is not None else None
+        if counts is None:
+            counts = self._in_process(keys)
+        return Budget(limit - counts[0], -(-counts[1] // 1000))
 
     async def _in_redis(self, keys: list[str]) -> list[int] | None:
         if self._redis is None or time.monotonic() < self._paused_until:

@@ -15,6 +15,8 @@ ACTIONS: dict[str, str] = {
     "branch.unwatched": "A branch is no longer watched; freezes no longer cover it.",
     "branch.updated": "The settings of a watched branch were changed.",
     "branch.watched": "A branch is now watched; freezes whose scope matches it cover it.",
+    "calendar_feed.created": "A person created an address at which programs read freezes and windows as a calendar.",
+    "calendar_feed.revoked": "The address of a calendar was revoked: by a person, or because its creator left.",
     "connection.created": "A person connected a client, such as an MCP client, to act for them.",
     "connection.revoked": "A connection ended: by a person, the client, a reused token, or with what it depended on.",
     "device.approved": "A person approved a device, such as a CLI, to act for them.",

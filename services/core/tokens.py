@@ -1,4 +1,4 @@
-"""Random tokens that we issue: session tokens, one-time tokens and those of OAuth. Only their SHA-256 is stored."""
+"""Random tokens that we issue: of sessions, links, OAuth and calendar feeds. Only their SHA-256 is stored."""
 
 import hashlib
 import secrets
@@ -6,7 +6,9 @@ import secrets
 SESSION_PREFIX = "svc_session_"
 OAUTH_CODE_PREFIX = "svc_code_"
 REFRESH_PREFIX = "svc_refresh_"
+FEED_PREFIX = "svc_feed_"
 _BYTES = 32
+_BYTES_IN_ADDRESSES = 16
 
 
 def new_session_token() -> str:
@@ -22,6 +24,11 @@ def new_oauth_code() -> str:
 def new_refresh_token() -> str:
     """Return a new refresh token, a bearer credential for the token endpoint alone."""
     return REFRESH_PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def new_feed_token() -> str:
+    """Return a new token for the address of a calendar: 128 random bits, since people copy it."""
+    return FEED_PREFIX + secrets.token_urlsafe(_BYTES_IN_ADDRESSES)
 
 
 def new_one_time_token() -> str:

@@ -15,6 +15,7 @@ from rules.errors import ServiceError
 from services.core.authorization_locks import wait_for_writes
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.identity.calendar_feeds import end_feeds_of
 from services.identity.oauth.grants import end_grants_of
 from services.organizations.organizations import lock_current
 
@@ -58,6 +59,7 @@ def remove(uow: UnitOfWork, user_id: str) -> None:
         _require_another_owner(uow, user_id)
     uow.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
     end_grants_of(uow, user_id, "member_removed", organization_id=uow.organization)
+    end_feeds_of(uow, user_id, "member_removed")
     uow.session.delete(membership)
     uow.session.flush()
 

@@ -42,13 +42,14 @@ ADDITIVE_CODES = {
     400: "malformed_request",
     401: "wrong_credentials",
     403: "origin_not_allowed",
-    404: "connection_not_found",
+    404: "connection_not_found calendar_feed_not_found",
     408: "request_timeout",
     412: "precondition_failed",
     422: "weak_password github_rejected",
     503: "too_many_connections",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, connections, HTTP, and what GitHub rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars and HTTP, and what GitHub
+rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

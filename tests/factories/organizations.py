@@ -11,10 +11,12 @@ from sqlalchemy.orm import Session
 from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.billing import PlanGrant
+from models.calendar_feeds import CalendarFeed
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import encrypt
+from services.core.tokens import new_feed_token, token_hash
 from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.identity.signing_keys import USE
@@ -171,6 +173,21 @@ def connection(session: Session, by: User, organization: Organization, *scopes: 
     }
     added(session, client)
     return added(session, OAuthGrant(**given | columns))
+
+
+def calendar_feed(session: Session, by: User, organization: Organization, **columns: Any) -> tuple[CalendarFeed, str]:
+    """Add a calendar feed that a person has created, and return it with the file name in its address."""
+    token = new_feed_token()
+    given = {
+        "id": new_id("cal"),
+        "organization_id": organization.id,
+        "user_id": by.id,
+        "name": "Team calendar",
+        "token_hash": token_hash(token),
+        "created_by": {"type": "user", "id": by.id, "name": by.name},
+        "created_at": now(),
+    }
+    return added(session, CalendarFeed(**given | columns)), f"{token}.ics"
 
 
 def audit_actions(session: Session, of: Organization) -> list[str]:

@@ -131,6 +131,7 @@ class TestDeleteOrganization:
 
     def test_deletion_revokes_keys_invitations_and_setups(self, acme: Tenant, owner: Caller, session: Session) -> None:
         acme.key()
+        factories.calendar_feed(session, factories.user(session), acme.organization)
         invited(acme)
         session.execute(
             text(
@@ -144,6 +145,7 @@ class TestDeleteOrganization:
         delete(owner)
         session.expire_all()
         assert session.scalars(text("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL")).one() == 0
+        assert session.scalars(text("SELECT count(*) FROM calendar_feeds WHERE revoked_at IS NULL")).one() == 0
         assert session.scalars(text("SELECT count(*) FROM invitations WHERE revoked_at IS NULL")).one() == 0
         rows = session.execute(text("SELECT state, due_at, state_hash FROM enforcement_setups ORDER BY id")).all()
         assert [tuple(row) for row in rows] == [("failed", None, None), ("failed", None, None), ("done", None, None)]

@@ -61,6 +61,10 @@ class _SchemaValidators(SchemaValidatorsFactory):
         return self._made[schema]
 
 
+TEXTS = ("text/csv", "text/calendar", "application/yaml")
+"""Media types whose bodies are described as texts."""
+
+
 class _ResponseValidator(V30ResponseValidator):
     """openapi-core's validator, which reads each part of the contract once, and judges equal headers once."""
 
@@ -70,7 +74,7 @@ class _ResponseValidator(V30ResponseValidator):
             spec,
             schema_validators_factory=validators,
             schema_casters_factory=SchemaCastersFactory(validators, oas30_types_caster),
-            extra_media_type_deserializers={"text/csv": bytes.decode, "application/yaml": bytes.decode},
+            extra_media_type_deserializers=dict.fromkeys(TEXTS, bytes.decode),
         )
         self._operations: dict[tuple[str, str], PathOperationServer] = {}
         self._distinct_headers: dict[int, SchemaPath] = {}

@@ -9,6 +9,7 @@ from models.api_keys import ApiKey
 from models.attention import AttentionItem
 from models.audit import AuditEntry, AuditSeal
 from models.base import Base
+from models.calendar_feeds import CalendarFeed
 from models.enforcement import EnforcementSetup, FrozenBranchPush, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
@@ -42,6 +43,7 @@ class TenantFixture:
     pull: PullRequest
     api_key: ApiKey
     connection: OAuthGrant
+    calendar_feed: CalendarFeed
     key: str
     token: str
 
@@ -67,6 +69,7 @@ class TenantFixture:
             "installationId": [(str(self.installation.id), "999999999")],
             "apiKeyId": [(self.api_key.id, new_id("key"))],
             "connectionId": [(self.connection.id, new_id("ogr"))],
+            "calendarFeedId": [(self.calendar_feed.id, new_id("cal"))],
             "userId": [(self.owner.id, new_id("usr"))],
             "invitationId": [(self.invitation.id, new_id("inv"))],
             "pullRequest": [(f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}")],
@@ -108,6 +111,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
         exception=factories.exception(session, freeze, pull, branch),
         pull=pull,
         api_key=key.row,
+        calendar_feed=factories.calendar_feed(session, owner, organization)[0],
         connection=connected(session, organization, owner),
         key=key.secret,
         token=factories.session_token(session, owner, organization),

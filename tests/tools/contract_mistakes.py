@@ -87,6 +87,11 @@ BROKEN = {
         "      x-effect: write\n      x-body-limit: 2MB\n",
         "create_kettle: x-body-limit must be a number of bytes",
     ),
+    "a rate limit of its own where credentials are counted": (
+        "      x-effect: write\n",
+        "      x-effect: write\n      x-rate-limit: {parameter: kettleId, perMinute: 30}\n",
+        "create_kettle: x-rate-limit has a path parameter and perMinute, where no credential is counted",
+    ),
     "a malformed tool name": (
         "svc_list_kettles",
         "listKettles",

@@ -26,6 +26,7 @@ _ORDER = (
     "x-entitlement",
     "x-installation",
     "x-body-limit",
+    "x-rate-limit",
     "x-mcp-tool",
     "x-mcp-confirm",
     "x-errors",

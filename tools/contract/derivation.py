@@ -13,6 +13,7 @@
 | … `x-effect: write` and a cookie | `origin_not_allowed` | | |
 | `security` accepts a signature only | `invalid_signature` | | |
 | `x-least-role` above `viewer` | `insufficient_permission` | | |
+| `x-rate-limit` | `rate_limited`, which is cross-cutting | | |
 | `x-entitlement` | `feature_not_available` | | |
 | `x-installation: required` | `installation_removed`, `invalid_state` | | |
 | a JSON body | `validation_failed` | | |
@@ -87,7 +88,7 @@ APPLICABLE: Mapping[str, Condition] = {
     "missing_credentials": lambda operation: operation.credentialled,
     "invalid_token": lambda operation: operation.credentialled,
     "token_expired": lambda operation: operation.credentialled,
-    "rate_limited": lambda operation: operation.credentialled,
+    "rate_limited": lambda operation: operation.credentialled or "x-rate-limit" in operation.raw,
     "database_unavailable": lambda operation: bool(operation.schemes),
     "maintenance": lambda operation: bool(operation.schemes),
 }

@@ -80,6 +80,17 @@ def policy_values(operation: Operation) -> Iterator[Problem]:
         yield operation.problem("x-body-limit must be a number of bytes", "x-body-limit")
 
 
+def rate_limit(operation: Operation) -> Iterator[Problem]:
+    """Require that a rate limit of its own is of an operation without credentials, and names a path parameter."""
+    limit = operation.raw.get("x-rate-limit")
+    if limit is None:
+        return
+    known = isinstance(limit, dict) and limit.get("parameter") in template_names(operation.path)
+    if operation.credentialled or not known or not isinstance(limit.get("perMinute"), int):
+        message = "x-rate-limit has a path parameter and perMinute, where no credential is counted"
+        yield operation.problem(message, "x-rate-limit")
+
+
 def mcp_tool(operation: Operation) -> Iterator[Problem]:
     """Require that the name of a tool is unique, and that keys and people may call it and get JSON.
 
@@ -163,6 +174,7 @@ RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (
     effect,
     audit,
     policy_values,
+    rate_limit,
     mcp_tool,
     least_role,
     list_name,

@@ -17,5 +17,7 @@ OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-database-role": ("organization", "identity"),
     "x-installation": ("required", "none"),
 }
-OPERATION_KEYS = frozenset({*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-mcp-confirm", "x-body-limit"})
+OPERATION_KEYS = frozenset(
+    {*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-mcp-confirm", "x-body-limit", "x-rate-limit"}
+)
 CATALOGUE_KEYS = frozenset({"status", "type", "meaning", "alsoStatus", "emitted"})

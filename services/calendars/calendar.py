@@ -1,0 +1,195 @@
+"""The calendar of a feed: planned windows of the next 90 days, and freezes and past windows of the last 30.
+
+An event has the id of the window, or of the freeze if no window started it, so that it stays the same event from the
+plan to the end. How often it has changed follows from the audit, which has an entry for each change.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select
+
+from integrations.calendars.feed import write_calendar
+from models.audit import AuditEntry
+from models.calendar_feeds import CalendarFeed
+from models.freezes import Freeze, FreezeTarget
+from models.organizations import Organization
+from models.queries import any_of
+from models.repositories import Repository, WatchedBranch
+from models.schedules import Occurrence, Schedule
+from rules.time.calendar_events import (
+    HORIZON,
+    MAX_EVENTS,
+    MAX_NAME_LENGTH,
+    PAST,
+    CalendarEvent,
+    Changes,
+    event_of_freeze,
+    event_of_window,
+    shown_text,
+    within_limit,
+)
+from rules.web_addresses import HOME
+from services.core.unit_of_work import UnitOfWork
+from services.schedules.occurrences import touching
+from services.schedules.schedule_filters import ScheduleFilters, matching_schedules
+
+DESCRIPTION = (
+    "Windows of the next 90 days, and freezes of the last 30. Calendar programs decide when they read it, often once a "
+    "day: it is a plan, not a notice."
+)
+_CHANGE_SCHEDULES = ("schedule.created", "schedule.updated", "schedule.deleted", "schedule.replanned")
+_CHANGE_WINDOWS = ("occurrence.skipped", "occurrence.unskipped", "occurrence.missed")
+_CHANGE_FREEZES = (
+    "freeze.started",
+    "freeze.extended",
+    "freeze.lifted",
+    "freeze.overridden",
+    "freeze.expired",
+    "freeze.ended",
+)
+Window = Row[Occurrence, Schedule, Freeze | None]
+
+
+def render(uow: UnitOfWork, feed: CalendarFeed) -> bytes:
+    """Return the calendar of a feed, the same bytes as long as nothing has changed."""
+    windows = _windows(uow, feed)
+    freezes = uow.session.scalars(_freezes(uow, feed)).all()
+    changes = _Changes(uow, windows, freezes)
+    events = [*_of_windows(windows, changes, uow.now), *(_of_freeze(row, changes, uow.now) for row in freezes)]
+    web_url = uow.dependencies.web_url
+    return write_calendar(
+        shown_text(_name(uow, feed), MAX_NAME_LENGTH),
+        DESCRIPTION,
+        within_limit(events, uow.now),
+        host=urlsplit(web_url).hostname or "localhost",
+        page=f"{web_url}{HOME}",
+    )
+
+
+def _name(uow: UnitOfWork, feed: CalendarFeed) -> str:
+    if feed.schedule_id is not None:
+        return f"Freezes: {uow.session.get_one(Schedule, feed.schedule_id).name}"
+    if feed.repository_id is not None:
+        return f"Freezes of {uow.session.get_one(Repository, feed.repository_id).full_name}"
+    return f"Freezes of {uow.session.get_one(Organization, uow.organization).name}"
+
+
+def _windows(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
+    """Return the windows of the feed that can be among its events: the next ones, and the last ones of the past."""
+    real = Occurrence.skip_reason.is_(None) | (Occurrence.skip_reason != "no_such_time")
+    of_feed = [*touching(uow, uow.now - PAST, uow.now + HORIZON), real, *_of_feed(uow, feed)]
+    query = (
+        select(Occurrence, Schedule, Freeze)
+        .join(Schedule, Schedule.id == Occurrence.schedule_id)
+        .outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
+        .where(*of_feed)
+        .limit(MAX_EVENTS)
+    )
+    ahead = query.where(Occurrence.ends_at > uow.now).order_by(Occurrence.starts_at, Occurrence.id)
+    past = query.where(Occurrence.ends_at <= uow.now).order_by(Occurrence.starts_at.desc(), Occurrence.id)
+    return [*uow.session.execute(ahead), *uow.session.execute(past)]
+
+
+def _of_feed(uow: UnitOfWork, feed: CalendarFeed) -> Iterator[ColumnElement[bool]]:
+    if feed.schedule_id is not None:
+        yield Occurrence.schedule_id == feed.schedule_id
+    if feed.repository_id is not None:
+        schedules = matching_schedules(uow, ScheduleFilters(repo=feed.repository_id)) or []
+        planned = and_(Occurrence.freeze_id.is_(None), Occurrence.schedule_id == any_of(schedules))
+        yield or_(planned, Occurrence.freeze_id.in_(_covering(feed.repository_id)))
+
+
+def _freezes(uow: UnitOfWork, feed: CalendarFeed) -> Select[Freeze]:
+    """Return the query of the feed's freezes that no window started."""
+    recent = or_(Freeze.ended_at.is_(None), Freeze.ended_at > uow.now - PAST)
+    query = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.occurrence_id.is_(None), recent)
+    if feed.schedule_id is not None:
+        query = query.where(Freeze.schedule_id == feed.schedule_id)
+    if feed.repository_id is not None:
+        query = query.where(Freeze.id.in_(_covering(feed.repository_id)))
+    return query.order_by(Freeze.started_at.desc(), Freeze.id).limit(MAX_EVENTS)
+
+
+def _covering(repository_id: str) -> Select[str]:
+    """Return the query of the ids of all freezes with a target in a repository."""
+    targets = select(FreezeTarget.freeze_id).join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+    return targets.where(WatchedBranch.repository_id == repository_id)
+
+
+def _of_windows(windows: Sequence[Window], changes: "_Changes", now: datetime) -> Iterator[CalendarEvent]:
+    for occurrence, schedule, freeze in windows:
+        so_far = changes.of_window(occurrence, schedule, freeze)
+        if freeze is not None:
+            yield event_of_freeze(
+                occurrence.id,
+                schedule.name,
+                freeze.reason,
+                freeze.started_at,
+                freeze.ends_at,
+                ended_at=freeze.ended_at,
+                changes=so_far,
+                now=now,
+            )
+        else:
+            yield event_of_window(
+                occurrence.id,
+                schedule.name,
+                schedule.reason,
+                occurrence.starts_at,
+                occurrence.ends_at,
+                cancelled=occurrence.skip_reason is not None or occurrence.missed_at is not None,
+                changes=so_far,
+            )
+
+
+def _of_freeze(freeze: Freeze, changes: "_Changes", now: datetime) -> CalendarEvent:
+    return event_of_freeze(
+        freeze.id,
+        freeze.reason,
+        freeze.reason,
+        freeze.started_at,
+        freeze.ends_at,
+        ended_at=freeze.ended_at,
+        changes=changes.of_freeze(freeze),
+        now=now,
+    )
+
+
+class _Changes:
+    """The audited changes of windows and freezes, read with one statement."""
+
+    def __init__(self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze]) -> None:
+        targets = {schedule.id for _, schedule, _ in windows} | {row.id for _, _, row in windows if row is not None}
+        targets |= {freeze.id for freeze in freezes}
+        self._found: Mapping[tuple[str, str | None], Changes] = {}
+        if targets:
+            self._found = _read_changes(uow, sorted(targets))
+
+    def of_freeze(self, freeze: Freeze) -> Changes:
+        """Return the changes of a freeze."""
+        return self._found.get((freeze.id, None), Changes(0, freeze.started_at))
+
+    def of_window(self, occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None) -> Changes:
+        """Return the changes of a window: of its schedule, its own, and those of the freeze that it started."""
+        keys = [(schedule.id, None), (schedule.id, occurrence.id)]
+        parts = [self._found[key] for key in keys if key in self._found]
+        if freeze is not None:
+            parts.append(self.of_freeze(freeze))
+        latest = max((part.latest for part in parts), default=schedule.created_at)
+        return Changes(sum(part.count for part in parts), latest)
+
+
+def _read_changes(uow: UnitOfWork, targets: Sequence[str]) -> dict[tuple[str, str | None], Changes]:
+    window = case((AuditEntry.action.in_(_CHANGE_WINDOWS), AuditEntry.details["occurrenceId"].astext))
+    query = (
+        select(AuditEntry.target_id, window, func.count(), func.max(AuditEntry.at))
+        .where(
+            AuditEntry.organization_id == uow.organization,
+            AuditEntry.target_id == any_of(targets),
+            AuditEntry.action.in_([*_CHANGE_SCHEDULES, *_CHANGE_WINDOWS, *_CHANGE_FREEZES]),
+        )
+        .group_by(AuditEntry.target_id, window)
+    )
+    return {(target, one): Changes(count, at) for target, one, count, at in uow.session.execute(query)}

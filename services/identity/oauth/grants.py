@@ -15,9 +15,8 @@ from sqlalchemy.dialects.postgresql import insert
 from models.oauth import OAuthClient, OAuthGrant
 from rules.access.oauth import OAuthError
 from rules.ids import new_id
-from services.core.authorization_locks import hold_membership, wait_for_writes
+from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import UnitOfWork
-from services.identity.memberships import organizations_of
 from services.identity.oauth.clients import hold_client
 
 Why = Literal[
@@ -39,16 +38,13 @@ def create_grant(
 ) -> OAuthGrant:
     """Create a grant in the organisation of the unit of work; others of the same client stay.
 
-    Raise OAuthError if the client has been blocked, or the person has left. Both wait for this transaction.
+    The caller holds the membership. Raise OAuthError if the client is blocked; a block waits for this transaction.
     """
     known = insert(OAuthClient).values(client_id=client_id)  # a device may be new, because it has no document
     uow.session.execute(known.on_conflict_do_nothing())
     client = hold_client(uow, client_id)
     if client is None or client.blocked_at is not None:
         raise OAuthError("invalid_client", "The client is blocked.")
-    hold_membership(uow, uow.organization, user_id)
-    if uow.organization not in organizations_of(uow, user_id):
-        raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
     grant = OAuthGrant(
         id=new_id("ogr"),
         user_id=user_id,

@@ -22,9 +22,9 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.oauth.blocking import block
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant
-from tests.handlers.device_sign_in.requests import APPROVE, GRANT, one_time_token
+from tests.handlers.device_sign_in.requests import one_time_token
 from tests.handlers.late_requests import HeldLock, SlowRequest, hammer, ok
-from tests.handlers.oauth.requests import CLIENT_ID, RESOURCE, Client, decide, entry, tool
+from tests.handlers.oauth.requests import CLIENT_ID, Client, decide, entry, tool
 from tests.harness.concurrency import Task
 from tests.harness.engines import engine_of
 from tools.mcp_requests import request_of
@@ -236,19 +236,3 @@ def test_connections_that_ended_stay_so_when_the_person_joins_again(session: Ses
     assert connected.client.refresh(connected.tokens["refresh_token"]).json()["error"] == "invalid_grant"
     fresh = connected.client.connect(connected.person, connected.acme.id)
     assert tool(connected.client.http, fresh["access_token"], "svc_list_freezes").code is None
-
-
-def test_device_of_a_person_who_is_being_removed_gets_no_connection(
-    database: str, session: Session, http: httpx.Client, person: Caller, ada: User, acme: Tenant
-) -> None:
-    """The removal has the lock when the device comes for its tokens, and removes the membership then."""
-    form = {"client_id": "mcp-remote", "resource": RESOURCE}
-    begun = http.post("/api/auth/device/code", data=form).json()
-    ok(person.post(APPROVE, {"userCode": begun["user_code"], "decision": "approve", "organizationId": acme.id}))
-    polled = {"grant_type": GRANT, "device_code": begun["device_code"], "client_id": "mcp-remote"}
-    with HeldLock(database, "member", acme.id, ada.id, shared=False) as removal:
-        exchange = Task(lambda: http.post("/oauth/token", data=polled))
-        removal.wait_for_waiting(1)
-        removal.release("DELETE FROM memberships WHERE user_id = %s", [ada.id])
-        assert exchange.result().json()["error"] == "access_denied"
-    assert live_grants(session) == 0

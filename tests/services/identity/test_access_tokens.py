@@ -15,6 +15,7 @@ from services.identity.access_tokens import (
     new_key_pair,
     verify_access_token,
 )
+from services.identity.oauth.access_tokens import verify_grant_token
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 HERE = {"issuer": "https://app.example", "audience": "https://api.example"}
@@ -65,3 +66,20 @@ def test_signing_key_verifies_only_its_own_algorithm() -> None:
     for algorithm in ("EdDSA", "HS256", "none"):
         with pytest.raises(InvalidTokenError):
             verify_access_token(token, {"kid-1": (algorithm, public)}, **HERE)
+
+
+@pytest.mark.parametrize("token_type", ["JWT", "at+JWT", "", None])
+def test_token_of_a_grant_is_refused_when_its_type_is_another(token_type: str | None) -> None:
+    """All its claims are right: only its type distinguishes it from the token of a session."""
+    private, public = new_key_pair()
+    texts = {"sub": "usr_1", "org": "org_1", "client_id": "cli", "gid": "ogr_1", "scope": "freeze:read", "jti": "tok_1"}
+    times = {"iat": int(NOW.timestamp()), "exp": int(NOW.timestamp()) + 60}
+    claims = {**texts, **times, "iss": HERE["issuer"], "aud": HERE["audience"]}
+
+    def verify(given: str | None) -> None:
+        token = jwt.encode(claims, private, algorithm="ES256", headers={"kid": "kid-1", "typ": given})
+        verify_grant_token(token, {"kid-1": ("ES256", public)}, **HERE)
+
+    verify("at+jwt")
+    with pytest.raises(InvalidTokenError):
+        verify(token_type)

@@ -196,7 +196,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
         front=partial(
             RequestMiddleware,
             errors=edge.errors,
-            count=EarlyErrors(edge.credentials, edge.rate_limits).count,
+            count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,
             log=log,
             https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
         ),

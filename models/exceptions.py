@@ -1,14 +1,14 @@
 """Exceptions: single pull requests that may merge during a freeze."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
-from models.predicates import Condition, and_, is_ahead, is_null, is_value, not_, or_
+from models.predicates import NOW, Condition, and_, as_text, is_ahead, is_null, is_value, not_, or_
 from rules.freezes.pull_request_exceptions import STATES, ExceptionState
 
 
@@ -43,6 +43,8 @@ class PullRequestException(Base):
     revoked_at: Mapped[datetime | None]
     expired_at: Mapped[datetime | None]
     """When it ended by its time or with its freeze, once that is recorded."""
+    decided_through: Mapped[str | None]
+    """The audit source of the decision, such as `compat`; None also if that was not recorded yet."""
     used_at: Mapped[datetime | None]
     used_commit: Mapped[str | None]
 
@@ -118,3 +120,7 @@ Index(
     PullRequestException.expires_at,
     postgresql_where=and_(PullRequestException.is_open, PullRequestException.expires_at.is_not(None)),
 )
+
+_EXCEPTION = aliased(PullRequestException, name="e")
+ACTIVE: LiteralString = as_text(_EXCEPTION.is_active(NOW, freeze_in_force=True))
+"""`is_active` for statements written as text, of freezes in force: of the table `exceptions` as `e`, at `:now`."""

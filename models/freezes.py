@@ -31,6 +31,8 @@ class Freeze(Base):
     schedule_id: Mapped[str | None]
     occurrence_id: Mapped[str | None]
     created_by: Mapped[dict[str, Any]]
+    claimed_by: Mapped[str | None]
+    """Whom a client of the compatibility API names as its user: a claim, and no identity."""
     ended_by: Mapped[dict[str, Any] | None]
     enforced_at: Mapped[datetime | None]
     released_at: Mapped[datetime | None]

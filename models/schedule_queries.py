@@ -48,11 +48,12 @@ _BRANCHES: LiteralString = f"""
     SELECT b.organization_id, b.id, r.id, r.owner || '/' || r.name, b.name, {REFERENCES}
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id WHERE b.id = ANY(:ids)
 """  # noqa: S608 - a constant
-_PLANNED_WINDOWS: LiteralString = f"""
-    SELECT p.id, s.id, s.scope, p.starts_at, p.ends_at
+PLANNED_WINDOWS: LiteralString = f"""
+    SELECT p.id, s.id AS schedule_id, s.scope, p.starts_at, p.ends_at
     FROM schedules s JOIN occurrences p ON p.schedule_id = s.id
     WHERE s.id = ANY(:schedules) AND {COMING} ORDER BY p.starts_at LIMIT :limit
 """  # noqa: S608 - a constant
+"""The windows that schedules have planned, as a statement written as text, the earliest first."""
 
 
 def planned_windows(
@@ -72,7 +73,7 @@ def planned_windows(
         covering = {window.schedule_id for windows in first.values() for window in windows}
         if covering:
             values = {"schedules": list(covering), "now": now, "limit": MAX_PLANNED}
-            rows = session.execute(text(_PLANNED_WINDOWS), values)
+            rows = session.execute(text(PLANNED_WINDOWS), values)
             found |= windows_by_branch(branches, [PlannedWindow(*row) for row in rows])
     return found
 

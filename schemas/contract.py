@@ -55,6 +55,8 @@ class Parameter:
     explode: bool
     allow_empty: bool
     """True if an empty value counts as none."""
+    takes_rest: bool = False
+    """True for the last parameter of a path if its value may have slashes (`x-rest-of-path`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,18 @@ class Operation:
     rate_limit: tuple[str, int] | None = None
     """Of an operation without credentials: the path parameter whose values are limited, to how many requests each a
     minute."""
+    classic: bool = False
+    """True below the prefix of the compatibility API (`x-compatibility`)."""
 
     @property
     def module(self) -> str:
         """The module of `handlers/` that holds its function: the tag in lower snake case."""
         return self.tag.lower().replace(" ", "_").replace("-", "_")
+
+    @property
+    def takes_rest(self) -> bool:
+        """True if the last parameter of its path takes the rest of the path."""
+        return any(parameter.takes_rest for parameter in self.parameters)
 
     @property
     def any_scope(self) -> tuple[str, ...]:
@@ -132,6 +141,11 @@ class Contract:
     def resolve(self, node: Node) -> Node:
         """Follow `$ref` until there is none."""
         return resolve(self.document, node)
+
+    @property
+    def classic_prefix(self) -> str:
+        """The prefix of the paths of the compatibility API, or a text that no path begins with."""
+        return classic_prefix(self.document)
 
     @property
     def tool_scopes(self) -> Mapping[str, str]:
@@ -281,11 +295,17 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         success=_success(document, raw),
         conditional="304" in raw["responses"],
         rate_limit=_rate_limit(raw.get("x-rate-limit")),
+        classic=path.startswith(classic_prefix(document)),
     )
 
 
 def _rate_limit(limit: Node | None) -> tuple[str, int] | None:
     return None if limit is None else (limit["parameter"], limit["perMinute"])
+
+
+def classic_prefix(document: Node) -> str:
+    """Return the prefix of the paths of the compatibility API, or a text that no path begins with."""
+    return str(document.get("x-compatibility", {}).get("prefix", " "))
 
 
 def _body_limit(document: Node, body: Node) -> int:
@@ -327,6 +347,7 @@ def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:
             schema=found.get("schema", {}),
             explode=found.get("explode", found["in"] in {"query", "cookie"}),
             allow_empty=bool(found.get("allowEmptyValue")),
+            takes_rest=bool(found.get("x-rest-of-path")),
         )
 
 

@@ -42,6 +42,7 @@ _FIND_GRANT = "SELECT * FROM find_oauth_grant(%s)"
 _LOCK_KEY = "SELECT * FROM lock_api_key(%s)"
 _LOCK_SESSION = "SELECT * FROM lock_session(%s, %s)"
 _LOCK_GRANT = "SELECT * FROM lock_oauth_grant(%s)"
+_SESSION_BEARER = b"Bearer " + SESSION_PREFIX.encode()
 _MAX_CACHED = 10_000
 
 
@@ -124,6 +125,17 @@ class Credentials:
         if hashed is not None:
             return await self._identify_key(hashed)
         return await self._identify_session_token(bearer_token(authorization))
+
+    async def identify_classic_client(self, authorization: bytes | None) -> Identity:
+        """Return the identity of a client of the compatibility API, whose token may have been sent in another place.
+
+        Raise a code of status 401. Only keys may call the API; a valid token of a session is refused by `Authorizer`.
+        """
+        if authorization is None:
+            raise ServiceError("missing_credentials", "Send an API key as access_token, or as `Authorization: Bearer`.")
+        if authorization.startswith(_SESSION_BEARER):
+            return await self._identify_session_token(bearer_token(authorization))
+        return await self.identify(authorization)
 
     async def identify_visitor(self, authorization: bytes | None) -> Identity:
         """Return the identity of a visitor whose page calls an operation: only their session token is accepted.

@@ -122,7 +122,9 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         """Add the routes of all operations of the contract."""
         for operation in contract.operations.values():
             target = {"api_base_path": specification.base_path, "operation_id": operation.id}
-            self._router.add(operation.path, operation.method, target)
+            self._router.add(operation.path, operation.method, target, takes_rest=operation.takes_rest)
+            if operation.classic and not operation.takes_rest:
+                self._router.add(operation.path + "/", operation.method, target)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Pass a request on to its operation. Raise `not_found` or `method_not_allowed`."""

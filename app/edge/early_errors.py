@@ -9,6 +9,7 @@ import logging
 import psycopg
 
 from app.edge.auth import Credentials
+from app.edge.classic_requests import authorization_of
 from app.edge.rate_limits import RateLimits
 from app.edge.request_context import RequestContext
 from rules.errors import ServiceError
@@ -24,16 +25,19 @@ _TIMEOUT_SECONDS = 1.0
 class EarlyErrors:
     """Counts refused requests that have a valid credential."""
 
-    def __init__(self, credentials: Credentials, rate_limits: RateLimits) -> None:
+    def __init__(self, credentials: Credentials, rate_limits: RateLimits, classic_prefix: str) -> None:
         self._credentials = credentials
+        self._classic_prefix = classic_prefix
         self._rate_limits = rate_limits
 
     async def count(self, request: RequestContext, code: str | None) -> None:
         """Set the budget of a request that was refused with `code`, if nothing else has and its credential is valid."""
-        authorization = request.header(b"authorization")
-        if request.budget is not None or code not in EARLY_CODES or authorization is None:
+        if request.budget is not None or code not in EARLY_CODES:
             return
         try:
+            authorization = self._authorization(request)
+            if authorization is None:
+                return
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 if authorization.partition(b" ")[2].strip().startswith(SESSION_PREFIX.encode()):
                     identity = await self._credentials.identify_sign_in(request.header, write=False)
@@ -44,3 +48,8 @@ class EarlyErrors:
             return  # no valid credential
         except (psycopg.Error, OSError, TimeoutError) as error:
             logger.warning("a credential could not be checked: %s", type(error).__name__)
+
+    def _authorization(self, request: RequestContext) -> bytes | None:
+        if request.scope["path"].startswith(self._classic_prefix):
+            return authorization_of(request, {})
+        return request.header(b"authorization")

@@ -1,5 +1,7 @@
 """The error envelope of every non-2xx response, and the mapping from exceptions to it.
 
+Below the prefix of the compatibility API an error has the older shape, whatever its cause.
+
 Status, type and documentation URL follow from the code, by the contract's error catalogue. An exception that is no
 ServiceError is either an unavailable database (503, safe to retry) or a bug of ours (500; details go to the log only).
 """
@@ -22,6 +24,7 @@ from schemas.contract import Contract, ErrorCode
 logger = logging.getLogger(__name__)
 
 JSON = (b"content-type", b"application/json")
+PRIVATE_NO_STORE = (b"cache-control", b"private, no-store")
 DATABASE_RETRY_AFTER_SECONDS = 1
 _CHALLENGES = {
     "missing_credentials": b'Bearer realm="change-freeze"',
@@ -42,10 +45,14 @@ class ErrorMapper:
         self._catalogue = contract.errors
         self._families = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
+        self._classic_prefix = contract.classic_prefix
 
     def reply(self, error: Exception, request: RequestContext) -> Reply:
-        """Return the error envelope of `error`, and log it if it is unexpected."""
-        return self.envelope(self.to_service_error(error, request), request.request_id)
+        """Return the response for `error`, and log it if it is unexpected."""
+        known = self.to_service_error(error, request)
+        if request.scope["path"].startswith(self._classic_prefix):
+            return self._classic(known, request.request_id)
+        return self.envelope(known, request.request_id)
 
     def to_service_error(self, error: Exception, request: RequestContext) -> ServiceError:
         """Return `error` as a ServiceError whose code is in the catalogue."""
@@ -72,6 +79,13 @@ class ErrorMapper:
         content["requestId"] = request_id
         body = orjson.dumps({"error": content}, default=str)
         return Reply(status, [JSON, *_headers(error, status)], body, code=error.code)
+
+    def _classic(self, error: ServiceError, request_id: str) -> Reply:
+        """Return an error as the compatibility API sends it, whose message is the value of `error`."""
+        status = _status(self._catalogue[error.code], error)
+        body = orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id})
+        headers = [JSON, PRIVATE_NO_STORE, *_headers(error, status)]
+        return Reply(status, headers, body, cacheable=True, code=error.code)
 
 
 def is_database_unavailable(error: BaseException) -> bool:

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from app.edge.auth import Authorizer, Credentials, Identity
 from app.edge.bodies import JSON, UNSIGNED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
-from app.edge.errors import ErrorMapper
+from app.edge.classic_requests import ClassicRequestReader, Fields, authorization_of
+from app.edge.errors import PRIVATE_NO_STORE, ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
 from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
@@ -71,7 +72,8 @@ class CompiledOperation:
         self._takes_body = "body" in wanted
         self._is_public = operation.path.startswith("/v1/")
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
-        reads_json = JSON in operation.body and not self._takes_raw_body
+        self._classic = ClassicRequestReader(edge.contract, edge.validators, operation) if operation.classic else None
+        reads_json = JSON in operation.body and not self._takes_raw_body and not operation.classic
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
         self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
@@ -85,11 +87,12 @@ class CompiledOperation:
         request.operation_id = self.operation.id
         if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
-        identity = await self._identify(request) if self._credentialled else None
+        fields = await self._classic.read(request) if self._classic is not None else {}
+        identity = await self._identify(request, fields) if self._credentialled else None
         if identity is not None:
             self._authorizer.check(identity)
         try:
-            arguments, sent = await self._read(request)
+            arguments, sent = await self._read(request, fields)
             if identity is not None:
                 require_entitlement(identity, self.operation)
             if self.operation.rate_limit is not None:
@@ -105,10 +108,13 @@ class CompiledOperation:
                 UNSIGNED_BODIES.release(request.unsigned_bytes)
         if reply.stream is not None and identity is not None:
             reply.authorize = partial(self._confirm, identity)
+        if self._classic is not None:  # its token may stand in the address
+            reply.headers.append(PRIVATE_NO_STORE)
+            reply.cacheable = True
         request.reply = make_conditional(reply, request) if self.operation.conditional else reply
 
-    async def _identify(self, request: RequestContext) -> Identity:
-        """Authenticate the request and count it against the rate limits."""
+    async def _identify(self, request: RequestContext, fields: Fields) -> Identity:
+        """Authenticate the request and count it against the rate limits; `fields` are those of a classic client."""
         credentials = self._edge.credentials
         if request.entrance == "web":
             identity = await credentials.identify_visitor(request.header(b"authorization"))
@@ -116,6 +122,8 @@ class CompiledOperation:
             identity = request.scope[IDENTITY]
         elif self._signs_in:
             identity = await credentials.identify_sign_in(request.header, write=self._writes)
+        elif self._classic is not None:
+            identity = await credentials.identify_classic_client(authorization_of(request, fields))
         else:
             identity = await credentials.identify(request.header(b"authorization"))
         request.principal = identity.principal
@@ -129,14 +137,18 @@ class CompiledOperation:
         value = dict(zip(names, values, strict=True))[parameter]
         raise_if_exceeded(await self._edge.rate_limits.count_value(self.operation.id, value, limit))
 
-    async def _read(self, request: RequestContext) -> tuple[dict[str, Any], Any]:
+    async def _read(self, request: RequestContext, fields: Fields) -> tuple[dict[str, Any], Any]:
         """Return the handler's arguments, and the body as it was sent. Raise all validation errors together."""
         violations: list[Violation] = []
         arguments = self._parameters.read(request, violations)
         sent: Any = None
         if self._is_public:
             refuse_form(request)
-        if self._body is not None:
+        if self._classic is not None:
+            sent = self._classic.arguments(fields, request.principal)
+            if self._takes_body:
+                arguments["body"] = sent
+        elif self._body is not None:
             body, sent = await self._body.read(request, violations)
             if self._takes_body:
                 arguments["body"] = body
@@ -180,7 +192,7 @@ class CompiledOperation:
         authorize = (
             partial(self._authorize, identity) if identity is not None and (self._writes or request.is_late) else None
         )
-        caller = _caller(request, identity, self.operation.database_role)
+        caller = _caller(request, identity, self.operation)
         with uow_factory.open(caller, read_only=support, authorize=authorize) as uow:
             if self.operation.installation_required:
                 installation_of(uow)
@@ -226,8 +238,9 @@ class CompiledOperation:
         return self._responses.reply(self._handler(uow, **arguments))
 
 
-def _caller(request: RequestContext, identity: Identity | None, database_role: DatabaseRole) -> Caller:
+def _caller(request: RequestContext, identity: Identity | None, operation: Operation) -> Caller:
     client = request.scope.get("client")
+    database_role = operation.database_role
     anonymous = Caller(
         None,
         ANONYMOUS if database_role == "identity" else CODE_HOST,
@@ -243,7 +256,7 @@ def _caller(request: RequestContext, identity: Identity | None, database_role: D
         anonymous,
         organization_id=principal.organization_id,
         actor=principal.actor,
-        source="mcp" if request.entrance == "mcp" else principal.source,
+        source="mcp" if request.entrance == "mcp" else "compat" if operation.classic else principal.source,
         grants=principal.grants,
         principal_id=principal.id,
         user_id=principal.user_id,

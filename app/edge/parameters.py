@@ -89,6 +89,8 @@ class ParameterReader:
             for location, reader in readers
             if location == "header" and reader.argument in wanted
         ]
+        self._reads_query = not operation.classic
+        """The compatibility API takes no parameters in the query but the token, and ignores unknown ones."""
         self._absent = {reader.argument: reader.default for reader in self._query.values()}
         self._required = [reader for reader in self._query.values() if reader.required]
 
@@ -99,7 +101,7 @@ class ParameterReader:
             reader = self._path[name]
             arguments[reader.argument] = reader.value((value,), violations)
         query = request.scope["query_string"]
-        given = _pairs(query, violations) if query else {}
+        given = _pairs(query, violations) if query and self._reads_query else {}
         for name, texts in given.items():
             found = self._query.get(name)
             if found is None:

@@ -1,7 +1,7 @@
 """Routing on the raw path: split first, then decode each segment, so that `acme%2Fweb` is one segment.
 
 A trie over segments finds a route in time proportional to the length of the path. A concrete segment takes precedence
-over a parameter, as OpenAPI requires.
+over a parameter, as OpenAPI requires. The last parameter of a route may take the rest of the path, slashes included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,15 @@ from urllib.parse import unquote_to_bytes
 
 T = TypeVar("T")
 
+_MAX_DEEP_PATH_LENGTH = 4096
+"""Of a path with more segments than its route: enough for the longest branch name, encoded."""
+
 
 class _Node(Generic[T]):
-    __slots__ = ("children", "methods", "parameter")
+    __slots__ = ("children", "methods", "parameter", "takes_rest")
 
     def __init__(self) -> None:
+        self.takes_rest = False
         self.children: dict[str, _Node[T]] = {}
         self.parameter: _Node[T] | None = None
         self.methods: dict[str, tuple[T, Sequence[str]]] = {}
@@ -47,9 +51,14 @@ class Router(Generic[T]):
         self._concrete: dict[bytes, Match[T]] = {}
         self._depth = 0
         """The number of segments of the longest route."""
+        self._deep: tuple[bytes, ...] = ()
+        """What the paths of routes begin with that take the rest of the path."""
 
-    def add(self, path: str, method: str, target: T) -> None:
-        """Add a route, with the path as in the contract: `/v1/freezes/{freezeId}`."""
+    def add(self, path: str, method: str, target: T, *, takes_rest: bool = False) -> None:
+        """Add a route, with the path as in the contract: `/v1/freezes/{freezeId}`.
+
+        With `takes_rest`, its last parameter takes the rest of the path, without slashes at its end.
+        """
         node, names = self._root, []
         self._depth = max(self._depth, path.count("/"))
         for segment in path.split("/")[1:]:
@@ -61,6 +70,9 @@ class Router(Generic[T]):
                 raise ValueError(f"{path}: a parameter must be a whole segment")
             else:
                 node = node.children.setdefault(segment, _Node())
+        if takes_rest:
+            node.takes_rest = True
+            self._deep = (*self._deep, path.partition("{")[0].encode())
         if method in node.methods:
             raise ValueError(f"{method} {path} is defined twice")
         node.methods[method] = (target, tuple(names))
@@ -69,7 +81,9 @@ class Router(Generic[T]):
 
     def is_too_deep(self, raw_path: bytes) -> bool:
         """True if a path has more segments than any route, so that it need not be read."""
-        return raw_path.count(b"/") > self._depth
+        return raw_path.count(b"/") > self._depth and not (
+            raw_path.startswith(self._deep) and len(raw_path) <= _MAX_DEEP_PATH_LENGTH
+        )
 
     def find(self, raw_path: bytes) -> Match[T] | None:
         """Return the match of the path, or None; a path that is not UTF-8 has none."""
@@ -101,15 +115,23 @@ def _decoded(raw_path: bytes) -> list[str] | None:
 
 def _find_greedy(node: _Node[T], segments: Sequence[str], values: list[str]) -> _Node[T] | None:
     """Prefer the concrete segment at every step: right for nearly every path, at half the cost."""
-    for segment in segments:
+    for depth, segment in enumerate(segments):
         child = node.children.get(segment)
         if child is None:
-            if node.parameter is None or not segment:
-                return None
-            values.append(segment)
             child = node.parameter
+            if child is None or not segment:
+                return None
+            if child.takes_rest:
+                values.append(_rest(segments, depth))
+                return child
+            values.append(segment)
         node = child
     return node
+
+
+def _rest(segments: Sequence[str], depth: int) -> str:
+    rest = "/".join(segments[depth:])
+    return rest.rstrip("/") or rest
 
 
 def _find_with_backtracking(node: _Node[T], segments: Sequence[str], depth: int, values: list[str]) -> _Node[T] | None:
@@ -122,6 +144,9 @@ def _find_with_backtracking(node: _Node[T], segments: Sequence[str], depth: int,
         return found
     if node.parameter is None or not segment:
         return None
+    if node.parameter.takes_rest:
+        values.append(_rest(segments, depth))
+        return node.parameter
     values.append(segment)
     found = _find_with_backtracking(node.parameter, segments, depth + 1, values)
     if found is None:

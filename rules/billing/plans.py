@@ -69,6 +69,15 @@ def plans_with(entitlement: str) -> list[str]:
     return [plan.id for plan in PLANS.values() if plan.includes(entitlement)]
 
 
+def require_feature(plan: Plan, entitlement: str) -> None:
+    """Raise `feature_not_available`, with the plans that have the feature, if a plan lacks it."""
+    if not plan.includes(entitlement):
+        having = ", ".join(plans_with(entitlement))
+        raise ServiceError(
+            "feature_not_available", f"The {plan.id} plan does not include {entitlement}. Plans that do: {having}."
+        )
+
+
 def exceeded_limits(limits: Limits, usage: Usage) -> list[ExceededLimit]:
     """Return the limits that the usage exceeds."""
     compared = (

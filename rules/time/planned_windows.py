@@ -54,6 +54,18 @@ def windows_by_branch(
     return found
 
 
+def end_of_cover(since: datetime, spans: Iterable[tuple[datetime, datetime | None]]) -> datetime | None:
+    """Return the first instant from `since` on that no span covers; None if an open-ended one covers all of them."""
+    until = since
+    for start, end in sorted(spans, key=lambda span: span[0]):
+        if start > until:
+            break
+        if end is None:
+            return None
+        until = max(until, end)
+    return until
+
+
 class _Matcher:
     """Branches and the repositories that the scopes of windows name."""
 

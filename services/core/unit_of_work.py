@@ -82,6 +82,8 @@ class Caller:
     """The client's network address."""
     client: str = ""
     """The client's `User-Agent`."""
+    claimed_by: str | None = None
+    """Whom a client of the compatibility API names as its user: a claim, and no identity."""
 
 
 SYSTEM_CALLER = Caller(None, SYSTEM, "system")
@@ -173,7 +175,7 @@ class UnitOfWork:
 
     def act_as_service(self, **changes: Any) -> AbstractContextManager[None]:
         """Run the block as the service itself."""
-        return self.impersonate(actor=SYSTEM, source="system", **changes)
+        return self.impersonate(**{"actor": SYSTEM, "source": "system", "claimed_by": None, **changes})
 
     def refresh_now(self) -> None:
         """Set `now` to the present, after waiting for a lock.
@@ -209,7 +211,8 @@ class UnitOfWork:
         """Add an audit entry; `target` is type, id and name of the object.
 
         For a change, `before` and `after` hold the changed fields, or None where the object did not exist. Details may
-        contain datetimes. If a client acts for a person, they name it. Raise RuntimeError if the action is not in the
+        contain datetimes. If a client acts for a person, they name it; whom a client claims to act for is `userName`.
+        Raise RuntimeError if the action is not in the
         vocabulary.
         """
         if action not in ACTIONS:
@@ -217,6 +220,8 @@ class UnitOfWork:
         kind, target_id, name = target
         if self.caller.connected_client is not None:
             details["client"] = self.caller.connected_client.as_json()
+        if self.caller.claimed_by is not None:
+            details["userName"] = self.caller.claimed_by
         self.session.add(
             AuditEntry(
                 id=new_id("aud"),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import ColumnElement, Select, select, text
 
 from models.freezes import Freeze, FreezeTarget
 from models.queries import covering_freezes, lock_affected, mark_dirty
@@ -52,10 +52,49 @@ def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
         raise ServiceError("invalid_state", "The window of this freeze is over; lift it instead if it was extended.")
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
+    _override(uow, freeze, why)
+    return freeze
+
+
+def _override(uow: UnitOfWork, freeze: Freeze, reason: str | None) -> None:
     end(uow, freeze, "overridden", uow.now, uow.actor)
     of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
-    audit_end(uow, "freeze.overridden", freeze, reason=why, **of)
-    return freeze
+    audit_end(uow, "freeze.overridden", freeze, reason=reason, **of)
+
+
+def own_freezes(uow: UnitOfWork, branch_id: str) -> list[Freeze]:
+    """Return the freezes in force that cover one branch and no other."""
+    running = uow.session.scalars(_running(uow).where(_covers(branch_id)).order_by(Freeze.id)).all()
+    return _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, running)
+
+
+def end_own_freezes(uow: UnitOfWork, branch_id: str, reason: str | None) -> list[Freeze]:
+    """End the freezes in force that cover one branch and no other, and return them.
+
+    Manual ones are lifted, and so is a schedule's that was extended beyond its window; the running window of a schedule
+    is overridden.
+    """
+    own = own_freezes(uow, branch_id)
+    if not own:
+        return []
+    locked = _lock_running(uow, Freeze.id.in_([freeze.id for freeze in own]))
+    own = _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, locked)
+    lock_branches(uow, own)
+    for freeze in own:
+        occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
+        if occurrence is not None and occurrence.ends_at > uow.now:
+            _override(uow, freeze, reason)
+        else:
+            end(uow, freeze, "lifted", uow.now, uow.actor)
+            audit_end(uow, "freeze.lifted", freeze, reason=reason)
+    return own
+
+
+def _covers(branch_id: str) -> ColumnElement[bool]:
+    covering = select(FreezeTarget.freeze_id).where(
+        FreezeTarget.branch_id == branch_id, FreezeTarget.operation == "apply"
+    )
+    return Freeze.id.in_(covering)
 
 
 def _trimmed(reason: str | None) -> str | None:
@@ -122,18 +161,27 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
     }
 
 
-def _lock_running(uow: UnitOfWork) -> Sequence[Freeze]:
-    """Lock every freeze of the organisation that is in force, and return them.
+def _running(uow: UnitOfWork) -> Select[Freeze]:
+    return select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
+
+
+def _lock_running(uow: UnitOfWork, *conditions: ColumnElement[bool]) -> Sequence[Freeze]:
+    """Lock the freezes of the organisation that are in force and meet the conditions, and return them.
 
     Waiting for the locks takes time, in which another freeze can start; then they are locked again, so that what is
     decided on them and what is read afterwards agree.
     """
     while True:
-        own = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
-        locking = own.order_by(Freeze.id).with_for_update().execution_options(populate_existing=True)
+        locking = (
+            _running(uow)
+            .where(*conditions)
+            .order_by(Freeze.id)
+            .with_for_update()
+            .execution_options(populate_existing=True)
+        )
         running = uow.session.scalars(locking).all()
         uow.refresh_now()
-        present = select(Freeze.id).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
+        present = _running(uow).where(*conditions).with_only_columns(Freeze.id)
         if set(uow.session.scalars(present)) <= {freeze.id for freeze in running}:
             return running
 

@@ -95,6 +95,7 @@ def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
         schedule_id=wanted.schedule_id,
         occurrence_id=wanted.occurrence_id,
         created_by=uow.actor.as_json(),
+        claimed_by=uow.caller.claimed_by,
     )
     uow.session.add(freeze)
     uow.session.flush()

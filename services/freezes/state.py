@@ -109,26 +109,40 @@ async def _of_repository(context: ReadContext, repository: str, branch: str | No
     else:
         rows = await _rows(context, _FULL_NAME, repository, branch)
         rows = rows or await _rows(context, _FORMER_NAME, repository, branch)
-    _require_enabled(repository, rows)
     if branch is None:
+        _require_enabled(repository, rows)
         return _repository_state(rows)
-    if rows[0]["branch_id"] is None:
-        raise ServiceError("branch_not_found", f"{repository} has no watched branch {branch!r}.")
+    require_branch(repository, branch, rows)
     return _branch_state(rows)
 
 
 async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
-    narrowed: LiteralString = " AND b.name = %(branch)s" if branch is not None else ""
     return await context.fetch(
-        "SELECT"
-        + _COLUMNS
-        + _FROM_REPOSITORY
-        + narrowed
-        + _COVERING
-        + "WHERE r.organization_id = %(organization)s AND "
-        + condition,
+        _of_repository_by(condition, of_branch=branch is not None),
         {"organization": context.organization, "repo": repository, "branch": branch, "now": context.now},
     )
+
+
+def _of_repository_by(condition: LiteralString, *, of_branch: bool, more_columns: LiteralString = "") -> LiteralString:
+    narrowed: LiteralString = " AND b.name = %(branch)s" if of_branch else ""
+    where: LiteralString = "WHERE r.organization_id = %(organization)s AND "
+    return "SELECT" + _COLUMNS + more_columns + _FROM_REPOSITORY + narrowed + _COVERING + where + condition
+
+
+def statements_of_branch(more_columns: LiteralString) -> tuple[LiteralString, ...]:
+    """Return the statements that find a branch with the freezes that cover it, and further columns, by `repo`.
+
+    The first finds a repository by its name, the second by a former one.
+    """
+    conditions: tuple[LiteralString, ...] = (_FULL_NAME, _FORMER_NAME)
+    return tuple(_of_repository_by(one, of_branch=True, more_columns=more_columns) for one in conditions)
+
+
+def require_branch(repository: str, branch: str, rows: Sequence[Row]) -> None:
+    """Raise `repository_not_found` or `branch_not_found` unless the rows are of a branch that can be frozen."""
+    _require_enabled(repository, rows)
+    if rows[0]["branch_id"] is None:
+        raise ServiceError("branch_not_found", f"{repository} has no watched branch {branch!r}.")
 
 
 def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
@@ -162,7 +176,7 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
 def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
-    return _state(subject, 1, int(first["id"] is not None), rows, [_named_branch(first)])
+    return _state(subject, 1, int(first["id"] is not None), rows, [named_branch(first)])
 
 
 def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
@@ -171,7 +185,7 @@ def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
     watched: dict[str, NamedBranch] = {}
     for row in rows:
         if row["branch_id"] is not None:
-            watched[row["branch_id"]] = _named_branch(row)
+            watched[row["branch_id"]] = named_branch(row)
             frozen[row["branch_id"]] = frozen.get(row["branch_id"], False) or row["id"] is not None
     subject = ("repository", first["repository_id"], first["repository"])
     state = _state(subject, len(frozen), sum(frozen.values()), rows, watched.values())
@@ -183,7 +197,8 @@ def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
     return state
 
 
-def _named_branch(row: Row) -> NamedBranch:
+def named_branch(row: Row) -> NamedBranch:
+    """Return the branch of a row, with what scopes may name its repository by."""
     branch = BranchRef(row["branch_id"], row["repository_id"], row["repository"], row["branch"])
     return NamedBranch(branch, row["reference_names"])
 
@@ -211,12 +226,17 @@ def _state(
     }
 
 
-def _next_start(rows: Sequence[Row], branches: Iterable[NamedBranch]) -> list[datetime]:
-    """Return when the next planned window begins that covers one of the branches, if there is one."""
+def next_windows(rows: Sequence[Row]) -> list[PlannedWindow]:
+    """Return the next window of each schedule, of rows that have them."""
     planned = next((row["planned"] for row in rows if row["planned"]), ())
-    windows = [
+    return [
         PlannedWindow(key, schedule_id, scope, datetime.fromisoformat(start), datetime.fromisoformat(end))
         for key, schedule_id, scope, start, end in planned
     ]
+
+
+def _next_start(rows: Sequence[Row], branches: Iterable[NamedBranch]) -> list[datetime]:
+    """Return when the next planned window begins that covers one of the branches, if there is one."""
+    windows = next_windows(rows)
     start = first_start(branches, windows) if windows else None
     return [] if start is None else [start]

@@ -59,13 +59,21 @@ class ExceptionDecision:
 def grant(
     uow: UnitOfWork, pull_request: str, repo: str | None, wanted: ExceptionInput
 ) -> Sequence[PullRequestException]:
-    """Let a pull request pass every freeze that covers it, as one group: all of them, or none.
+    """Let the pull request that a client names pass every freeze that covers it.
 
-    Pending requests are granted; freezes from which it has an exception are left out. Raise `insufficient_permission`,
-    `already_exists` if that is true of every freeze, and what `find_pull_request` and `lock_pull_request` raise.
+    Raise `insufficient_permission`, and what `find_pull_request` and `grant_for` raise.
     """
     require_decider(uow)
-    locked = lock_pull_request(uow, find_pull_request(uow, pull_request, repo, wanted), wanted)
+    return grant_for(uow, find_pull_request(uow, pull_request, repo, wanted), wanted)
+
+
+def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> Sequence[PullRequestException]:
+    """Let a pull request pass every freeze that covers it, as one group: all of them, or none.
+
+    The caller has been checked to be a decider. Pending requests are granted; freezes from which it has an exception
+    are left out. Raise `already_exists` if that is true of every freeze, and what `lock_pull_request` raises.
+    """
+    locked = lock_pull_request(uow, tracked, wanted)
     pending, tracked, wanted = locked.pending, locked.tracked, locked.wanted
     if not pending and not locked.uncovered_freezes:
         raise ServiceError(
@@ -80,6 +88,7 @@ def grant(
     for row in rows:
         row.request_group_id = group_id
         row.decision, row.decided_by, row.decided_at = "granted", uow.actor.as_json(), uow.now
+        row.decided_through = uow.caller.source
         row.decision_reason = wanted.reason if row.requested_by is not None else None
         row.expires_at, row.pin_to_head = wanted.expires_at, bool(wanted.pin_to_head)
         row.head_sha = tracked.pull.head_sha
@@ -119,6 +128,7 @@ def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> S
     for one in pending:
         one.decision = "granted" if decision.granted else "denied"
         one.decided_by, one.decided_at = uow.actor.as_json(), uow.now
+        one.decided_through = uow.caller.source
         one.decision_reason = (decision.reason or "").strip() or None
     action = "granted" if decision.granted else "denied"
     audit_change(uow, action, pending, before, reason=pending[0].decision_reason, **self_approved)

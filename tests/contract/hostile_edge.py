@@ -36,6 +36,7 @@ class AnyCredential:
         return Identity(owner, datetime.now(UTC), cast("Any", None))
 
     identify_sign_in = identify
+    identify_classic_client = identify
 
 
 def edge_of(credentials: object) -> Edge:

@@ -39,7 +39,7 @@ SIZE = MAX_HEAD_BYTES - 5000
 """Bytes of a hostile part: what the rest of the head leaves."""
 FEW = ("get_freeze_state", "list_audit_entries", "get_freeze", "create_freeze", "sign_in", "receive_github_webhook")
 """Operations with many kinds of parameters and credentials, for all others."""
-OPERATIONS = list(CONTRACT.operations.values())
+OPERATIONS = [one for one in CONTRACT.operations.values() if not one.classic]
 
 Headers = Sequence[tuple[bytes, bytes]]
 Application = Callable[[dict[str, Any], Any, Any], Any]
@@ -186,7 +186,7 @@ def application_of(edge: Edge) -> Application:
         front=partial(
             RequestMiddleware,
             errors=edge.errors,
-            count=EarlyErrors(edge.credentials, edge.rate_limits).count,
+            count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,
             log=AccessLog(None),
         ),
         lifespan=no_lifespan,

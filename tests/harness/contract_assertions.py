@@ -117,18 +117,41 @@ def assert_conforms(operation_id: str, response: httpx.Response) -> None:
     """Fail unless the contract documents the answer: its status, its body, and its error code."""
     operation = load_contract().operations[operation_id]
     assert response.headers["X-Request-Id"].startswith("req_")
-    if response.status_code in {400, 401} and isinstance(response.json()["error"], str):
+    if response.status_code >= 400 and operation.classic:
+        assert_classic_error(response)
+        assert_listed(operation, response.json()["code"])
+    elif response.status_code in {400, 401} and isinstance(response.json()["error"], str):
         assert response.headers["Cache-Control"] == "no-store"  # OAuth's own shape, which the contract has to document
     elif response.status_code >= 400:
         assert_envelope(response)
-        code = response.json()["error"]["code"]
-        allowed = operation.error_codes | load_contract().cross_cutting | set(_BEFORE_ROUTING)
-        assert code in allowed, f"{operation_id} does not list {code}"
+        assert_listed(operation, response.json()["error"]["code"])
     try:
         _validator().validate(_Request(operation), _Response(response))
     except OpenAPIError as error:
         found = f"{error!r} {error.__cause__!r}"[:1000]
         raise AssertionError(f"{operation_id} {response.status_code}: {found}\n{response.text[:1000]}") from error
+
+
+def assert_listed(operation: Operation, code: str) -> None:
+    """Fail unless the contract lists the code of a refusal."""
+    allowed = operation.error_codes | load_contract().cross_cutting | set(_BEFORE_ROUTING)
+    assert code in allowed, f"{operation.id} does not list {code}"
+
+
+def assert_classic_error(response: httpx.Response) -> None:
+    """Fail unless a refusal has the shape of the compatibility API, and its status is that of its code."""
+    error = response.json()
+    assert set(error) == {"error", "code", "request_id"}
+    assert isinstance(error["error"], str)
+    assert error["error"]
+    assert response.status_code == load_contract().errors[error["code"]].status
+    assert error["request_id"] == response.headers["X-Request-Id"]
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Cache-Control"] == "private, no-store"
+    if response.status_code == 401:
+        assert response.headers["WWW-Authenticate"].startswith("Bearer")
+    if error["code"] in {"rate_limited", "database_unavailable", "maintenance"}:
+        assert int(response.headers["Retry-After"]) >= 0
 
 
 def assert_envelope(response: httpx.Response) -> None:

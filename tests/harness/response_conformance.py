@@ -7,7 +7,7 @@ from functools import cache
 
 import httpx
 
-from schemas.contract import load_contract
+from schemas.contract import Operation, load_contract
 from tests.harness.contract_assertions import assert_conforms
 from tests.harness.servers import client_of
 
@@ -50,8 +50,11 @@ def operation_id_of(request: httpx.Request) -> str | None:
 def _routes() -> list[tuple[str, re.Pattern[str], str]]:
     """Return method, path and id of every operation, those without variables first."""
     operations = sorted(load_contract().operations.values(), key=lambda one: one.path.count("{"))
-    return [(one.method.upper(), re.compile(_pattern(one.path)), one.id) for one in operations]
+    return [(one.method.upper(), re.compile(_pattern(one)), one.id) for one in operations]
 
 
-def _pattern(path: str) -> str:
-    return re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))
+def _pattern(operation: Operation) -> str:
+    path = re.escape(operation.path)
+    if operation.takes_rest:
+        path = re.sub(r"\\\{\w+\\\}$", ".+", path)
+    return re.sub(r"\\\{\w+\\\}", "[^/]+", path) + ("/?" if operation.classic else "")

@@ -72,6 +72,9 @@ class TenantFixture:
             "calendarFeedId": [(self.calendar_feed.id, new_id("cal"))],
             "userId": [(self.owner.id, new_id("usr"))],
             "invitationId": [(self.invitation.id, new_id("inv"))],
+            "account": [(owner, "nothing")],
+            "repositoryName": [(self.repository.name, "nothing")],
+            "branchName": [(self.branch.name, "nothing")],
             "pullRequest": [(f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}")],
             "ref": [
                 (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),

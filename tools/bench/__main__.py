@@ -6,6 +6,7 @@ import importlib
 NAMES = (
     "edge",
     "freeze_state",
+    "compat",
     "credentials",
     "mcp",
     "pushes",

@@ -197,7 +197,7 @@ def make_edge(*, check_replies: bool) -> Application:
         front=partial(
             RequestMiddleware,
             errors=errors,
-            count=EarlyErrors(edge.credentials, edge.rate_limits).count,
+            count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,
             log=AccessLog(None),
         ),
         lifespan=lifespan,

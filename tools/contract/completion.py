@@ -149,7 +149,7 @@ class _Completion:
         possible = derivation.error_statuses(operation, codes)
         blocks: dict[str, list[str]] = {}
         for status, entry in found.items():
-            shared = f"#/components/responses/{derivation.SHARED_RESPONSES.get(status)}"
+            shared = f"#/components/responses/{derivation.shared_response(operation, status)}"
             if "$ref" not in raw[status]:
                 names, excluded = derivation.headers(operation, status), derivation.excluded_headers(operation, status)
                 inner = self._text.entries(entry.name, entry.value, below + _STEP)
@@ -157,8 +157,8 @@ class _Completion:
             elif raw[status]["$ref"] != shared or status in possible:
                 blocks[status] = entry.all_lines
         for status in possible - blocks.keys():
-            if status in derivation.SHARED_RESPONSES:
-                reference = f'{{$ref: "#/components/responses/{derivation.SHARED_RESPONSES[status]}"}}'
+            if name := derivation.shared_response(operation, status):
+                reference = f'{{$ref: "#/components/responses/{name}"}}'
                 blocks[status] = [f'{" " * below}"{status}": {reference}']
         return [line for status in sorted(blocks) for line in blocks[status]]
 

@@ -24,7 +24,8 @@
 | a 201 response with a link `self` | | | `Location` |
 
 The error responses follow from the codes: those of `x-errors`, and those of `x-cross-cutting-errors` that apply to the
-operation (`APPLICABLE`). Each status has one shared response (`SHARED_RESPONSES`).
+operation (`APPLICABLE`). Each status has one shared response (`SHARED_RESPONSES`); below the prefix of the
+compatibility API (`x-compatibility`) all have the same one.
 
 What is derived is added where the fact holds, and removed where it does not. A few things may also be written by hand
 and are then kept: the codes of `ALSO_WRITTEN`, `feature_not_available`, the codes of properties and parameters, the
@@ -77,14 +78,16 @@ CODES: Mapping[str, Condition] = {
 ALSO_WRITTEN: Mapping[str, Condition] = {
     "organization_deleted": lambda operation: operation.credentialled,
     "insufficient_permission": _is_write_by_person,
+    "installation_removed": lambda operation: operation.writes and operation.credentialled,
 }
-"""Codes of `CODES` that a service may return too: for an organisation named by the request, for roles in a setting."""
+"""Codes of `CODES` that a service may return too: for an organisation named by the request, for roles in a setting, for
+what only some requests of an operation need."""
 
 APPLICABLE: Mapping[str, Condition] = {
     "malformed_json": lambda operation: operation.body is not None,
     "unsupported_content_type": lambda operation: operation.body is not None or operation.is_public,
-    "request_timeout": lambda operation: operation.body is not None or operation.is_public,
-    "payload_too_large": lambda operation: operation.body is not None or operation.is_public,
+    "request_timeout": lambda operation: operation.body is not None or operation.is_public or operation.classic,
+    "payload_too_large": lambda operation: operation.body is not None or operation.is_public or operation.classic,
     "missing_credentials": lambda operation: operation.credentialled,
     "invalid_token": lambda operation: operation.credentialled,
     "token_expired": lambda operation: operation.credentialled,
@@ -127,6 +130,15 @@ SHARED_RESPONSES = {
     "503": "Unavailable",
 }
 """Status → the component that describes it."""
+CLASSIC_RESPONSE = "CompatRefused"
+"""The component that describes all errors of the compatibility API."""
+
+
+def shared_response(operation: Operation, status: str) -> str | None:
+    """Return the component that describes an error with this status; None if there is none."""
+    if status in SHARED_RESPONSES and operation.classic:
+        return CLASSIC_RESPONSE
+    return SHARED_RESPONSES.get(status)
 
 
 def error_codes(operation: Operation) -> list[str]:

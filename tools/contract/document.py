@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from schemas.contract import METHODS, read_yaml, resolve
+from schemas.contract import METHODS, classic_prefix, read_yaml, resolve
 from schemas.dialect import Validators
 
 Place = tuple[str | int, ...]
@@ -160,6 +160,11 @@ class Operation:
     def is_public(self) -> bool:
         """True if it is part of the versioned API."""
         return self.path.startswith("/v1/")
+
+    @property
+    def classic(self) -> bool:
+        """True if it is part of the compatibility API."""
+        return self.path.startswith(classic_prefix(self.document.root))
 
     @cached_property
     def validated(self) -> bool:

@@ -5,10 +5,10 @@ import re
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 FORM = "application/x-www-form-urlencoded"
-ROOT_KEYS = frozenset({"x-error-catalogue", "x-cross-cutting-errors"})
+ROOT_KEYS = frozenset({"x-compatibility", "x-error-catalogue", "x-cross-cutting-errors"})
 SCHEME_KEYS = frozenset({"x-scopes"})
-SCHEMA_KEYS = frozenset({"x-error-code", "x-extensible-enum", "x-forms"})
-PARAMETER_KEYS = frozenset({"x-not-found"})
+SCHEMA_KEYS = frozenset({"x-error-code", "x-extensible-enum", "x-forms", "x-scope", "x-truncate"})
+PARAMETER_KEYS = frozenset({"x-not-found", "x-rest-of-path"})
 OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-effect": ("read", "write"),
     "x-least-role": ("viewer", "member", "admin", "owner"),

@@ -14,6 +14,7 @@ MAY_CHANGE_NOTHING = {
     "setup_enforcement": "a plan is only shown",
     "enable_repositories": "they are enabled already",
     "disable_repositories": "they are disabled already",
+    "update_compat_branch": "the branch is as the client wants it already",
     "update_member": "the member has that role already",
     "update_repository": "it has those settings already",
     "update_branch": "it has those settings already",

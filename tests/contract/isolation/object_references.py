@@ -19,7 +19,7 @@ CREDENTIALLED = [
     if (one.accepts("ApiKey") or one.accepts("Session")) and one.database_role == "organization"
 ]
 """Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
-NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
+NAMES_SOMETHING = re.compile(r"(?:.*Ids?|account|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
 UNOWNED = {("claim_installation", "installationId")}
 """The object named there gets an owner; `tests/handlers/installations` tests which."""
@@ -36,8 +36,18 @@ class ObjectReference:
     body: Any = None
     steps: tuple[str | int, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """What the value is of."""
+        return kind(self.operation, self.name)
+
     def __str__(self) -> str:
         return f"{self.operation.id} {self.where} {'/'.join(map(str, self.steps)) or self.name}"
+
+
+def kind(operation: Operation, name: str) -> str:
+    """Return what a parameter or property of this name is of; the classic service calls names what we call ids."""
+    return {"repository": "repositoryName", "branch": "branchName"}.get(name, name) if operation.classic else name
 
 
 def references() -> Iterator[ObjectReference]:
@@ -95,7 +105,7 @@ def send(http: httpx.Client, caller: TenantFixture, reference: ObjectReference, 
             given = (
                 value
                 if reference.where == "path" and parameter.name == reference.name
-                else caller.names(parameter.name)[0][0]
+                else caller.names(kind(operation, parameter.name))[0][0]
             )
             path = path.replace("{" + parameter.name + "}", given.replace("/", "%2F"))
     required = [one.name for one in operation.parameters if one.location == "query" and one.required]
@@ -103,6 +113,9 @@ def send(http: httpx.Client, caller: TenantFixture, reference: ObjectReference, 
     if reference.where == "query":
         query[reference.name] = value
     body = deepcopy(reference.body)
+    if operation.classic and body is not None:
+        named = {"account", "repository", "branch"} & body.keys()
+        body |= {name: caller.names(kind(operation, name))[0][0] for name in named}
     if reference.where == "body":
         _put(body, reference.steps, value)
     request = {"json": body} if body is not None else {}

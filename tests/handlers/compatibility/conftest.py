@@ -1,0 +1,48 @@
+"""What clients of the classic service call: branches of acme, with a key in the query."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant
+from tests.handlers.compatibility.requests import ClassicClient
+
+SCOPES = ("freeze:read", "freeze:write", "exception:write", "schedule:write")
+
+
+@pytest.fixture
+def repository(acme: Tenant) -> Repository:
+    return acme.repository("web")
+
+
+@pytest.fixture
+def web(repository: Repository, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/web."""
+    return factories.branch(session, repository)
+
+
+@pytest.fixture
+def api(acme: Tenant, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/api."""
+    return factories.branch(session, acme.repository("api"))
+
+
+@pytest.fixture
+def client_with(acme: Tenant) -> Callable[..., ClassicClient]:
+    """Return a function that returns a client whose key has some scopes."""
+
+    def make(*scopes: str) -> ClassicClient:
+        token = acme.key(*scopes).token
+        assert token is not None
+        return ClassicClient(acme.http, token)
+
+    return make
+
+
+@pytest.fixture
+def client(client_with: Callable[..., ClassicClient]) -> ClassicClient:
+    """Return a client whose key has the scopes that the compatibility API can need."""
+    return client_with(*SCOPES)

@@ -43,8 +43,21 @@ class ClassicRequestReader:
         self._validator = validators.compile(schema, mask="the value") if schema else None
         self._violations = BodyViolations(contract.document, schema) if schema else None
 
-    async def read(self, request: RequestContext) -> Fields:
-        """Return the fields of the body by their names, as they were sent.
+    async def read(self, request: RequestContext) -> tuple[Fields, ServiceError | None]:
+        """Return the fields of the body by their names, as they were sent, or an error of a body that cannot be read.
+
+        The error is for a caller whose token stands elsewhere, and who is identified and counted before it is raised.
+        Raise it if no token stands elsewhere.
+        """
+        try:
+            return await self._read(request), None
+        except ServiceError as error:
+            if authorization_of(request, {}) is None:
+                raise
+            return {}, error
+
+    async def _read(self, request: RequestContext) -> Fields:
+        """Return the fields of the body.
 
         Raise `payload_too_large`, `unsupported_content_type`, and `malformed_json` if it is not a JSON object.
         """

@@ -87,10 +87,12 @@ class CompiledOperation:
         request.operation_id = self.operation.id
         if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
-        fields = await self._classic.read(request) if self._classic is not None else {}
+        fields, refusal = await self._classic.read(request) if self._classic is not None else ({}, None)
         identity = await self._identify(request, fields) if self._credentialled else None
         if identity is not None:
             self._authorizer.check(identity)
+        if refusal is not None:
+            raise refusal
         try:
             arguments, sent = await self._read(request, fields)
             if identity is not None:

@@ -1,5 +1,7 @@
 """Refusals below the prefix: the older shape for every status, and what is refused."""
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
@@ -9,7 +11,7 @@ from models.repositories import WatchedBranch
 from rules.errors import ServiceError
 from schemas.contract import load_contract
 from tests.handlers.callers import Tenant
-from tests.handlers.compatibility.requests import PREFIX, ClassicClient, refused, shown
+from tests.handlers.compatibility.requests import FORM, PREFIX, ClassicClient, refused, shown
 from tests.harness.contract_assertions import assert_classic_error, assert_envelope
 
 MAIN = f"{PREFIX}/branches/acme/web/main/"
@@ -104,6 +106,17 @@ class TestBodies:
     @pytest.mark.parametrize("body", [b"{", b"[]", b"3", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 10_000])
     def test_what_is_no_json_object_is_malformed(self, client: ClassicClient, web: WatchedBranch, body: bytes) -> None:
         refused(client.post(body, content_type="application/json"), 400, "malformed_json")
+
+    def test_unreadable_body_is_counted_and_its_sender_identified_first(
+        self, client: ClassicClient, client_with: Callable[..., ClassicClient], web: WatchedBranch
+    ) -> None:
+        for body, media in ((b"[null]", "application/json"), (b"x" * 70_000, FORM), (b"x", "text/plain")):
+            answer = client.post(body, content_type=media)
+            assert answer.status_code in {400, 413}
+            assert int(answer.headers["RateLimit-Remaining"]) >= 0
+            refused(client_with("freeze:read").post(body, content_type=media), 403, "insufficient_scope")
+            refused(client.http.post(f"{MAIN}?access_token=nonsense", content=body), 401, "invalid_token")
+        refused(client.http.post(MAIN, json=[None]), 400, "malformed_json")
 
     @pytest.mark.parametrize("value", ["yes", "", "2", "-1", "null", "tru", "%FF", "true,false", "t" * 5000])
     def test_frozen_that_is_neither_true_nor_false_is_refused(

@@ -208,9 +208,13 @@ class TestPrivilegeEscalationOfKeys:
 
 
 def json_bodies() -> Iterator[tuple[Operation, Any, tuple[str | int, ...]]]:
-    """Yield each operation with each of its example bodies, and the place of each object inside."""
+    """Yield each operation with each of its example bodies, and the place of each object inside.
+
+    Webhooks and the compatibility API are left out: by their contracts, they ignore unknown fields.
+    """
     for operation in CONTRACT.operations.values():
-        if "application/json" in operation.body and not operation.path.startswith("/webhooks/"):
+        lenient = operation.classic or operation.path.startswith("/webhooks/")
+        if "application/json" in operation.body and not lenient:
             raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]["requestBody"]
             examples = resolve(CONTRACT.document, raw)["content"]["application/json"]["examples"].values()
             for body in (resolve(CONTRACT.document, one)["value"] for one in examples):

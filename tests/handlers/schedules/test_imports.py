@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from integrations.calendars import ics
 from integrations.calendars.content import Options, ParsedCalendar
 from models.audit import AuditEntry
+from models.organizations import Organization
 from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
@@ -30,6 +31,7 @@ from tests.handlers.schedules.import_requests import (
 )
 from tests.handlers.schedules.requests import EVERYTHING
 from tests.harness.concurrency import at_once
+from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 
 pytestmark = pytest.mark.usefixtures("calendars_read_in_process")
@@ -199,13 +201,14 @@ class TestImportSchedules:
         assert details["schedules"] == [kept(session)[0].id]
 
     def test_import_is_refused_when_the_organization_is_deleted_meanwhile(
-        self, acme: Tenant, member: Caller, session: Session, monkeypatch: pytest.MonkeyPatch
+        self, acme: Tenant, member: Caller, database: str, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        read = ics.read
+        read, organization_id = ics.read, acme.id
 
         def delete_and_read(text: str, options: Options) -> ParsedCalendar:
-            acme.organization.deleted_at = factories.now()
-            session.flush()
+            with committing(database) as session_of_thread:
+                session_of_thread.get_one(Organization, organization_id).deleted_at = factories.now()
+                session_of_thread.flush()
             return read(text, options)
 
         monkeypatch.setattr(ics, "read", delete_and_read)

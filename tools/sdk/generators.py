@@ -20,6 +20,9 @@ HARMLESS_WARNINGS = {
     r"WARN .*ModelUtils - Failed to get the schema name: null": (
         "openapi-generator looks for the name of the strings in a map of strings, as in InstallationPermissions"
     ),
+    r"WARN .*DefaultCodegen - Could not compute datatypeWithEnum from \w+, null": (
+        "openapi-generator looks for the values of an enumeration in the numbers of a list in a form, which have none"
+    ),
     r"WARN .*AbstractGoCodegen - type \(reserved word\) cannot be used as (parameter|model) name\. Renamed to \w+": (
         "a word of Go, and the name of a property everywhere; the generated code renames it consistently"
     ),

@@ -80,6 +80,8 @@ WALK: dict[str, list[int]] = {
     "docs/guide/plans.md": [200, 200, 200, 200, 200],
     "docs/guide/mcp.md": [200],
     "docs/guide/connections.md": [200, 200],
+    "docs/guide/compat.md": [200, 200, 200],
+    "docs/guide/automation.md": [201],
 }
 """The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
 

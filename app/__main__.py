@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from app import logs
+from rules.version import VERSION
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -13,16 +16,28 @@ class Command:
     name: str
     summary: str
     module: str
+    writes_logs: bool = False
+    """True if all that it writes is lines of a log; others print their results."""
 
 
 COMMANDS = (
-    Command("api", "serve the API and the pages with gunicorn", "app.commands.api"),
-    Command("worker", "run jobs from Redis; start as many as there are cores to spare", "app.worker"),
-    Command("sweeper", "find due work and do it if no worker does; one is needed, two are safe", "app.sweeper"),
-    Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate"),
-    Command("audit", "prove that no audit entry was changed, removed or left out", "app.commands.audit"),
+    Command("api", "serve the API and the pages with gunicorn", "app.commands.api", writes_logs=True),
+    Command("worker", "run jobs from Redis; start as many as there are cores to spare", "app.worker", writes_logs=True),
+    Command(
+        "sweeper",
+        "find due work and do it if no worker does; one is needed, two are safe",
+        "app.sweeper",
+        writes_logs=True,
+    ),
+    Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate", writes_logs=True),
+    Command("doctor", "check the configuration and everything that it names", "app.commands.doctor"),
+    Command("restore", "show what a restored database would release, and confirm it", "app.commands.restore"),
+    Command("backup-check", "verify that a restored database is complete", "app.commands.backup_check"),
+    Command("audit", "prove that no audit entry was changed or left out; archive old ones", "app.commands.audit"),
     Command("support", "start or end a read-only support session in an organisation", "app.commands.support"),
     Command("client", "block a client that people have connected, or show blocked ones", "app.commands.client"),
+    Command("github-app", "register the GitHub App from a page, and write its settings", "app.commands.github_app"),
+    Command("rotate-secrets", "encrypt secrets under the new SECRET_KEY", "app.commands.rotate_secrets"),
     Command("billing", "make the products, prices and portal configuration at Stripe", "app.commands.billing"),
     Command("plan", "grant a plan to an organisation, end it, or show plans", "app.commands.plan"),
 )
@@ -30,8 +45,8 @@ COMMANDS = (
 
 def usage() -> str:
     """Return the list of commands."""
-    lines = "\n".join(f"  {command.name:<9}{command.summary}" for command in COMMANDS)
-    return f"usage: python -m app <command> [--help]\n\ncommands:\n{lines}"
+    lines = "\n".join(f"  {command.name:<16}{command.summary}" for command in COMMANDS)
+    return f"usage: python -m app <command> [--help]\n       python -m app --version\n\ncommands:\n{lines}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,6 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments else ""
     if name in {"-h", "--help"}:
         sys.stdout.write(f"{usage()}\n")
+        return 0
+    if name == "--version":
+        sys.stdout.write(f"{VERSION}\n")
         return 0
     command = next((each for each in COMMANDS if each.name == name), None)
     if command is None:
@@ -50,4 +68,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    if any(command.writes_logs for command in COMMANDS if command.name in sys.argv[1:2]):
+        logs.begin()
     sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from app import variable_parsers as parse
+from rules.access.sign_up import MODES
 from rules.billing.plans import FREE, PLANS
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,10 @@ class Config:
             parse.secret,
         ),
     ] = field(repr=False)
+    secret_key_previous: Annotated[
+        str | None,
+        Variable("While SECRET_KEY is replaced: the other key, under which secrets can be read too", parse.secret),
+    ] = field(default=None, repr=False)
     base_url: Annotated[str, Variable("Public URL of this API", _HTTP)] = _LOCAL
     web_url: Annotated[str, Variable("Origin of the web pages, where users sign in", parse.web_origin)] = _LOCAL
     docs_url: Annotated[str, Variable("URL of the reference; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
@@ -92,6 +97,9 @@ class Config:
     github_webhook_secret: Annotated[str | None, Variable("Webhook secret of the GitHub App")] = field(
         default=None, repr=False
     )
+    github_webhook_secret_previous: Annotated[
+        str | None, Variable("While the webhook secret is replaced: the previous one, accepted too")
+    ] = field(default=None, repr=False)
     github_content_limit: Annotated[
         str,
         Variable(
@@ -113,6 +121,21 @@ class Config:
     cursor_secret: Annotated[
         str, Variable("Signs cursors; the same on all machines (default: random at each start)", parse.secret)
     ] = field(default="", repr=False)
+    cursor_secret_previous: Annotated[
+        str | None, Variable("While CURSOR_SECRET is replaced: the other one, accepted too", parse.secret)
+    ] = field(default=None, repr=False)
+    sign_up: Annotated[
+        str,
+        Variable(
+            "Who may create an account: everybody (open), people who were invited (invitation), or these and people "
+            "with an address at SIGN_UP_DOMAINS (domain)",
+            parse.one_of(*MODES),
+        ),
+    ] = "open"
+    sign_up_domains: Annotated[
+        tuple[str, ...],
+        Variable("Domains of e-mail addresses, separated by commas; subdomains are not included", parse.domains),
+    ] = ()
     smtp_url: Annotated[
         str | None,
         Variable(
@@ -154,7 +177,29 @@ class Config:
     billing_grace_days: Annotated[
         timedelta, Variable("Days for which a plan goes on after a failed payment", parse.days(0, 90))
     ] = timedelta(days=14)
+    slack_client_id: Annotated[str | None, Variable("Client id of the Slack app; without it, Slack is off")] = None
+    slack_client_secret: Annotated[str | None, Variable("Client secret of the Slack app", parse.secret)] = field(
+        default=None, repr=False
+    )
+    slack_signing_secret: Annotated[
+        tuple[str, ...],
+        Variable(
+            "Signing secret of the Slack app; two, separated by a comma, while one replaces the other",
+            parse.signing_secrets,
+        ),
+    ] = field(default=(), repr=False)
+    slack_command: Annotated[str, Variable("Slash command of the Slack app", parse.slash_command)] = "/freeze"
+    slack_url: Annotated[str, Variable("Origin of Slack", parse.web_origin)] = "https://slack.com"
     max_targets: Annotated[int, Variable("Branches that one freeze request may cover", parse.number(1, 10**6))] = 10_000
+    delivery_retention_days: Annotated[
+        timedelta, Variable("Days for which webhooks of GitHub are kept", parse.days(4, 400))
+    ] = timedelta(days=30)
+    message_retention_days: Annotated[
+        timedelta, Variable("Days for which mails, Slack messages and outgoing webhooks are kept", parse.days(30, 400))
+    ] = timedelta(days=30)
+    session_retention_days: Annotated[
+        timedelta, Variable("Days for which sessions and connections are kept after their end", parse.days(1, 400))
+    ] = timedelta(days=30)
     validate_responses: Annotated[
         bool, Variable("Validate all responses against the contract (1 or 0)", parse.switch)
     ] = False
@@ -171,15 +216,44 @@ class Config:
     sweep_every: Annotated[timedelta, Variable("Seconds between two sweeps for due work", parse.seconds(1, 3600))] = (
         timedelta(seconds=2)
     )
+    synchronous_standbys: Annotated[
+        bool,
+        Variable("Whether a fail-over of PostgreSQL loses no commit, and needs no confirming (1 or 0)", parse.switch),
+    ] = False
     full_pass_every: Annotated[
         timedelta, Variable("Seconds between two full resyncs with GitHub", parse.seconds(1, 86400))
     ] = timedelta(minutes=5)
+    metrics_bind: Annotated[
+        tuple[str, int] | None,
+        Variable(
+            "Address (host:port) of this process's metrics, for the operators' network alone, and not that of another "
+            "process (default: none; the API shows its metrics at /metrics)",
+            parse.tcp_address,
+        ),
+    ] = None
     log_level: Annotated[str, Variable("Minimum level of log lines", parse.level)] = "INFO"
+    otel_exporter_otlp_endpoint: Annotated[
+        str | None,
+        Variable("OpenTelemetry collector that gets traces, by OTLP over HTTP; `/v1/traces` is added", parse.collector),
+    ] = None
+    otel_exporter_otlp_traces_endpoint: Annotated[
+        str | None, Variable("The same with its whole path, instead", parse.collector)
+    ] = None
+    sentry_dsn: Annotated[str | None, Variable("Project at Sentry that gets errors", parse.sentry_dsn)] = field(
+        default=None, repr=False
+    )
 
     @property
     def issuer(self) -> str:
         """The issuer of access tokens."""
         return self.session_issuer or self.web_url
+
+    @property
+    def collector(self) -> str | None:
+        """The address to which spans are sent."""
+        if self.otel_exporter_otlp_traces_endpoint or self.otel_exporter_otlp_endpoint is None:
+            return self.otel_exporter_otlp_traces_endpoint
+        return f"{self.otel_exporter_otlp_endpoint}/v1/traces"
 
     @property
     def private_key(self) -> str | None:
@@ -197,6 +271,12 @@ _REQUIRED_WITH = (
     ("SMTP_URL", "MAIL_FROM"),
     ("STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"),
     ("STRIPE_WEBHOOK_SECRET", "STRIPE_SECRET_KEY"),
+    ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"),
+    ("SLACK_CLIENT_ID", "SLACK_SIGNING_SECRET"),
+    ("SLACK_CLIENT_SECRET", "SLACK_CLIENT_ID"),
+    ("SLACK_SIGNING_SECRET", "SLACK_CLIENT_ID"),
+    ("GITHUB_WEBHOOK_SECRET_PREVIOUS", "GITHUB_WEBHOOK_SECRET"),
+    ("CURSOR_SECRET_PREVIOUS", "CURSOR_SECRET"),
 )
 """Variables that require another one."""
 
@@ -212,6 +292,9 @@ _OTHER_VARIABLES = {
     ),
     "PORT": (Variable("Port on which the API listens on 127.0.0.1", parse.number(1, parse.MAX_PORT)), "8080"),
     "WEB_CONCURRENCY": (Variable("Processes of the API", parse.number(1, 1000)), "one for each core, at least 2"),
+    "OTEL_TRACES_SAMPLER": (Variable("Which traces are recorded"), "parentbased_always_on"),
+    "OTEL_TRACES_SAMPLER_ARG": (Variable("The ratio of the sampler parentbased_traceidratio, 0 to 1"), "1"),
+    "OTEL_SERVICE_NAME": (Variable("Name of the process in traces"), "change-freeze-api, -worker, -sweeper"),
     "FORWARDED_ALLOW_IPS": (Variable("Addresses of proxies whose `X-Forwarded-For` is believed"), "127.0.0.1"),
 }
 """Variables that commands, gunicorn and uvicorn read themselves, with their defaults."""
@@ -236,9 +319,16 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             values[one.name] = variable.parse(text)
         except ValueError as error:
             errors.append(f"{name} {error}")
+    if (values.get("sign_up") == "domain") != ("sign_up_domains" in values) and not errors:
+        errors.append("SIGN_UP_DOMAINS is required if SIGN_UP is domain, and is for nothing else")
     for name, other in _REQUIRED_WITH:
         if name.lower() in values and other.lower() not in values:
             errors.append(f"{other} is required if {name} is set")
+    errors += [
+        f"{name.upper()}_PREVIOUS must not be {name.upper()}"
+        for name in ("secret_key", "github_webhook_secret", "cursor_secret")
+        if name in values and values[name] == values.get(f"{name}_previous")
+    ]
     if errors:
         raise ConfigurationError("\n".join(errors))
     values.setdefault("database_direct_url", values["database_url"])
@@ -270,7 +360,7 @@ def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
     """Return the names that resemble one of ours, each with the one that may be meant."""
     ours = [*(one.name.upper() for one, _ in _variables()), *_OTHER_VARIABLES]
     found = []
-    for name in sorted(set(environment) - set(ours)):
+    for name in sorted(name for name in set(environment) - set(ours) if not name.startswith("OTEL_")):
         similar = get_close_matches(name.upper(), ours, n=1, cutoff=_SIMILARITY)
         found += [(name, similar[0])] if similar else []
     return found

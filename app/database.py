@@ -15,7 +15,7 @@ import sqlalchemy.exc
 from psycopg import AsyncClientCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
-from sqlalchemy import Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection, QueuePool, create_engine, event, make_url
 
 from app.database_connections import (
     PATIENCE_SECONDS,
@@ -29,15 +29,19 @@ from app.database_connections import (
     verify,
 )
 from app.database_outages import DatabaseOutageError
-from rules.errors import ServiceError
+from app.database_spans import statement_span
+from app.slots import MAX_WAIT_SECONDS, Slots
 from services.core.read_context import Parameters
 from services.core.transactions import set_in_every_transaction
+from services.monitoring import families
 
 ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
 IDENTITY_ROLE = "change_freeze_identity"
 ROLES = (ROLE, WORKER_ROLE, IDENTITY_ROLE)
-POOL_TIMEOUT_SECONDS = 2.0
+POOLS = {ROLE: "requests", WORKER_ROLE: "jobs", IDENTITY_ROLE: "identity"}
+"""The names of the pools of connections, by role."""
+READS_POOL = "reads"
 READINESS_TIMEOUT_SECONDS = 1.5
 MAX_CONNECTION_AGE_SECONDS = 3600.0
 """Of polled reads: server processes grow with what they have cached."""
@@ -51,6 +55,8 @@ _JOB_SETTINGS = {
     "idle_in_transaction_session_timeout": "4s",
     "lock_timeout": "5s",
 }
+_WAITS = families.POOL_WAITS.counter()
+_TIMEOUTS = families.POOL_TIMEOUTS.counter()
 _BIND: LiteralString = (
     "SELECT set_config('app.organization_id', %(organization_id)s, %(local)s), "
     "set_config('role', %(role)s, %(local)s), "
@@ -59,8 +65,27 @@ _BIND: LiteralString = (
 )
 
 
+class MeasuredPool(QueuePool):
+    """A pool that counts, under its name, who has to wait for a connection."""
+
+    def connect(self) -> PoolProxiedConnection:
+        """Return a connection, as soon as one is free."""
+        if self.checkedout() >= self.size():
+            _WAITS.labels(self.logging_name).inc()
+        try:
+            return super().connect()
+        except sqlalchemy.exc.TimeoutError:
+            _TIMEOUTS.labels(self.logging_name).inc()
+            raise
+
+
 def make_engine(
-    database_url: str, pool_size: int, role: str = ROLE, *, patience: float | None = PATIENCE_SECONDS
+    database_url: str,
+    pool_size: int,
+    role: str = ROLE,
+    *,
+    patience: float | None = PATIENCE_SECONDS,
+    statement_timeout: int = STATEMENT_TIMEOUT_SECONDS,
 ) -> Engine:
     """Return the engine of one process, whose transactions take the role.
 
@@ -72,16 +97,26 @@ def make_engine(
     """
     engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
+        poolclass=MeasuredPool,
+        pool_logging_name=_counted(POOLS.get(role, role)),
         pool_size=pool_size,
         max_overflow=0,
         pool_use_lifo=True,  # the connection used last has prepared most
         hide_parameters=True,  # errors are logged, and parameters may be secrets (I10)
-        pool_timeout=POOL_TIMEOUT_SECONDS,
+        pool_timeout=MAX_WAIT_SECONDS,
         json_deserializer=orjson.loads,  # five times as fast for pages with hundreds of small objects
     )
     of_jobs = _JOB_SETTINGS if role == WORKER_ROLE else {}
-    _configure(engine, database_url, role, {**_SETTINGS, **of_jobs}, patience)
+    settings = {**_SETTINGS, **of_jobs, "statement_timeout": f"{statement_timeout}s"}
+    _configure(engine, database_url, role, settings, patience)
     return engine
+
+
+def _counted(pool: str) -> str:
+    """Return the name of a pool, whose counters begin at 0 now."""
+    _WAITS.labels(pool)
+    _TIMEOUTS.labels(pool)
+    return pool
 
 
 def make_lock_engine(database_url: str) -> Engine:
@@ -149,7 +184,7 @@ class Reads:
 
     def __init__(self, database_url: str, pool_size: int) -> None:
         self._address = libpq_address(database_url)
-        self._free = asyncio.Semaphore(pool_size)
+        self.slots = Slots(pool_size, _WAITS.labels(READS_POOL), _TIMEOUTS.labels(READS_POOL))
         self._idle: list[_Connection] = []
         self._closed = False
 
@@ -167,7 +202,7 @@ class Reads:
         Row-level security shows only rows of `organization_id`; None is for functions that read across organisations.
         A query on an idle connection that turns out to be dead runs again on a new one.
         """
-        await self._acquire()
+        await self.slots.acquire()
         try:
             connection = self._take_idle()
             if connection is not None:
@@ -178,13 +213,13 @@ class Reads:
                         raise
             return await self._fetch(await self._open(), sql, parameters, organization_id)
         finally:
-            self._free.release()
+            self.slots.release()
 
     async def verify(self) -> None:
         """Raise DatabaseNotReadyError, or another OperationalError, unless requests can be served now."""
         try:
             async with asyncio.timeout(READINESS_TIMEOUT_SECONDS):
-                await self._acquire()
+                await self.slots.acquire()
                 try:
                     connection = self._take_idle() or await self._open()
                     try:
@@ -192,20 +227,9 @@ class Reads:
                     finally:
                         self._give_back(connection)
                 finally:
-                    self._free.release()
+                    self.slots.release()
         except TimeoutError:
             raise DatabaseOutageError("PostgreSQL does not answer in time") from None
-
-    async def _acquire(self) -> None:
-        if not self._free.locked():
-            await self._free.acquire()
-            return
-        try:
-            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
-                await self._free.acquire()
-        except TimeoutError:
-            message = "All database connections are in use. Try again."
-            raise ServiceError("database_unavailable", message, retry_after=1) from None
 
     def _take_idle(self) -> _Connection | None:
         while self._idle:
@@ -237,7 +261,8 @@ class Reads:
             settings = {"organization_id": organization, "role": ROLE, "local": not connection.is_direct}
             if not connection.is_direct:  # one message is one transaction
                 one = AsyncClientCursor(connection)
-                await one.execute(f"{one.mogrify(_BIND, settings)}; {one.mogrify(sql, parameters)}".encode())
+                with statement_span(sql):
+                    await one.execute(f"{one.mogrify(_BIND, settings)}; {one.mogrify(sql, parameters)}".encode())
                 one.nextset()
                 return await one.fetchall()
             bound = connection.organization_id

@@ -1,7 +1,8 @@
 """Opening connections to PostgreSQL: each new one is verified, and one on which the server falls silent is given up.
 
 A connection is refused (`DatabaseNotReadyError`) if its role could see the rows of every organisation, or if the schema
-is older than this release. A newer schema does not stop a process that runs: the next release is being started.
+is older than this release. A newer schema does not stop a process that runs, since the next release is being started;
+a process that starts accepts it if the schema says that this release may use it.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from psycopg.rows import class_row
 from sqlalchemy import make_url
 
 from app.database_outages import OutageDetector, R, close_abandoned, outage_detector
+from app.database_spans import AsyncReportingCursor, ReportingCursor
+from integrations.spans import has_tracer
 
 VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
 RELEASE_REVISION = max(file.name.partition("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
@@ -36,7 +39,8 @@ _FACTS: LiteralString = """
            EXISTS (SELECT FROM pg_class c
                    WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
                      AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owns_tables,
-           pg_backend_pid() AS process, (SELECT v.version_num FROM public.alembic_version v) AS revision
+           pg_backend_pid() AS process, (SELECT v.version_num FROM public.alembic_version v) AS revision,
+           obj_description('public.alembic_version'::regclass, 'pg_class') AS usable_from
     FROM pg_roles r WHERE r.rolname = current_user
 """
 
@@ -52,6 +56,8 @@ class _Facts(NamedTuple):
     process: int
     """The number of the server process."""
     revision: str | None
+    usable_from: str | None
+    """The revision of the oldest release that may use the schema, which `migrations/env.py` writes."""
 
 
 class Connection(psycopg.Connection[Any]):
@@ -131,6 +137,8 @@ def open_connection(
     try:
         connection.detector, connection.patience = detector, patience
         connection.prepared_max = MAX_PREPARED_STATEMENTS
+        if has_tracer():
+            connection.cursor_factory = ReportingCursor
         _verify(connection, role, accept_newer=accept_newer)
     except BaseException:
         connection.close()
@@ -167,6 +175,8 @@ async def open_async_connection(kind: type[C], address: str, role: str, patience
         raise
     try:
         connection.detector, connection.patience = detector, patience
+        if has_tracer():
+            connection.cursor_factory = AsyncReportingCursor
         await verify(connection, role)
     except BaseException:
         await connection.close()
@@ -218,7 +228,8 @@ def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = Tru
     revisions = f"(revision {facts.revision}, not {RELEASE_REVISION})"
     if facts.revision < RELEASE_REVISION:
         raise DatabaseNotReadyError(f"The schema of the database is older than this release {revisions}: {_MIGRATE}.")
-    if facts.revision > RELEASE_REVISION and not accept_newer:
+    usable = facts.usable_from is not None and facts.usable_from <= RELEASE_REVISION
+    if facts.revision > RELEASE_REVISION and not (accept_newer or usable):
         raise DatabaseNotReadyError(
             f"The schema of the database is newer than this release {revisions}: start the release that migrated it."
         )

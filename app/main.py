@@ -1,10 +1,9 @@
 """The ASGI application, built once per process. `python -m app api` runs it."""
 
 import logging
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
 from app.edge import connexion_adapter, http_protocol
 from app.edge.access_log import AccessLog, standard_error
-from app.edge.auth import Credentials
+from app.edge.authentication import Credentials
 from app.edge.downloads import DatabaseDownloads
 from app.edge.early_errors import EarlyErrors
 from app.edge.errors import ErrorMapper
@@ -29,8 +28,11 @@ from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
 from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
+from app.metrics.saturation import Saturation
 from app.mount_mcp import mount_mcp
+from app.mount_slack import mount_slack
 from app.mount_web import mount_pages
+from app.telemetry import telemetry
 from app.wiring import dependencies_of
 from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
@@ -46,6 +48,7 @@ from services.core.read_context import Probe
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.identity.access_tokens import verify_access_token
 from services.identity.oauth.access_tokens import verify_grant_token
+from web.error_page import find_error_page
 
 logger = logging.getLogger(__name__)
 
@@ -100,12 +103,15 @@ class Resources:
                 await self.reads.verify()
             except psycopg.OperationalError as error:
                 logger.warning("requests are refused until the database can be used: %s", str(error).partition("\n")[0])
+            engines = (self.engine, self.identity_engine)
+            await stack.enter_async_context(Saturation([*self.workers.values()], engines, self.reads).sampled())
             yield
 
 
 def create_app(config: Config, parts: Parts | None = None) -> Application:
     """Return the ASGI application. Raise ContractError if contract and handlers do not match."""
     parts = parts or Parts()
+    parts = replace(parts, access_log=parts.access_log and config.log_level in {"DEBUG", "INFO"})
     reads = Reads(config.database_url, config.database_pool_size)
     resources = Resources(
         engine=make_engine(config.database_url, config.database_pool_size),
@@ -115,11 +121,18 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
         key_uses=KeyUses(reads),
         redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
         workers={
-            "organization": Workers(config.database_pool_size),
+            "organization": Workers(config.database_pool_size, name="requests"),
             "identity": Workers(IDENTITY_THREADS, name="identity"),
         },
     )
-    return assemble(make_edge(config, parts, resources), parts, resources.lifespan, base_url=config.base_url)
+
+    @asynccontextmanager
+    async def lifespan(running: Any) -> AsyncIterator[None]:
+        with telemetry(config, "api"):
+            async with resources.lifespan(running):
+                yield
+
+    return assemble(make_edge(config, parts, resources), parts, lifespan, base_url=config.base_url)
 
 
 def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
@@ -130,7 +143,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     return Edge(
         contract=contract,
-        errors=ErrorMapper(contract, config.docs_url),
+        errors=ErrorMapper(contract, config.docs_url, find_error_page),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
         credentials=make_credentials(config, resources.reads, resources.key_uses, clock),
         rate_limits=RateLimits(
@@ -147,7 +160,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
         probes=_probes(resources, dependencies.github, dependencies.mail),
-        cursor_secret=dependencies.cursor_secret,
+        cursor_secrets=dependencies.cursor_secrets,
     )
 
 
@@ -183,16 +196,17 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
         await application(scope, receive, send)
 
     mcp = mount_mcp(edge, call_operation, base_url=base_url)
+    slack = mount_slack(edge, call_operation)
 
     @asynccontextmanager
-    async def lifespan_with_mcp(running: Any) -> AsyncIterator[None]:
-        async with lifespan(running), mcp.lifespan():
+    async def lifespan_of_all(running: Any) -> AsyncIterator[None]:
+        async with lifespan(running), mcp.lifespan(), slack.lifespan():
             yield
 
     application: Application = connexion_adapter.build(
         edge.contract,
         parts.handlers,
-        partial(CompiledOperation, edge),
+        partial(CompiledOperation, replace(edge, slack=slack.receive)),
         front=partial(
             RequestMiddleware,
             errors=edge.errors,
@@ -200,7 +214,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
             log=log,
             https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
         ),
-        lifespan=lifespan_with_mcp,
+        lifespan=lifespan_of_all,
         sites=(mcp, mount_pages(edge, call_operation)),
         complete=parts.complete,
     )
@@ -208,14 +222,15 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
 
 
 def from_environment() -> Application:
-    """Return the application configured by the environment; on an error, print it and end the process."""
+    """Return the application configured by the environment; on an error, report it and end the process."""
     try:
         config = load_config()
         logs.configure(config.log_level)
+        logs.announce_start("api")
         http_protocol.LIMITS.open = config.max_connections
         return create_app(config)
     except (ConfigurationError, ContractError) as error:
-        sys.stderr.write(f"The API cannot start.\n{error}\n")
+        logs.report_failed_start("API", error)
         raise SystemExit(3) from error
 
 

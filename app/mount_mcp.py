@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from app.edge.auth import Identity
+from app.edge.authentication import Identity
 from app.edge.bodies import read_bytes, require_json
 from app.edge.operation import Edge
 from app.edge.rate_limits import raise_if_exceeded

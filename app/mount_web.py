@@ -26,10 +26,11 @@ from services.organizations import received_invitations
 from web.application import create_pages
 from web.context import PageContext
 from web.enforcement import enforcement_pages
-from web.forms import MAX_FORM_BYTES, FormGuard
+from web.forms import MAX_FORM_BYTES, FormGuard, max_form_bytes
 from web.operations import Operations
 from web.people import people_pages
 from web.ports import Purpose
+from web.status import status_pages
 
 _THREADS = 12
 """Each page holds one while its operations run, which have their own threads and connections."""
@@ -40,7 +41,10 @@ class MountedPages:
 
     def __init__(self, pages: Flask) -> None:
         self._pages = pages
-        self._application = WsgiAdapter(cast("WsgiApplication", pages), threads=_THREADS, max_body=MAX_FORM_BYTES)
+        application = cast("WsgiApplication", pages)
+        self._application = WsgiAdapter(
+            application, threads=_THREADS, max_body=MAX_FORM_BYTES, max_body_of=max_form_bytes
+        )
 
     def serves(self, path: str) -> bool:
         """True if a page exists at this path, with any method."""
@@ -122,8 +126,10 @@ def mount_pages(edge: Edge, application: Application) -> MountedPages:
         DatabaseMailedLinks(identity),
         FormGuard("forms", web_url),
         lambda: identity.clock.read(datetime.now(UTC)),
+        identity.dependencies.sign_up,
     )
     pages.register_blueprint(people_pages(context, edge.maintenance.check))
+    pages.register_blueprint(status_pages(context.operations, edge.maintenance.find_window, context.clock))
     github = organization.dependencies.github
     if github is not None:
         pages.register_blueprint(enforcement_pages(Authorizations(organization, github), web_url))

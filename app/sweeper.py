@@ -2,8 +2,8 @@
 
 import logging
 import signal
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Event
 
@@ -12,7 +12,10 @@ from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
-from app.wiring import await_database, job_context, lock_of, take_lock
+from app.metrics.processes import serve_sweeper_metrics
+from app.metrics.sweeper_counters import SweeperCounters
+from app.telemetry import telemetry
+from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
 from integrations.wakeups import WakeupWatch
 from jobs import context
 from jobs.sweep import Sweeper
@@ -28,24 +31,29 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = load_config()
         logs.configure(config.log_level)
+        logs.announce_start("sweeper")
         lock = lock_of(config, "sweeper")
-        made = job_context(config, lock)
+        made = replace(job_context(config, lock), observer=SweeperCounters())
+        watch = WakeupWatch(config.redis_url)
+        serve_sweeper_metrics(config, made, watch.count_waiting)
         await_database(config.database_url, WORKER_ROLE)
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
-        sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
+        logs.report_failed_start("sweeper", error)
         return 3
     if config.smtp_url is None:
         logger.warning("SMTP_URL is not set: mails are queued and not sent")
+    report_restore(made.uow_factory, config)
     context.set_context(made)
     freeze_gc()
-    watch = WakeupWatch(config.redis_url)
-    Sweeper(made, partial(_workers_available, made, watch), config.full_pass_every).run(
-        stop, config.sweep_every.total_seconds()
+    sweeper = Sweeper(
+        made, partial(_workers_available, made, watch), config.full_pass_every, config.synchronous_standbys
     )
+    with telemetry(config, "sweeper"):
+        sweeper.run(stop, config.sweep_every.total_seconds())
     heartbeat.stop()
     return 0
 

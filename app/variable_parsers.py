@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from email.utils import parseaddr
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from sqlalchemy import make_url
 
+from app.logs import LEVELS
 from integrations.mail.smtp import SCHEMES
 
 MAX_PORT = 65535
@@ -56,6 +58,14 @@ def listening_address(text: str) -> str:
     if host != "unix":
         number(1, MAX_PORT)(port)
     return text
+
+
+def tcp_address(text: str) -> tuple[str, int]:
+    """Return host and port to listen on; the host is empty for all addresses. Raise ValueError for any other text."""
+    if text.startswith("unix:"):
+        raise ValueError("must be host:port")
+    host, _, port = listening_address(text).rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def database_url(text: str) -> str:
@@ -178,8 +188,47 @@ def signing_secrets(text: str) -> tuple[str, ...]:
     return secrets
 
 
+def domains(text: str) -> tuple[str, ...]:
+    """Return domains in lower case. Raise ValueError for any other text."""
+    found = tuple(each.strip().lower() for each in text.split(","))
+    label = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+    if not all(re.fullmatch(rf"{label}(\.{label})+", each) for each in found):
+        raise ValueError("must be domains such as example.com, separated by commas")
+    return found
+
+
+def slash_command(text: str) -> str:
+    """Return a command of Slack. Raise ValueError for any other text."""
+    if not re.fullmatch(r"/[a-z0-9_-]{1,31}", text):
+        raise ValueError("must be a slash and up to 31 lower-case letters, digits, - and _")
+    return text
+
+
+def collector(text: str) -> str:
+    """Return the URL of a collector of traces. Raise ValueError for any other text, or without the packages."""
+    found = url("http", "https")(text)
+    _require_package("opentelemetry.sdk", "tracing")
+    return found
+
+
+def sentry_dsn(text: str) -> str:
+    """Return the address of a project at Sentry. Raise ValueError for any other text, or without the package."""
+    parts = _split(text)
+    project = parts.path.rpartition("/")[2]
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.username or not project.isdecimal():
+        raise ValueError("must be a DSN: https://<key>@<host>/<project>")
+    _require_package("sentry_sdk", "sentry")
+    return text
+
+
+def _require_package(name: str, extra: str) -> None:
+    """Raise ValueError unless a package that the service can run without is installed."""
+    if find_spec(name) is None:
+        raise ValueError(f"needs the packages of requirements-observability.lock (extra `{extra}`)")
+
+
 def level(text: str) -> str:
     """Return the name of a level of log lines. Raise ValueError for any other text."""
-    if text.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+    if text.upper() not in LEVELS:
         raise ValueError("must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     return text.upper()

@@ -13,24 +13,31 @@ from sqlalchemy import Engine
 
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_database
+from app.metrics.job_counters import JobCounters, QueueCounters
 from integrations.client_documents import ClientDocuments
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
+from integrations.outgoing_webhooks import webhook_client
+from integrations.slack import Slack, SlackSettings
 from integrations.stripe import Stripe, StripeSettings
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.access.redirect_uris import is_loopback
+from rules.access.sign_up import SignUpPolicy
 from rules.rate_budget import RateLimits
+from rules.retention import Retention
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
 from services.core.lease_holder import Heartbeat, HolderLock, Kind
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
+from services.freezes.failures import record_failures_on
 from services.installations.status import refresh_status
 from services.pull_request_exceptions.expiry import try_revoke_stale_pins
 from services.reconcile.observers import PassObservers
 from services.reconcile.reconciler import Reconciler
+from services.restores.restores import notice_restore
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +59,7 @@ def github_of(config: Config) -> GitHub | None:
             app_slug=config.github_app_slug or "",
             private_key=config.private_key,
             webhook_secret=config.github_webhook_secret or "",
+            previous_webhook_secret=config.github_webhook_secret_previous or "",
             client_id=config.github_client_id,
             client_secret=config.github_client_secret,
             app_client_id=config.github_app_client_id,
@@ -81,6 +89,21 @@ def stripe_of(config: Config) -> Stripe | None:
     )
 
 
+def slack_of(config: Config) -> Slack | None:
+    """Return the client of Slack, or None if no app is configured."""
+    if config.slack_client_id is None or config.slack_client_secret is None:
+        return None
+    return Slack(
+        SlackSettings(
+            config.slack_client_id,
+            config.slack_client_secret,
+            config.slack_signing_secret,
+            config.slack_command,
+            config.slack_url,
+        )
+    )
+
+
 def dependencies_of(
     config: Config,
     password_hasher: PasswordHasher | None = None,
@@ -96,11 +119,19 @@ def dependencies_of(
         token_issuer=config.issuer,
         token_audience=config.base_url,
         token_lifetime=config.session_jwt_ttl,
+        sign_up=SignUpPolicy(cast(Any, config.sign_up), config.sign_up_domains),
         secret_key=config.secret_key.encode(),
+        previous_cursor_secret=_encoded(config.cursor_secret_previous),
+        previous_secret_key=_encoded(config.secret_key_previous),
         mail=mail_server_of(config),
         client_documents=client_documents or ClientDocuments(loopback=is_loopback(config.web_url)),
+        webhook_client=webhook_client(loopback=is_loopback(config.web_url)),
         stripe=stripe_of(config),
+        slack=slack_of(config),
         billing_grace=config.billing_grace_days,
+        retention=Retention(
+            config.delivery_retention_days, config.message_retention_days, config.session_retention_days
+        ),
         rate_limits=RateLimits(
             cast(Any, config.github_content_limit),
             config.github_content_per_minute,
@@ -109,6 +140,10 @@ def dependencies_of(
         ),
         password_hasher=password_hasher or PasswordHasher(),
     )
+
+
+def _encoded(secret: str | None) -> bytes | None:
+    return None if secret is None else secret.encode()
 
 
 def await_database(database_url: str, role: str) -> None:
@@ -140,6 +175,15 @@ def take_lock(lock: HolderLock) -> Heartbeat:
     return Heartbeat(lock)
 
 
+def report_restore(uow_factory: UnitOfWorkFactory, config: Config) -> None:
+    """Log whether the database counts as restored, so that nothing is released; the sweeper compares again."""
+    try:
+        if notice_restore(uow_factory, synchronous_standbys=config.synchronous_standbys):
+            logger.warning("the database was restored: nothing is released at GitHub (`python -m app restore`)")
+    except sqlalchemy.exc.OperationalError as error:
+        logger.warning("PostgreSQL is not available yet: %s", error.orig)
+
+
 def lock_of(config: Config, kind: Kind) -> HolderLock:
     """Return the lock of a process of this kind, which is not taken yet."""
     return HolderLock(make_lock_engine(config.database_direct_url), kind)
@@ -147,7 +191,7 @@ def lock_of(config: Config, kind: Kind) -> HolderLock:
 
 def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
     """Return the context of the jobs of a worker or sweeper. Raise ValueError without a GitHub App."""
-    dependencies = replace(dependencies_of(config), lease_holder=lock)
+    dependencies = replace(dependencies_of(config), lease_holder=lock, queue_observer=QueueCounters())
     if dependencies.github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers and sweepers")
     wakeups = RedisWakeups(config.redis_url)
@@ -158,7 +202,7 @@ def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) 
         dependencies,
     )
     reconciler = make_reconciler(uow_factory, dependencies.github, config.web_url)
-    return Context(uow_factory, dependencies.github, reconciler, wakeups.started)
+    return Context(uow_factory, dependencies.github, reconciler, wakeups.started, JobCounters())
 
 
 def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:
@@ -170,6 +214,7 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
     observers = PassObservers(
         heads_read=(revoke_stale_pins, record_branch_tips),
         targets_written=(mark_complete,),
+        branches_failed=(record_failures_on,),
         installation_removed=(partial(refresh_status, uow_factory, github),),
     )
     return Reconciler(uow_factory, github, details_url, observers)

@@ -13,10 +13,11 @@ import time
 from collections.abc import Sequence
 from threading import Event
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import redis
 from rq import Queue, SimpleWorker
+from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from app import logs
@@ -24,7 +25,10 @@ from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
-from app.wiring import await_database, job_context, lock_of, take_lock
+from app.metrics.processes import serve_metrics
+from app.telemetry import telemetry
+from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
+from integrations.traces import continued
 from integrations.wakeups import QUEUE, connect
 from jobs import context
 from services.core.lease_holder import PooledConnectionError
@@ -52,6 +56,19 @@ class WakeupWorker(SimpleWorker):
             log_job_description=False,
         )
 
+    def perform_job(self, job: Job, queue: Queue) -> bool:
+        """Run a job as a part of the trace that woke it, and log it."""
+        began = time.perf_counter()
+        with continued(job.meta):
+            succeeded: bool = super().perform_job(job, queue)
+            milliseconds = round((time.perf_counter() - began) * 1000, 2)
+            logger.info("job", extra={"job": job.args[0], "succeeded": succeeded, "milliseconds": milliseconds})
+        return succeeded
+
+    def handle_exception(self, job: Job, *exc_info: Any) -> None:
+        """Log the error that has ended a job."""
+        logger.error("a job failed and will be retried: %s", job.args[0], exc_info=exc_info)
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """Finish the current job, then stop."""
         self._stopping.set()
@@ -64,22 +81,26 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = load_config()
         logs.configure(config.log_level)
+        logs.announce_start("worker")
         lock = lock_of(config, "worker")
         made = job_context(config, lock)
+        serve_metrics(config, made)
         await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
-        sys.stderr.write(f"The worker cannot start.\n{error}\n")
+        logs.report_failed_start("worker", error)
         return 3
+    report_restore(made.uow_factory, config)
     context.set_context(made)
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     stop_requested = Event()
     freeze_gc()
-    try:
-        WakeupWorker([queue], stop_requested).work(with_scheduler=False, logging_level=None)
-    except redis.RedisError as error:
-        logger.warning("the connection to Redis failed: %s", error)
+    with telemetry(config, "worker"):
+        try:
+            WakeupWorker([queue], stop_requested).work(with_scheduler=False, logging_level=None)
+        except redis.RedisError as error:
+            logger.warning("the connection to Redis failed: %s", error)
     if not stop_requested.is_set():
         _restart()
     heartbeat.stop()

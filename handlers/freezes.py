@@ -6,7 +6,7 @@ from typing import Any
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.freezes import end, scopes, start, targets, views
+from services.freezes import end, lift_preview, scopes, start, targets, views
 from services.freezes import state as freeze_state
 
 
@@ -39,6 +39,11 @@ def list_freeze_targets(uow: UnitOfWork, freeze_id: str, state: str | None, curs
 def lift_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any] | None) -> object:
     """End a freeze."""
     return views.view(uow, end.lift(uow, freeze_id, (body or {}).get("reason")))
+
+
+def preview_lift(uow: UnitOfWork, freeze_id: str) -> object:
+    """Preview a lift."""
+    return lift_preview.preview(uow, freeze_id)
 
 
 def lift_freezes(uow: UnitOfWork, body: dict[str, Any]) -> object:

@@ -6,6 +6,7 @@ from schemas.replies import SecretReply
 from services.core.unit_of_work import UnitOfWork
 from services.installations import claims, views
 from services.onboarding import steps
+from services.organizations import redirect_states
 
 
 def get_onboarding(uow: UnitOfWork) -> object:
@@ -20,7 +21,7 @@ def get_install_url(uow: UnitOfWork) -> SecretReply:
 
 def get_installation_request(uow: UnitOfWork, state: str) -> object:
     """Return the organisation that an installation was requested for."""
-    return claims.find_request(uow, state)
+    return redirect_states.find_request(uow, "installation", state)
 
 
 def get_installation_status(uow: UnitOfWork, installation_id: int | None) -> object:

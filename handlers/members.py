@@ -6,6 +6,7 @@ from rules.access.invitations import InvitationState
 from schemas.replies import SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
+from services.mail_notices import choices
 from services.organizations import members, received_invitations, sent_invitations
 
 
@@ -57,3 +58,13 @@ def preview_invitation(uow: UnitOfWork, token: str) -> object:
 def accept_invitation(uow: UnitOfWork, invitation_id: str) -> object:
     """Accept an invitation."""
     return received_invitations.accept(uow, invitation_id)
+
+
+def get_my_notifications(uow: UnitOfWork) -> object:
+    """Return what the current user gets mails of."""
+    return choices.show(uow)
+
+
+def update_my_notifications(uow: UnitOfWork, body: dict[str, Any]) -> object:
+    """Change what the current user gets mails of."""
+    return choices.change(uow, body.get("kinds"), body.get("remind_before"))

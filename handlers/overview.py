@@ -7,9 +7,9 @@ from services.core.unit_of_work import UnitOfWork
 from services.overview import alerts, summary
 
 
-def get_overview(uow: UnitOfWork) -> object:
+def get_overview(uow: UnitOfWork, *, counts_only: bool) -> object:
     """Return the summary of the organisation."""
-    return summary.show(uow)
+    return summary.show(uow, counts_only=counts_only)
 
 
 def list_attention_items(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -3,13 +3,15 @@
 import asyncio
 import os
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from rules.errors import ServiceError
+from rules.version import VERSION
 from schemas.published import published
 from schemas.replies import RawReply
 from services.core.lease_holder import KINDS, RUNNING_KINDS
 from services.core.read_context import Probe, ReadContext
+from services.monitoring import exposition
 
 _CACHED = "public, max-age=300"
 _PROBE_SECONDS = 1.0
@@ -32,8 +34,8 @@ async def get_openapi_yaml(_: ReadContext) -> RawReply:
 
 
 async def get_health(_: ReadContext) -> object:
-    """Report that the process is alive."""
-    return {"status": "ok"}
+    """Report that the process is alive, and the release that it runs."""
+    return {"status": "ok", "version": VERSION}
 
 
 async def get_readiness(context: ReadContext) -> object:
@@ -58,9 +60,7 @@ async def _state(probe: Probe | None) -> str:
 
 
 async def get_metrics(_: ReadContext) -> RawReply:
-    """Return the metrics of all worker processes of this machine."""
-    registry = REGISTRY
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return RawReply(200, {"Content-Type": CONTENT_TYPE_LATEST}, generate_latest(registry))
+    """Return the metrics of all worker processes of this machine, unless an address of its own serves them."""
+    if os.environ.get("METRICS_BIND"):
+        raise ServiceError("not_found", "Metrics are not served here.")
+    return RawReply(200, {"Content-Type": CONTENT_TYPE_LATEST}, exposition.render())

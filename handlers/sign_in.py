@@ -20,7 +20,7 @@ from services.identity import known_devices, password_sign_in, registration, ses
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Mail a link that confirms a sign-up."""
-    registration.sign_up(uow, body["name"], body["email"], body["password"])
+    registration.sign_up(uow, body["name"], body["email"], body["password"], body.get("invitation_token"))
     return {"email": body["email"]}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 from services.webhooks import deliveries, stripe_events
 
@@ -17,3 +18,10 @@ def receive_github_webhook(
 def receive_stripe_webhook(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Take a signed event of Stripe as a hint to read again."""
     return stripe_events.receive(uow, raw_body, headers.get("stripe-signature"))
+
+
+async def receive_slack_webhook(context: ReadContext, raw_body: bytes) -> object:
+    """Answer a signed request of Slack: an event, a command, a button or a form."""
+    if context.receive_slack is None:
+        raise RuntimeError("the Slack app is not mounted")
+    return await context.receive_slack(raw_body)

@@ -1,4 +1,4 @@
-"""Wake-ups through RQ: a job's name and nothing else, at most one waiting for each name.
+"""Wake-ups through RQ: a job's name, and for the logs the trace that sends it; at most one waiting for each name.
 
 A wake-up asks a worker to run a job. It is deduplicated only against one that has not started: a job removes the mark
 first of all. It is never needed for correctness, so a Redis that is down, hung or full costs at most a fraction of a
@@ -13,6 +13,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import Queue
 from rq.serializers import JSONSerializer
+
+from integrations.traces import to_job
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,12 @@ class RedisWakeups:
             try:
                 if self._redis.set(mark(name), b"1", nx=True, ex=MARK_SECONDS):
                     self._queue.enqueue(
-                        "jobs.registry.run", name, job_timeout=JOB_SECONDS, result_ttl=0, failure_ttl=60
+                        "jobs.registry.run",
+                        name,
+                        meta=to_job(),
+                        job_timeout=JOB_SECONDS,
+                        result_ttl=0,
+                        failure_ttl=60,
                     )
             except redis.RedisError as error:
                 logger.warning("wake-up of %s was not sent, the sweeper will find the work: %s", name, error)
@@ -96,6 +103,10 @@ class WakeupWatch:
         if waiting != self._next:
             self._next, self._since = waiting, monotonic()
         return waiting is None or monotonic() - self._since <= self._max_untaken_seconds
+
+    def count_waiting(self) -> int:
+        """Return how many wake-ups no worker has taken. Raise RedisError if Redis is not available."""
+        return self._redis.llen(self._queue_key)
 
 
 def mark(name: str) -> str:

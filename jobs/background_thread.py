@@ -4,11 +4,14 @@ In the worker's main thread, a mail server or GitHub that hangs would delay free
 runs in a process. Threads and their leases end with the process.
 """
 
+import contextvars
 import logging
 from collections.abc import Callable
 from threading import Lock, Thread
 
 import sqlalchemy.exc
+
+from jobs.context import traced
 
 logger = logging.getLogger(__name__)
 
@@ -21,15 +24,19 @@ def run_in_background(name: str, step: Callable[[], bool]) -> Thread:
     with _lock:
         running = _running.get(name)
         if running is None or not running.is_alive():
-            running = _running[name] = Thread(target=_work, args=(name, step), name=f"background-{name}", daemon=True)
+            run = contextvars.copy_context().run
+            running = _running[name] = Thread(
+                target=run, args=(_work, name, step), name=f"background-{name}", daemon=True
+            )
             running.start()
     return running
 
 
 def _work(name: str, step: Callable[[], bool]) -> None:
     try:
-        while step():
-            pass
+        with traced(name):
+            while step():
+                pass
     except sqlalchemy.exc.OperationalError as error:
         logger.warning("%s was interrupted: the database is not available: %s", name, error.orig)
     except Exception:  # the thread ends; the sweeper wakes the job again

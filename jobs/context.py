@@ -1,10 +1,14 @@
 """The context of the jobs of a process; the entry point of a worker or sweeper sets it once."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from time import monotonic
+from typing import Protocol
 
 from integrations.github import GitHub
+from integrations.spans import root_span
+from integrations.traces import continued, to_job
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.reconciler import Reconciler
 
@@ -12,6 +16,38 @@ TIME_SLICE = 20.0
 """Seconds after which a job stops and sends its own wake-up again, behind those that are queued by then."""
 BACKGROUND_TIME_SLICE = 2.0
 """The same for a job that no merge waits for, because a freeze may be waiting for this worker (I12)."""
+
+
+class JobObserver(Protocol):
+    """Counts the steps of jobs, and what the sweeper does."""
+
+    def step_done(self, job: str, seconds: float) -> None:
+        """Count a step that did something."""
+
+    def step_failed(self, job: str) -> None:
+        """Count a step that ended with an error."""
+
+    def task_failed(self) -> None:
+        """Count a task of the sweeper that ended with an error."""
+
+    def swept(self) -> None:
+        """Record that the sweeper has ended a sweep."""
+
+
+class IgnoreJobs:
+    """Counts nothing."""
+
+    def step_done(self, job: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def step_failed(self, job: str) -> None:
+        """Do nothing."""
+
+    def task_failed(self) -> None:
+        """Do nothing."""
+
+    def swept(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +59,8 @@ class Context:
     reconciler: Reconciler
     started: Callable[[str], None]
     """Called with the name of a job when it starts; a wake-up sent later is queued, not merged with this one."""
+    observer: JobObserver = field(default_factory=IgnoreJobs)
+    """Counts what is done."""
 
     @property
     def wakeups(self) -> Wakeups:
@@ -45,10 +83,18 @@ def get_context() -> Context:
     return _contexts[0]
 
 
+@contextmanager
+def traced(name: str) -> Iterator[None]:
+    """Run a job within the trace that woke it, or within one of its own."""
+    with continued(to_job()), root_span(f"job {name}", "consumer"):
+        yield
+
+
 def run_for(context: Context, name: str, step: Callable[[], bool], time_slice: float) -> None:
     """Repeat `step` until it finds no work; after the time slice, wake the job again instead."""
     end = monotonic() + time_slice
-    while step():
-        if monotonic() > end:
-            context.wakeups.send({name})
-            return
+    with traced(name):
+        while step():
+            if monotonic() > end:
+                context.wakeups.send({name})
+                return

@@ -1,13 +1,14 @@
 """The registry of jobs: what a wake-up can name, in the order of priority.
 
-A wake-up is the name of a job and nothing else. The job runs until nothing is due or its time slice is over; the next
-wake-up finds in PostgreSQL what is due by then. The sweeper wakes the jobs that have work, and runs them itself when no
-worker does.
+A wake-up is the name of a job, with nothing that the job has to do. The job runs until nothing is due or its time slice
+is over; the next wake-up finds in PostgreSQL what is due by then. The sweeper wakes the jobs that have work, and runs
+them itself when no worker does.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 
 from integrations.github import GitHub
 from jobs.background_thread import run_in_background
@@ -20,9 +21,16 @@ from services.enforcement.probe_queue import PROBES
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import SETUPS, apply_due
 from services.mail.delivery import has_mail, send_due
+from services.notifications.dispatch import dispatch_due
+from services.notifications.dispatch import has_work as has_events
 from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
+from services.outgoing_webhooks.delivery import MESSAGES, deliver_due
+from services.outgoing_webhooks.messages import JOB as OUTGOING_WEBHOOKS
 from services.reconcile.leases import BRANCHES
 from services.repository_sync.sync import SYNCS, sync_due
+from services.slack.delivery import has_messages
+from services.slack.delivery import send_due as send_due_messages
+from services.slack.tokens import has_tokens_to_renew, renew_tokens
 from services.webhooks.deliveries import DELIVERIES, process
 
 
@@ -44,9 +52,20 @@ class Job:
         context = get_context()
         context.started(self.name)
         if self.in_background:
-            run_in_background(self.name, partial(self.step, context))
+            run_in_background(self.name, partial(self._measured_step, context))
         else:
-            run_for(context, self.name, partial(self.step, context), self.time_slice)
+            run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
+
+    def _measured_step(self, context: Context) -> bool:
+        began = monotonic()
+        try:
+            found_work = self.step(context)
+        except Exception:
+            context.observer.step_failed(self.name)
+            raise
+        if found_work:
+            context.observer.step_done(self.name, monotonic() - began)
+        return found_work
 
 
 def _with_github(step: Callable[[UnitOfWorkFactory, GitHub], bool]) -> Callable[[Context], bool]:
@@ -62,9 +81,13 @@ JOBS = {
         Job("sync", _with_github(sync_due), SYNCS.has_work),
         Job("verify", _with_github(probe_due), PROBES.has_work),
         Job("bypasses", _with_github(detect_bypasses), TIPS.has_work),
+        Job("notifications", lambda context: dispatch_due(context.uow_factory), has_events, in_background=True),
         Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),
+        Job(OUTGOING_WEBHOOKS, lambda context: deliver_due(context.uow_factory), MESSAGES.has_work, in_background=True),
         Job("billing", lambda context: sync_customer(context.uow_factory), has_customers_to_sync, in_background=True),
         Job("prices", lambda context: refresh_prices(context.uow_factory), has_prices_to_read, in_background=True),
+        Job("slack", lambda context: send_due_messages(context.uow_factory), has_messages, in_background=True),
+        Job("slack_tokens", lambda context: renew_tokens(context.uow_factory), has_tokens_to_renew, in_background=True),
         Job("withdraw", _with_github(withdraw_due), WITHDRAWALS.has_work, in_background=True),
     )
 }

@@ -18,17 +18,21 @@ from jobs.context import Context
 from jobs.registry import JOBS, jobs_with_work
 from services.audit.hash_chain import seal_entries
 from services.billing.trials import announce_trial_ends
+from services.maintenance.retention import purge_expired
 from services.maintenance.tasks import (
     end_freezes,
     full_resync,
-    purge_expired,
     repair_completions,
     rotate_keys,
     seconds_to_next,
 )
+from services.notifications.reminders import announce_windows
+from services.notifications.reminders import seconds_to_next as seconds_to_next_announcement
 from services.offboarding.deletion import end_leftovers
 from services.offboarding.purge import purge_deleted
 from services.pull_request_exceptions.expiry import end_exceptions
+from services.reconcile.late_freezes import record_late_freezes
+from services.restores.restores import notice_restore
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from services.schedules.overlap_alerts import find_overlaps
@@ -51,6 +55,8 @@ class Sweeper:
     workers_available: Callable[[], bool]
     """True if Redis can be reached and workers accept wake-ups."""
     full_pass_every: timedelta
+    synchronous_standbys: bool = False
+    """True if a fail-over of PostgreSQL loses no commit."""
 
     def sweep(self) -> None:
         """Run everything that is due once; a task that fails does not stop the others."""
@@ -59,29 +65,31 @@ class Sweeper:
         self.run_maintenance()
 
     def run_timed_tasks(self) -> bool:
-        """Start windows and end freezes and exceptions that are due; True if there were any.
+        """Start windows, end freezes and exceptions, and announce windows that are due; True if there were any.
 
         Windows start before freezes end, so that a branch stays blocked when one follows the other.
         """
         uow_factory = self.context.uow_factory
-        tasks = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed)
-        done = [_attempt(partial(task, uow_factory)) for task in tasks]
+        tasks = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed, announce_windows)
+        done = [self._attempt(partial(task, uow_factory)) for task in tasks]
         return any(done)
 
     def seal(self) -> None:
         """Seal committed audit entries."""
-        _attempt(partial(seal_entries, self.context.uow_factory))
+        self._attempt(partial(seal_entries, self.context.uow_factory))
 
     def run_maintenance(self) -> None:
         """Run the maintenance tasks, and run or wake the jobs that have work."""
         uow_factory = self.context.uow_factory
         for task in (
+            partial(notice_restore, uow_factory, synchronous_standbys=self.synchronous_standbys),
             partial(verify_windows, uow_factory),
             partial(compare_windows, uow_factory),
             partial(resolve_outdated_alerts, uow_factory),
             partial(extend_plans, uow_factory),
             partial(find_overlaps, uow_factory),
             partial(repair_completions, uow_factory),
+            partial(record_late_freezes, uow_factory),
             partial(full_resync, uow_factory, self.full_pass_every),
             partial(purge_expired, uow_factory),
             partial(end_leftovers, uow_factory),
@@ -90,7 +98,8 @@ class Sweeper:
             partial(announce_trial_ends, uow_factory),
             self._run_or_wake_jobs,
         ):
-            _attempt(task)
+            self._attempt(task)
+        self.context.observer.swept()
 
     def _run_or_wake_jobs(self) -> None:
         names = jobs_with_work(self.context.uow_factory)
@@ -98,7 +107,7 @@ class Sweeper:
             self.context.wakeups.send(set(names))
             return
         for name in names:
-            _attempt(JOBS[name].run)
+            self._attempt(JOBS[name].run)
 
     def run(self, stop: Event, every: float) -> None:
         """Sweep every `every` seconds, and after each timed task that did something, until `stop` is set."""
@@ -131,16 +140,17 @@ class Sweeper:
     def pause(self, every: float) -> float:
         """Return the seconds until the next timed task, at most `every`."""
         left: list[float | None] = []
-        _attempt(lambda: left.append(seconds_to_next(self.context.uow_factory)))
+        for next_of in (seconds_to_next, seconds_to_next_announcement):
+            self._attempt(lambda next_of=next_of: left.append(next_of(self.context.uow_factory)))  # type: ignore[misc]
         return max(MIN_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
-
-def _attempt(task: Callable[[], object]) -> bool:
-    """Run a task; True if it did something. A failure is logged, and the next sweep retries the task."""
-    try:
-        return bool(task())
-    except sqlalchemy.exc.OperationalError as error:
-        logger.warning("a task was interrupted: the database is not available: %s", error.orig)
-    except Exception:  # the sweeper must survive every error, which is logged with its traceback
-        logger.exception("a task failed and will be retried")
-    return False
+    def _attempt(self, task: Callable[[], object]) -> bool:
+        """Run a task; True if it did something. A failure is logged, and the next sweep retries the task."""
+        try:
+            return bool(task())
+        except sqlalchemy.exc.OperationalError as error:
+            logger.warning("a task was interrupted: the database is not available: %s", error.orig)
+        except Exception:  # the sweeper must survive every error, which is logged with its traceback
+            logger.exception("a task failed and will be retried")
+        self.context.observer.task_failed()
+        return False

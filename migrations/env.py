@@ -5,12 +5,15 @@ A caller in the same process hands over its own connection instead, as `config.a
 
 import os
 import sys
+from pathlib import Path
 
 from alembic import context
 from sqlalchemy import Connection, create_engine, make_url, pool, text
 
 from models import Base
 
+PREVIOUS_REVISION = Path(__file__).with_name("PREVIOUS_RELEASE").read_text().split()[1]
+"""The newest revision of the release before this one, whose code works with the schema of this one."""
 MIGRATION_LOCK = 4_207_112_026
 """Advisory lock: of several processes that start at once, one migrates and the others wait for it."""
 
@@ -20,7 +23,11 @@ def migrate(connection: Connection) -> None:
     context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=False)
     with context.begin_transaction():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+        timeout = context.config.attributes.get("lock_timeout", "0")
+        connection.execute(text("SELECT set_config('lock_timeout', :timeout, true)"), {"timeout": timeout})
         context.run_migrations()
+        # Processes of a release that the schema allows may start although it is newer than they are.
+        connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{PREVIOUS_REVISION}'"))
 
 
 def migrate_environment() -> None:

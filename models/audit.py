@@ -68,6 +68,22 @@ class AuditSeal(Base):
     )
 
 
+class AuditRemoval(Base):
+    """The end of a range of seals that left the database after an export: the chain begins behind the last of them."""
+
+    __tablename__ = "audit_removals"
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
+    sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    hash: Mapped[bytes]
+    sealed_at: Mapped[datetime]
+    """Of the last seal of the range; no entry of the range is younger."""
+    file_sha256: Mapped[bytes]
+    """Identifies the file that has them."""
+    removed_by: Mapped[str]
+    recorded_at: Mapped[datetime]
+
+
 class UnsealedEntry(Base):
     """An entry that waits for its seal. A trigger writes it with the entry, whatever wrote that."""
 

@@ -56,6 +56,16 @@ class UsedTrial(Base):
     used_at: Mapped[datetime]
 
 
+class TrialHashKey(Base):
+    """A key of the hashes in `used_trials`, encrypted: it outlives the `SECRET_KEY` from which it was derived."""
+
+    __tablename__ = "trial_hash_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    encrypted_key: Mapped[bytes] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime]
+
+
 def grants_of_organizations(
     session: Session, organization_ids: Collection[str], default_plan: str
 ) -> Mapping[str, PlanGrants]:
@@ -68,12 +78,13 @@ def grants_of_organizations(
 
 
 @lru_cache(_MAX_CACHED)
-def read_grants(json: str | None, default_plan: str) -> PlanGrants:
-    """Return the grants that `find_api_key` and `find_session` return as JSON: lists of source, plan and end."""
-    if json is None:
-        return PlanGrants((), default_plan)
-    entries = orjson.loads(json)
-    grants = [Grant(source, plan, datetime.fromisoformat(until) if until else None) for source, plan, until in entries]
+def read_grants(rows: tuple[str | None, ...], default_plan: str) -> PlanGrants:
+    """Return the grants that `find_api_key`, `find_session` and `find_oauth_grant` return.
+
+    Each row has one, as JSON: a list of a list of source, plan and end. None: there is no grant.
+    """
+    found = [grant for row in rows if row is not None for grant in orjson.loads(row)]
+    grants = [Grant(source, plan, datetime.fromisoformat(until) if until else None) for source, plan, until in found]
     return PlanGrants(tuple(grants), default_plan)
 
 

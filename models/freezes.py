@@ -38,6 +38,10 @@ class Freeze(Base):
     released_at: Mapped[datetime | None]
     targets_pending: Mapped[bool] = mapped_column(server_default="false")
     """Whether branches of its scope are still to be covered: a schedule's freeze covers very many in batches."""
+    failing_since: Mapped[datetime | None]
+    """Since when it has failed targets, as it was recorded in the audit; none: it has none."""
+    late_at: Mapped[datetime | None]
+    """When it was recorded in the audit that its enforcement is late."""
 
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),
@@ -52,6 +56,7 @@ class Freeze(Base):
         Index(
             "uq_freezes_occurrence_id", "occurrence_id", unique=True, postgresql_where=text("occurrence_id IS NOT NULL")
         ),
+        Index("ix_freezes_failing_since", "id", postgresql_where=text("failing_since IS NOT NULL")),
         Index("ix_freezes_targets_pending", "id", postgresql_where=text("targets_pending")),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
@@ -107,6 +112,7 @@ class FreezeTarget(Base):
 
     __table_args__ = (
         Index("uq_freeze_targets_branch", "freeze_id", "branch_id", unique=True),
+        Index("ix_freeze_targets_branch_id", "branch_id"),
         Index("ix_freeze_targets_covering", "branch_id", postgresql_where=text("operation = 'apply'")),
         Index(
             "ix_freeze_targets_unfinished",

@@ -53,8 +53,8 @@ class Invitation(Base):
 class OneTimeToken(Base):
     """The SHA-256 of a secret that was mailed or put into an address, good for one use until it expires.
 
-    `purpose` is `verify_email`, `reset_password`, `invitation` or `installation`; `subject` the id of the person or
-    invitation that it is for.
+    `purpose` is `verify_email`, `reset_password`, `change_email`, `invitation`, `installation`, `slack` or
+    `slack_link`; `subject` the id of the person, the invitation or the Slack user that it is for.
     """
 
     __tablename__ = "one_time_tokens"

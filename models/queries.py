@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, Text, any_, bindparam, literal, select, text
+from sqlalchemy import ColumnElement, DateTime, Select, Text, any_, bindparam, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -84,6 +84,19 @@ def covering_freezes(
     for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch in rows:
         covering[branch_id].append(CoveringFreeze(freeze_id, reason, started_at, ends_at, by_freeze and by_branch))
     return covering
+
+
+def frozen_branches(organization: str | ColumnElement[str], now: datetime) -> Select[str]:
+    """Return the query for the ids of all branches that a freeze covers at `now`."""
+    return (
+        select(FreezeTarget.branch_id)
+        .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
+        .where(
+            FreezeTarget.organization_id == organization,
+            FreezeTarget.operation == "apply",
+            Freeze.is_in_force(now),
+        )
+    )
 
 
 def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchRef]:

@@ -198,3 +198,17 @@ Index(
     postgresql_where=Occurrence.is_unsettled,
 )
 Index("ix_occurrences_due", Occurrence.starts_at, postgresql_where=Occurrence.is_unsettled)
+
+
+class CancelledWindow(Base):
+    """A window that was taken from the plan before it began, with the id that its occurrence had."""
+
+    __tablename__ = "cancelled_windows"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    schedule_id: Mapped[str] = mapped_column(ForeignKey("schedules.id"), index=True)
+    starts_at: Mapped[datetime]
+    ends_at: Mapped[datetime] = mapped_column(index=True)
+
+    __table_args__ = (Index("ix_cancelled_windows_organization_id", "organization_id", "starts_at"),)

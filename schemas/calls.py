@@ -15,8 +15,8 @@ import orjson
 
 from schemas.contract import Operation
 
-Entrance = Literal["web", "mcp"]
-"""Where a call comes from: a page (`web`), or a tool of an MCP client (`mcp`)."""
+Entrance = Literal["web", "mcp", "slack"]
+"""Where a call comes from: a page (`web`), a tool of an MCP client (`mcp`), or an action of a person in Slack."""
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -52,7 +52,7 @@ def call_scope(
     path_params: Mapping[str, str],
     query: Mapping[str, str | int | Sequence[str | int]],
 ) -> dict[str, Any]:
-    """Return the ASGI scope of a call, with the client and the request id of the outer request that causes it."""
+    """Return the ASGI scope of a call, with the client, request id and trace of the outer request that causes it."""
     path = operation.path
     for name, value in path_params.items():
         path = path.replace("{" + name + "}", quote(value, safe="", errors="surrogatepass"))
@@ -71,6 +71,7 @@ def call_scope(
         "server": outer.get("server"),
         "change_freeze.entrance": entrance,
         "change_freeze.request_id": outer["change_freeze.request_id"],
+        "change_freeze.trace": outer.get("change_freeze.trace"),
     }
 
 
@@ -93,3 +94,70 @@ async def call_application(application: Application, scope: dict[str, Any], body
 
     await application(scope, receive, send)
     return Answer(start["status"], start["headers"], b"".join(chunks))
+
+
+class StreamedAnswer:
+    """The answer of an operation whose body is passed on block by block, no faster than it is taken.
+
+    `open` comes first; all methods belong to the loop of the application.
+    """
+
+    def __init__(self, application: Application, scope: dict[str, Any], body: bytes) -> None:
+        self._application, self._scope = application, scope
+        self._request: list[dict[str, Any]] = [{"type": "http.request", "body": body}]
+        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(1)
+        self._closed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._complete = False
+        self.headers: Headers = ()
+
+    async def open(self) -> Answer | None:
+        """Wait for the status. Return None if the body can be read, or else the whole answer of a refusal."""
+        self._task = asyncio.create_task(self._run())
+        start = await self._messages.get()
+        if start is None:
+            raise RuntimeError("the application has sent no response")
+        self.headers = start["headers"]
+        if start["status"] < 400:
+            return None
+        body = b"".join([block async for block in self])
+        return Answer(start["status"], start["headers"], body)
+
+    def header(self, name: bytes) -> str | None:
+        """Return the header of a lower-case name, or None."""
+        return Answer(200, self.headers, b"").header(name)
+
+    def __aiter__(self) -> "StreamedAnswer":
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next block. Raise RuntimeError if the response breaks off."""
+        if self._complete:
+            raise StopAsyncIteration
+        message = await self._messages.get()
+        if message is None:
+            raise RuntimeError("the response has broken off")
+        self._complete = not message.get("more_body")
+        return message.get("body", b"")  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """End the operation, if it goes on, and wait for that."""
+        self._closed.set()
+        if self._task is None:
+            return
+        self._task.cancel()
+        while not self._messages.empty():  # so that the task need not wait for a reader
+            self._messages.get_nowait()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            await self._application(self._scope, self._receive, self._messages.put)
+        finally:
+            await self._messages.put(None)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._request:
+            return self._request.pop()
+        await self._closed.wait()
+        return {"type": "http.disconnect"}

@@ -8,7 +8,9 @@ import pytest
 from app.config import table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted(path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")) if path.name != "LICENSE")
+DOCUMENTS = sorted(
+    path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("cli/*.md")) if path.name != "LICENSE"
+)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 

@@ -30,21 +30,31 @@ class SignUp(PageView):
 
     def get(self) -> Response:
         """Show the form."""
-        return self.context.render("sign_up.html", min_length=self._min_length())
+        invited_by = request.args.get("token", "")
+        invitation = self.context.mailed_links.find("invitation", invited_by) if invited_by else None
+        email = invitation["email"] if invitation else ""
+        return self.context.render("sign_up.html", email=email, **self._values(invited_by))
 
     def post(self) -> Response:
         """Send the email; the answer is the same whether the address has an account or not."""
-        given = self.context.form_fields("name", "email", "password")
+        given = self.context.form_fields("name", "email", "password", "invitationToken")
         try:
             self.context.call("sign_up", body=filled(given))
         except OperationError as error:
-            again = {"name": given["name"], "email": given["email"], "min_length": self._min_length()}
+            again = {"name": given["name"], "email": given["email"], **self._values(given["invitationToken"])}
             return self.context.render_again("sign_up.html", error, _LABELS, **again)
         message = f"We sent a link to {given['email']}. Open it within 24 hours and enter your password to confirm it."
         return self.context.render("mail_sent.html", 202, message=message, again=self.path)
 
-    def _min_length(self) -> int:
-        return self.context.min_length("sign_up", "password")
+    def _values(self, invitation: str) -> dict[str, Any]:
+        """Return what the template needs besides the fields; the form is shown to those who may sign up."""
+        policy = self.context.sign_up
+        return {
+            "min_length": self.context.min_length("sign_up", "password"),
+            "restriction": policy.summary,
+            "invitation": invitation,
+            "may_try": policy.mode != "invitation" or bool(invitation),
+        }
 
 
 class Verify(PageView):

@@ -10,7 +10,8 @@ from rules import web_addresses
 from rules.billing.prices import format_amount
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.contract import Contract
-from web.instants import format_distance, format_instant
+from web.dashboard.addresses import address_of
+from web.instants import format_distance, format_instant, format_local
 from web.reference import reference_pages
 
 HTMX = "vendor/htmx-4.0.1/htmx.min.js"
@@ -43,7 +44,9 @@ def create_pages(contract: Contract) -> Flask:
     pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)
-    pages.jinja_env.filters.update(instant=format_instant, distance=format_distance, amount=format_amount)
+    pages.jinja_env.filters.update(
+        instant=format_instant, local=format_local, distance=format_distance, amount=format_amount, of=address_of
+    )
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
     return pages

@@ -6,10 +6,12 @@ more than the API allows its visitor. A GET calls operations that read, so nothi
 
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -19,11 +21,14 @@ from flask import Response, g, redirect, request
 from rules import web_addresses
 from rules.access.login_sessions import cookie_name, delete_cookie, device_cookie_name
 from rules.access.permissions import Role, role_reaches
+from rules.access.sign_up import SignUpPolicy
+from rules.billing.plans import PLANS, plans_with
 from rules.errors import Detail, ServiceError
 from schemas import walk
-from schemas.calls import Answer
+from schemas.calls import Answer, StreamedAnswer
 from schemas.contract import Contract
-from web.forms import MAX_FIELD_LENGTH, MAX_FORM_BYTES, FormGuard, render_page
+from web.dashboard.navigation import SECTIONS, SETTINGS
+from web.forms import FormGuard, max_field_length, max_form_bytes, render_page
 from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
 from web.problems import problems_of
@@ -38,14 +43,23 @@ Content = Any
 
 RETURN_PAGES = (
     web_addresses.HOME,
+    web_addresses.ACCOUNT,
     web_addresses.DEVICE,
     web_addresses.INVITATION,
     web_addresses.INSTALLED,
     web_addresses.AUTHORIZE,
     web_addresses.CONNECTIONS,
     web_addresses.BILLING,
+    web_addresses.SLACK,
+    web_addresses.SLACK_LINK,
 )
-"""Pages that a sign-in may lead back to."""
+"""Pages that a sign-in may lead back to, besides those of the dashboard."""
+_DASHBOARD = re.compile(
+    r"/(freezes|calendar|timeline|schedules|import|exceptions|pulls|repositories|branches|attention|audit|settings)"
+    r"(/[A-Za-z0-9_-]+)*"
+)
+_DIALOG = "div#dialog-content"
+"""How htmx names the content of the dialog, when it opens a page in it."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
 INVALID_SESSION = ("missing_credentials", "invalid_token", "token_expired")
 _TITLES = {
@@ -77,6 +91,18 @@ class Visitor:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """The visitor of a page, as a member of the organisation that they act in."""
+
+    id: str
+    name: str
+    organization: str
+    """Name of the organisation."""
+    role: str
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
 class PageContext:
     """Passed to every page."""
 
@@ -86,6 +112,7 @@ class PageContext:
     guard: FormGuard
     clock: Callable[[], datetime]
     """Return the present instant, as the operations read it."""
+    sign_up: SignUpPolicy
 
     def session_token(self) -> str:
         """Return the session token that the browser sent, or an empty text.
@@ -101,6 +128,7 @@ class PageContext:
         path_params: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        if_match: str = "",
     ) -> Answer:
         """Return the answer of an operation, called as the visitor; raise OperationError if it refuses.
 
@@ -109,7 +137,7 @@ class PageContext:
         operation = self.contract.operations[operation_id]
         knows_browser = operation_id == "sign_in"  # where people have signed in before, strangers do not lock them out
         token = self.session_token() if operation.security or knows_browser else ""
-        call = Call(operation_id, path_params or {}, query or {}, body, token)
+        call = Call(operation_id, path_params or {}, query or {}, body, token, if_match=if_match)
         if knows_browser:
             device = device_cookie_name(self.guard.web_url)
             call = replace(call, cookie=f"{device}={request.cookies.get(device, '')}")
@@ -117,12 +145,16 @@ class PageContext:
             call = replace(call, idempotency_key=_idempotency_key(call))
         return self.operations.call(call)
 
+    def open_stream(self, call: Call) -> StreamedAnswer:
+        """Return the answer of an operation, called as the visitor, whose body is sent on while it is read."""
+        return self.operations.open_stream(replace(call, session_token=self.session_token()))
+
     def find_visitor(self) -> Visitor | None:
         """Return the signed-in visitor, or None."""
         if not self.session_token():
             return None
         try:
-            return _remember_visitor(self.call("get_me").content)
+            return self.remember_visitor(self.call("get_me").content)
         except OperationError as error:
             if error.code not in INVALID_SESSION:
                 raise
@@ -147,24 +179,51 @@ class PageContext:
             if error.code in INVALID_SESSION:
                 raise SignInRequiredError(back) from None
             raise
-        visitor = _remember_visitor(me.content)
+        visitor = self.remember_visitor(me.content)
         if visitor is None:
             raise SignInRequiredError(back)
         return visitor, [answer.content for answer in answers]
 
+    def remember_visitor(self, me: Mapping[str, Any]) -> Visitor | None:
+        """Return the visitor, and keep them for the frame of the page; a support session has no pages of its own."""
+        if me["support"]:
+            return None
+        g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])
+        if visitor.organization is not None:
+            organization = visitor.organization
+            g.member = Member(me["id"], me["name"], organization["name"], organization["role"], organization["plan"])
+            in_dialog = request.headers.get("HX-Target") == _DIALOG
+            g.frame = {
+                "frame": "dashboard/dialog.html" if in_dialog else "dashboard/layout.html",
+                "member": g.member,
+                "sections": SECTIONS,
+                "section": web_addresses.SETTINGS,
+                "settings_sections": SETTINGS,
+                "may": partial(self.may, g.member.role),
+                "plan_needed": partial(self.plan_needed, g.member.plan),
+            }
+        return visitor
+
     def form_fields(self, *names: str) -> dict[str, str]:
         """Return fields of the form that was sent, without white space around them; raise ForeignFormError."""
-        request.max_content_length = MAX_FORM_BYTES
+        request.max_content_length = request.max_form_memory_size = max_form_bytes(request.path)
         self.guard.check(self.session_token())
         given = {name: request.form.get(name, "") for name in names}
-        if any("\0" in text or len(text) > MAX_FIELD_LENGTH for text in given.values()):
+        if any("\0" in text or len(text) > max_field_length(name) for name, text in given.items()):
             raise OperationError(422, "validation_failed", "A field of the form is too long or cannot be read.")
-        return {name: text if name == "password" else text.strip() for name, text in given.items()}
+        return {name: text if name.endswith("password") else text.strip() for name, text in given.items()}
 
     def may(self, role: str, operation_id: str) -> bool:
         """True if the role may call the operation."""
         least = self.contract.operations[operation_id].least_role
         return role_reaches(cast(Role, role), cast(Role, least))
+
+    def plan_needed(self, plan: str, operation_id: str) -> str | None:
+        """Return the name of the lowest plan with the feature of an operation, if a plan lacks it."""
+        feature = self.contract.operations[operation_id].entitlement
+        if feature is None or PLANS[plan].includes(feature):
+            return None
+        return PLANS[plans_with(feature)[0]].name
 
     def min_length(self, operation_id: str, name: str) -> int:
         """Return how many characters a field of an operation's body needs."""
@@ -176,8 +235,9 @@ class PageContext:
         """Return a page whose forms are protected."""
         secret = self.guard.browser_secret()
         holds_secret = any(name in request.args for name in _SECRET_PARAMETERS) or "?" in request.args.get("next", "")
+        values = {"problems": (), "frame": "people/layout.html", **g.get("frame", {}), **values}
         page = render_page(
-            f"people/{template}",
+            template if "/" in template else f"people/{template}",
             status,
             referrer="no-referrer" if holds_secret else "same-origin",
             visitor=g.get("visitor"),
@@ -185,7 +245,7 @@ class PageContext:
             token=self.guard.token(secret, self.session_token()),
             key=secrets.token_urlsafe(12),
             now=self.clock(),
-            **{"problems": (), **values},
+            **values,
         )
         self.guard.set_cookie(page, secret)
         return page
@@ -217,7 +277,7 @@ class PageContext:
             title=title,
             message=message,
             request_id=request_id if status >= 500 else None,
-            link=link or (web_addresses.HOME, "Back to your account"),
+            link=link or (web_addresses.HOME, "Back to the overview"),
         )
 
     def link_expired(self, message: str, link: tuple[str, str]) -> Response:
@@ -251,6 +311,8 @@ class PageContext:
         """Return the redirect to the sign-in page, which leads back; a session that has ended is removed."""
         query = "" if error.back == web_addresses.HOME else f"?{urlencode({'next': error.back})}"
         page = redirect_to(web_addresses.SIGN_IN + query)
+        if request.headers.get("HX-Request") == "true":  # otherwise htmx would show the sign-in inside the page
+            page.status_code, page.headers["HX-Redirect"] = 200, page.headers.pop("Location")
         if self.session_token():
             page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
         return page
@@ -270,7 +332,8 @@ def safe_redirect(wanted: str) -> str:
         parts = urlsplit(wanted)
     except ValueError:
         return web_addresses.HOME
-    if parts.scheme or parts.netloc or parts.path not in RETURN_PAGES:
+    is_page = parts.path in RETURN_PAGES or _DASHBOARD.fullmatch(parts.path)
+    if parts.scheme or parts.netloc or not is_page:
         return web_addresses.HOME
     pairs = parse_qsl(
         parts.query, keep_blank_values=True, encoding="latin-1"
@@ -292,14 +355,6 @@ def unknown_button() -> OperationError:
 def missing_field(name: str, message: str) -> OperationError:
     """Return the error of a form whose field is empty, where no operation is called."""
     return OperationError(400, "missing_parameter", message, details=(Detail(f"/{name}", message),))
-
-
-def _remember_visitor(me: Mapping[str, Any]) -> Visitor | None:
-    """Return the visitor, and keep them for the page's header; a support session has no pages of its own."""
-    if me["support"]:
-        return None
-    g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])
-    return visitor
 
 
 def _idempotency_key(call: Call) -> str:

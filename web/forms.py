@@ -6,22 +6,43 @@ referrer sends no origin), and by a token bound to a cookie that other sites can
 
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from flask import Response, make_response, render_template, request
 
+from rules import web_addresses
 from rules.access.origins import is_same_origin
 
 MAX_FORM_BYTES = 16_384
+"""Of a form, but for those of `max_form_bytes`."""
 MAX_FIELD_LENGTH = 4_096
+MAX_LIST_LENGTH = 163_840
+"""Of a field that lists things: a thousand repositories with the longest names, or a thousand days."""
+MAX_LIST_FORM_BYTES = 262_144
+MAX_FILE_BYTES = 1_048_576
+_MAX_LENGTHS = {
+    "content": MAX_FILE_BYTES,
+    **dict.fromkeys(("patterns", "repositories", "branches", "dates", "except_dates"), MAX_LIST_LENGTH),
+}
+"""Characters of the fields that may be longer than MAX_FIELD_LENGTH, where their form may be."""
+_LARGE_FORMS = (
+    (web_addresses.IMPORT, MAX_FILE_BYTES + MAX_LIST_FORM_BYTES),
+    (web_addresses.NEW_FREEZE, MAX_LIST_FORM_BYTES),
+    (f"{web_addresses.NEW_FREEZE}/impact", MAX_LIST_FORM_BYTES),
+    (web_addresses.NEW_SCHEDULE, MAX_LIST_FORM_BYTES),
+    (web_addresses.SCHEDULE_PREVIEW, MAX_LIST_FORM_BYTES),
+    (web_addresses.EDIT_SCHEDULE, MAX_LIST_FORM_BYTES),
+)
+_SIZES = [(re.compile(address.replace("{id}", "[^/]+")), size) for address, size in _LARGE_FORMS]
 _COOKIE_BYTES = 24
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
     "X-Frame-Options": "DENY",
@@ -97,6 +118,16 @@ class FormGuard:
             raise ForeignFormError
 
 
+def max_form_bytes(path: str) -> int:
+    """Return how many bytes a form that is sent to this path may have."""
+    return next((size for pattern, size in _SIZES if pattern.fullmatch(path)), MAX_FORM_BYTES)
+
+
+def max_field_length(name: str) -> int:
+    """Return how many characters a field of this name may have."""
+    return _MAX_LENGTHS.get(name, MAX_FIELD_LENGTH)
+
+
 def _header(name: bytes) -> bytes | None:
     value = request.headers.get(name.decode("ascii"))
     return None if value is None else value.encode("latin-1", "replace")
@@ -108,6 +139,6 @@ def render_page(template: str, status: int = 200, *, referrer: Referrer = "no-re
     With `same-origin` its forms send their origin; an address that holds a secret needs `no-referrer`.
     """
     page = make_response(render_template(template, **values), status)
-    page.headers.update(_HEADERS)
+    page.headers.update(HEADERS)
     page.headers["Referrer-Policy"] = referrer
     return page

@@ -14,13 +14,13 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.accounts import filled
+from web.connecting import EXPIRED, act_in, find_requested, show_refusal
 from web.context import NO_ORGANIZATION
 from web.operations import OperationError
 from web.views import PageView
 
 CLAIM, INSTALL = "claim_installation", "get_install_url"
 _FIELDS = {"installation_id": "installationId", "state": "state", "code": "code"}
-_EXPIRED = "This address has been used, has expired, or was given to someone else. It is valid for one hour."
 _REQUESTED = "GitHub has asked an owner of the account to install the App. Start again once they have approved it."
 _NOT_CONFIGURED = (
     'GitHub sent no authorisation. The operator of this service has to enable "Request user authorization (OAuth) '
@@ -58,8 +58,7 @@ class Installed(PageView):
         visitor = self.context.require_visitor(web_addresses.HOME)
         try:
             organization = self._requested(given["state"])["organization"]
-            if visitor.organization is None or visitor.organization["id"] != organization["id"]:
-                self.context.call("set_active_organization", body={"organizationId": organization["id"]})
+            act_in(self.context, visitor, organization)
             claimed = self.context.call(CLAIM, body=_claim_body(given)).content
         except OperationError as error:
             return self._refused(error)
@@ -79,18 +78,10 @@ class Installed(PageView):
         )
 
     def _requested(self, state: str) -> Mapping[str, Any]:
-        """Return the organisation that a state was given for, which the visitor may connect; raise OperationError."""
-        requested: Mapping[str, Any] = self.context.call("get_installation_request", query={"state": state}).content
-        if not self.context.may(requested["role"], CLAIM):
-            least = self.context.contract.operations[CLAIM].least_role
-            message = f"This needs the role {least}; yours is {requested['role']}."
-            raise OperationError(403, "insufficient_permission", message)
-        return requested
+        return find_requested(self.context, "get_installation_request", CLAIM, state)
 
     def _refused(self, error: OperationError) -> Response:
-        if error.code == "not_found" or any(detail.path in {"state", "/state"} for detail in error.details):
-            return self.context.link_expired(_EXPIRED, (self.path, "Start again"))
-        return self.context.error_page(error)
+        return show_refusal(self.context, error, "state", EXPIRED, (self.path, "Start again"))
 
 
 def _claim_body(given: dict[str, str]) -> dict[str, Any]:

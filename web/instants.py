@@ -1,6 +1,9 @@
 """Instants as people read them. A script shows them in the reader's own time zone."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rules.time.zones import zone_names
 
 _UNITS = ((timedelta(days=1), "day"), (timedelta(hours=1), "hour"), (timedelta(minutes=1), "minute"))
 
@@ -28,5 +31,23 @@ def format_length(length: timedelta) -> str | None:
     return "a minute" if length >= timedelta(minutes=1) else None
 
 
+def read_instant(text: str, zone: str) -> str:
+    """Return the instant of a field `datetime-local` in a time zone, with its offset. Raise ValueError."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone or "UTC")).isoformat()
+    except ZoneInfoNotFoundError:
+        raise ValueError(zone) from None
+
+
 def _parse(instant: str | datetime) -> datetime:
     return datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+
+
+def format_local(local: str) -> str:
+    """Return a local time, such as `2026-11-27T18:00`, with its weekday."""
+    return f"{datetime.fromisoformat(local):%a %-d %b %Y, %H:%M}"
+
+
+def instant_in_zone(instant: datetime, timezone: str) -> datetime:
+    """Return the same instant in a zone of the IANA database; in UTC if there is no such zone."""
+    return instant.astimezone(ZoneInfo(timezone) if timezone in zone_names() else UTC)

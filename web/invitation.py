@@ -35,7 +35,9 @@ class Invitation(PageView):
         if found is None:
             return self._gone()
         powers = describe_role(found["role"])
-        return self.context.render("invitation.html", invitation=found, powers=powers, back=_address(found["id"]))
+        back = _address(found["id"])
+        needed = "" if self.context.sign_up.permits(found["email"]) else token  # to sign up
+        return self.context.render("invitation.html", invitation=found, powers=powers, back=back, mailed=needed)
 
     def post(self) -> Response:
         """Accept it."""

@@ -13,11 +13,13 @@ import orjson
 from flask import request
 
 from rules.errors import Detail
-from schemas.calls import Answer, Application, call_application, call_scope
+from schemas.calls import Answer, Application, StreamedAnswer, call_application, call_scope
 from schemas.contract import Contract
 
 CALL_TIMEOUT = 60
 """Seconds that a page waits for an operation: longer than any of them takes."""
+MAX_CALLS_AT_ONCE = 4
+"""Operations of one page that run at the same time: each holds one of the few database connections of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Call:
     body: Mapping[str, Any] | None = None
     session_token: str = ""
     idempotency_key: str = ""
+    if_match: str = ""
+    """The `ETag` that the object must still have for a change."""
     cookie: str = ""
     """A `Cookie` header for operations that read one."""
 
@@ -53,6 +57,17 @@ class OperationError(Exception):
         self.retry_after = retry_after
         self.request_id = request_id
 
+    def with_details(self, details: Sequence[Detail]) -> "OperationError":
+        """Return the same error with other details."""
+        return OperationError(
+            self.status,
+            self.code,
+            self.message,
+            details=details,
+            retry_after=self.retry_after,
+            request_id=self.request_id,
+        )
+
 
 class Operations:
     """Calls the operations of one application from the threads of its pages."""
@@ -67,19 +82,43 @@ class Operations:
 
     def call_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Return the answers of several operations, called at the same time; raise the first one's OperationError."""
+        answers: list[Answer] = []
+        for answer in self.answer_all(calls):
+            if isinstance(answer, OperationError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def answer_all(self, calls: Sequence[Call]) -> list[Answer | OperationError]:
+        """Return the answers of several operations, called at the same time; the error of those that refuse."""
         page: Mapping[str, Any] = request.environ["asgi.scope"]
         requests = [self._request(call, page) for call in calls]
 
-        async def gather() -> list[Answer | BaseException]:
-            sent = [call_application(self._application, *each) for each in requests]
-            return await asyncio.gather(*sent, return_exceptions=True)
+        free = asyncio.Semaphore(MAX_CALLS_AT_ONCE)
 
-        answers: list[Answer] = []
+        async def send(scope: dict[str, Any], body: bytes) -> Answer:
+            async with free:
+                return await call_application(self._application, scope, body)
+
+        async def gather() -> list[Answer | BaseException]:
+            return await asyncio.gather(*(send(*each) for each in requests), return_exceptions=True)
+
+        answers: list[Answer | OperationError] = []
         for answer in self._wait(gather(), page["change_freeze.loop"]):
             if isinstance(answer, BaseException):
                 raise answer
-            answers.append(_checked(answer))
+            answers.append(answer if answer.status < 400 else _error_of(answer))
         return answers
+
+    def open_stream(self, call: Call) -> StreamedAnswer:
+        """Return the answer of an operation whose body is sent on while it is read; raise OperationError."""
+        page: Mapping[str, Any] = request.environ["asgi.scope"]
+        scope, body = self._request(call, page)
+        streamed = StreamedAnswer(self._application, scope, body)
+        refusal = self._wait(streamed.open(), page["change_freeze.loop"])
+        if refusal is not None:
+            raise _error_of(refusal)
+        return streamed
 
     @staticmethod
     def _wait(work: Any, loop: asyncio.AbstractEventLoop) -> Any:
@@ -100,6 +139,8 @@ class Operations:
             headers.append((b"cookie", call.cookie.encode("latin-1", "replace")))
         if call.idempotency_key:
             headers.append((b"idempotency-key", call.idempotency_key.encode()))
+        if call.if_match:
+            headers.append((b"if-match", call.if_match.encode("latin-1", "replace")))
         body = b"" if call.body is None else orjson.dumps(call.body)
         if body:
             headers.append((b"content-type", b"application/json"))
@@ -107,15 +148,18 @@ class Operations:
         return scope, body
 
 
-def _checked(answer: Answer) -> Answer:
-    if answer.status < 400:
-        return answer
+def _error_of(answer: Answer) -> OperationError:
     error = answer.content["error"]
-    raise OperationError(
+    return OperationError(
         answer.status,
         error["code"],
         error["message"],
-        details=[Detail(row["path"], row["message"], row.get("code")) for row in error.get("details", ())],
+        details=[_detail(row) for row in error.get("details", ())],
         retry_after=answer.header(b"retry-after"),
         request_id=error["requestId"],
     )
+
+
+def _detail(row: Mapping[str, Any]) -> Detail:
+    extra = {name: value for name, value in row.items() if name not in {"path", "message", "code"}}
+    return Detail(row["path"], row["message"], row.get("code"), extra or None)

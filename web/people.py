@@ -1,4 +1,4 @@
-"""The pages for people: accounts, mailed links, invitations, devices, clients, connecting GitHub, plan and billing.
+"""The pages for people: accounts, mailed links, invitations, devices, clients, billing, and the dashboard.
 
 They call operations as any client does, and work without JavaScript. An error is a page too, with the status that the
 operation answered.
@@ -10,25 +10,31 @@ from collections.abc import Callable
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
+from rules import web_addresses
 from rules.errors import ServiceError
+from web.account import Account
 from web.accounts import Forgot, Reset, SignIn, SignOut, SignUp, Verify
 from web.authorize import Authorize
 from web.billing import Billing, Changes, Payment
 from web.connections import Connections
-from web.context import INVALID_SESSION, PageContext, SignInRequiredError, safe_redirect
+from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to, safe_redirect
+from web.dashboard import pages as dashboard
+from web.dashboard.page import WITHOUT_ORGANIZATION, NoOrganizationError
 from web.device import Device
 from web.forms import ForeignFormError
-from web.home import Home
 from web.installed import Installed
 from web.invitation import Invitation
 from web.operations import OperationError
+from web.profile import ConfirmEmail, Profile
+from web.slack import SlackLink, SlackWorkspace
 from web.views import PageView
 
 logger = logging.getLogger(__name__)
 
 PAGES: tuple[type[PageView], ...] = (
-    Home, SignUp, Verify, SignIn, SignOut, Forgot, Reset, Invitation, Device, Installed,
-    Authorize, Connections, Billing, Payment, Changes,
+    Account, SignUp, Verify, SignIn, SignOut, Forgot, Reset, Invitation, Device, Installed,
+    Authorize, Connections, Billing, Payment, Changes, SlackWorkspace, SlackLink, Profile,
+    ConfirmEmail, *dashboard.PAGES,
 )  # fmt: skip
 PATHS = tuple(page.path for page in PAGES)
 
@@ -38,7 +44,7 @@ def people_pages(context: PageContext, refuse_in_maintenance: Callable[[], None]
     pages = Blueprint("people", __name__)
     pages.before_request(refuse_in_maintenance)
     for page in PAGES:
-        pages.add_url_rule(page.path, view_func=page.as_view(page.__name__, context))
+        pages.add_url_rule(page.path.replace("{id}", "<item_id>"), view_func=page.as_view(page.__name__, context))
     _answer_errors_with_pages(pages, context)
     return pages
 
@@ -47,7 +53,12 @@ def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
     def refused_by_operation(error: OperationError) -> Response:
         if error.code in INVALID_SESSION:
             return context.sign_in_redirect(SignInRequiredError(safe_redirect(request.path)))
+        if error.code in WITHOUT_ORGANIZATION:
+            return without_organization(error)
         return context.error_page(error)
+
+    def without_organization(_error: NoOrganizationError | OperationError) -> Response:
+        return redirect_to(web_addresses.HOME)
 
     def foreign(error: ForeignFormError) -> Response:
         return context.message_page(error.title, error.message, 403)
@@ -64,6 +75,7 @@ def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
         return context.error_page(OperationError(500, "internal_error", message))
 
     pages.register_error_handler(SignInRequiredError, context.sign_in_redirect)
+    pages.register_error_handler(NoOrganizationError, without_organization)
     pages.register_error_handler(ForeignFormError, foreign)
     pages.register_error_handler(OperationError, refused_by_operation)
     pages.register_error_handler(ServiceError, refused)

@@ -17,14 +17,7 @@ class Problem(NamedTuple):
 
 def at_field(name: str, error: OperationError) -> OperationError:
     """Return the same error, shown at a field of the form."""
-    return OperationError(
-        error.status,
-        error.code,
-        error.message,
-        details=(Detail(f"/{name}", error.message),),
-        retry_after=error.retry_after,
-        request_id=error.request_id,
-    )
+    return error.with_details([Detail(f"/{name}", error.message)])
 
 
 def problems_of(error: OperationError, labels: Mapping[str, str]) -> tuple[Problem, ...]:

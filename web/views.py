@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from flask import Response
 from flask.views import MethodView
 
 from web.context import PageContext
@@ -16,7 +15,3 @@ class PageView(MethodView):
 
     def __init__(self, context: PageContext) -> None:
         self.context = context
-
-    def get(self) -> Response:
-        """Show the page."""
-        raise NotImplementedError

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.commands.command_line import parser_of, say
+from app import logs
+from app.commands.command_line import parser_of
 from app.config import ConfigurationError, check_other_variables
 
 SETTINGS = Path(__file__).parents[1] / "gunicorn.py"
@@ -21,6 +22,6 @@ def main(arguments: Sequence[str]) -> int:
     try:
         check_other_variables(os.environ)
     except ConfigurationError as error:
-        say(f"The API cannot start.\n{error}")
+        logs.report_failed_start("API", error)
         return 3
     return os.execv(sys.executable, gunicorn)  # noqa: S606 - a fixed command line, and no shell

@@ -3,14 +3,13 @@
 import argparse
 from collections.abc import Sequence
 
-from app.commands.command_line import NoWakeups, operator_name, parser_of, run_with_config, say
+from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.units_of_work import units_of_work
 from app.config import Config
-from app.database import IDENTITY_ROLE, make_engine
-from app.wiring import dependencies_of
+from app.database import IDENTITY_ROLE
 from rules.access.client_documents import MAX_CLIENT_ID_LENGTH
 from rules.time.instants import format_instant
-from services.core.clock import DatabaseClock
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.identity.oauth.blocking import ClientSummary, block, list_clients, unblock
 
 _EPILOG = """\
@@ -57,9 +56,7 @@ def _client_id(text: str) -> str:
 
 def run(given: argparse.Namespace, config: Config) -> int:
     """Block, unblock or show clients and return 0. Raise ServiceError or OperationalError."""
-    engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
-    try:
-        uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups(), dependencies_of(config))
+    with units_of_work(config, IDENTITY_ROLE) as uow_factory:
         if given.block:
             blocked, ended = block(uow_factory, given.client_id, by=given.by, reason=given.reason)
             say(f"{_as_text(blocked)} {ended} connection{'' if ended == 1 else 's'} ended.")
@@ -71,8 +68,6 @@ def run(given: argparse.Namespace, config: Config) -> int:
                 for each in list_clients(uow, given.client_id):
                     print(_as_text(each))
         return 0
-    finally:
-        engine.dispose()
 
 
 def _as_text(client: ClientSummary) -> str:

@@ -12,13 +12,6 @@ from rules.errors import ServiceError
 MAX_OPERATOR_NAME_LENGTH = 100
 
 
-class NoWakeups:
-    """For commands that leave no work to jobs."""
-
-    def send(self, names: set[str]) -> None:
-        """Send nothing."""
-
-
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of a command, which shows its epilog as it is written."""
     return argparse.ArgumentParser(

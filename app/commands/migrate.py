@@ -1,9 +1,12 @@
 """`python -m app migrate`: upgrade the database to the newest revision."""
 
+import logging
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psycopg
 import sqlalchemy.exc
 from alembic import command
 from alembic.config import Config
@@ -12,8 +15,8 @@ from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 from sqlalchemy import Connection, create_engine, make_url, pool
 
-from app import variable_parsers
-from app.commands.command_line import first_line, parser_of, say
+from app import logs, variable_parsers
+from app.commands.command_line import first_line, parser_of
 from app.config import warn_of_misspelt_variables
 from app.database_connections import RELEASE_REVISION
 
@@ -21,12 +24,45 @@ SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
 DATABASE_OWNER_URL names the database as the owner of the schema, who may create roles; without it, DATABASE_URL does.
 All missing revisions run in one transaction: all of them, or none. Of several processes that migrate at once, one does
-and the others wait. It ends with 3 if it fails."""
+and the others wait. A table that a long transaction holds is waited for in short attempts, so that requests are served
+in between. It ends with 3 if it fails."""
+LOCK_TIMEOUT = "500ms"
+"""How long an attempt waits for a lock on a table: all that need the table meanwhile wait behind it.
+
+Below PostgreSQL's `deadlock_timeout` of 1 s, so that of a deadlock the migration is given up, never a request.
+"""
+ATTEMPTS = 200
+SECONDS_BETWEEN_ATTEMPTS = 3
+_LOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 
 
-def migrate(url: str, revision: str = "head") -> tuple[str | None, str | None]:
-    """Upgrade the database of `url`, as its owner, to a revision; return the revisions before and after."""
-    configuration = Config(SETTINGS)
+def migrate_patiently(
+    url: str, lock_timeout: str = LOCK_TIMEOUT, pause: Callable[[float], None] = time.sleep
+) -> tuple[str | None, str | None]:
+    """Upgrade as `migrate` does, and try again while others hold a table that is changed.
+
+    `pause` waits for a number of seconds. Raise `sqlalchemy.exc.OperationalError` after the last attempt.
+    """
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return migrate(url, lock_timeout=lock_timeout)
+        except sqlalchemy.exc.OperationalError as error:
+            if not isinstance(error.orig, _LOCKED):
+                raise
+            refused = first_line(error.orig)
+            again = f"trying again in {SECONDS_BETWEEN_ATTEMPTS} s"
+            logs.report(logging.WARNING, f"A transaction holds a table ({refused}): {again}.")
+        pause(SECONDS_BETWEEN_ATTEMPTS)
+    return migrate(url, lock_timeout=lock_timeout)
+
+
+def migrate(url: str, revision: str = "head", lock_timeout: str = LOCK_TIMEOUT) -> tuple[str | None, str | None]:
+    """Upgrade the database of `url`, as its owner, to a revision; return the revisions before and after.
+
+    Raise `sqlalchemy.exc.OperationalError` if the database does not answer, or if others hold a table for longer than
+    `lock_timeout` (as PostgreSQL's setting).
+    """
+    configuration = Config(SETTINGS, attributes={"lock_timeout": lock_timeout})
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
     with engine.connect() as connection:
         before = _revision(connection)
@@ -50,6 +86,10 @@ def _describe(error: CommandError) -> str:
     )
 
 
+def _fail(text: str) -> None:
+    logs.report(logging.ERROR, text)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser_of("migrate", "Upgrade the database to the newest revision.", _EPILOG).parse_args(arguments)
@@ -57,23 +97,25 @@ def main(arguments: Sequence[str]) -> int:
     name = "DATABASE_OWNER_URL" if os.environ.get("DATABASE_OWNER_URL") else "DATABASE_URL"
     url = os.environ.get(name)
     if not url:
-        say("DATABASE_OWNER_URL or DATABASE_URL is required: it names the database to migrate, as its owner.")
+        _fail("DATABASE_OWNER_URL or DATABASE_URL is required: it names the database to migrate, as its owner.")
         return 3
     try:
         variable_parsers.database_url(url)
     except ValueError as error:
-        say(f"Nothing was migrated: {name} {error}")
+        _fail(f"Nothing was migrated: {name} {error}")
         return 3
     try:
-        before, after = migrate(url)
+        before, after = migrate_patiently(url)
     except sqlalchemy.exc.OperationalError as error:
-        say(f"Nothing was migrated. The database does not answer: {first_line(error.orig)}")
+        locked = isinstance(error.orig, _LOCKED)
+        reason = "A transaction did not end that holds a table" if locked else "The database does not answer"
+        _fail(f"Nothing was migrated. {reason}: {first_line(error.orig)}")
     except sqlalchemy.exc.DBAPIError as error:
-        say(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
+        _fail(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
     except CommandError as error:
-        say(f"Nothing was migrated{_describe(error)}")
+        _fail(f"Nothing was migrated{_describe(error)}")
     else:
         done = "was already at" if before == after else f"was at revision {before or 'none'} and is now at"
-        say(f"The database {done} revision {after}.")
+        logs.report(logging.INFO, f"The database {done} revision {after}.")
         return 0
     return 3

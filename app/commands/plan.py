@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app.commands.command_line import NoWakeups, operator_name, parser_of, run_with_config, say
+from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.units_of_work import units_of_work
 from app.config import Config
-from app.database import IDENTITY_ROLE, make_engine
-from app.wiring import dependencies_of
+from app.database import IDENTITY_ROLE
 from rules.billing.plans import PLANS
 from rules.time.instants import format_instant
 from services.billing.manual_plans import OrganizationPlan, end_plan, grant_plan, list_plans
-from services.core.clock import DatabaseClock
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork
 
 _EPILOG = """\
 An organisation has the best plan of its grants (manual, stripe, trial) until they end, and at least DEFAULT_PLAN; only
@@ -75,10 +74,8 @@ def _instant(text: str) -> datetime:
 
 def run(given: argparse.Namespace, config: Config) -> int:
     """Change or show plans and return 0. Raise ServiceError or OperationalError."""
-    engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
-    try:
-        factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups(), dependencies_of(config))
-        with factory.open(SYSTEM_CALLER) as uow:
+    with units_of_work(config, IDENTITY_ROLE) as uow_factory:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
             shown = _change_or_list(uow, given)
         if given.json:
             print(json.dumps([_as_json(each) for each in shown], indent=2))
@@ -88,8 +85,6 @@ def run(given: argparse.Namespace, config: Config) -> int:
             for each in shown:
                 print(_as_text(each))
         return 0
-    finally:
-        engine.dispose()
 
 
 def _change_or_list(uow: UnitOfWork, given: argparse.Namespace) -> list[OrganizationPlan]:

@@ -7,11 +7,10 @@ import argparse
 from collections.abc import Sequence
 from datetime import timedelta
 
-from app.commands.command_line import NoWakeups, operator_name, parser_of, run_with_config, say
+from app.commands.command_line import operator_name, parser_of, run_with_config, say
+from app.commands.units_of_work import units_of_work
 from app.config import Config
-from app.database import IDENTITY_ROLE, make_engine
-from app.wiring import dependencies_of
-from services.core.clock import DatabaseClock
+from app.database import IDENTITY_ROLE
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.identity import support
 
@@ -54,16 +53,12 @@ def _minutes(text: str) -> int:
 
 def run(given: argparse.Namespace, config: Config) -> int:
     """Start or end sessions and return 0. Raise ServiceError or OperationalError."""
-    engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
-    try:
-        uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups(), dependencies_of(config))
+    with units_of_work(config, IDENTITY_ROLE) as uow_factory:
         if given.end:
             _end_sessions(uow_factory, given)
         else:
             _start_session(uow_factory, given)
         return 0
-    finally:
-        engine.dispose()
 
 
 def _start_session(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:

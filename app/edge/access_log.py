@@ -14,14 +14,10 @@ from prometheus_client import Counter, Histogram
 
 from app.edge.request_context import RequestContext
 from app.logs import redact
+from services.monitoring.families import HTTP_DURATION, HTTP_REQUESTS
 
-REQUESTS = Counter("http_requests", "Requests served", ["operation", "status"])
-SECONDS = Histogram(
-    "http_request_seconds",
-    "Request duration",
-    ["operation"],
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
-)
+REQUESTS = HTTP_REQUESTS.counter()
+SECONDS = HTTP_DURATION.histogram((0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5))
 _MAX_PATH_LENGTH = 1000
 
 
@@ -44,6 +40,7 @@ class AccessLog:
             "level": "info",
             "event": "request",
             "request_id": request.request_id,
+            "trace_id": request.trace.trace_id,
             "method": request.scope["method"],
             "path": redact(request.scope["path"][:_MAX_PATH_LENGTH]),
             "operation": operation,

@@ -46,8 +46,8 @@ class ClassicRequestReader:
     async def read(self, request: RequestContext) -> tuple[Fields, ServiceError | None]:
         """Return the fields of the body by their names, as they were sent, or an error of a body that cannot be read.
 
-        The error is for a caller whose token stands elsewhere, and who is identified and counted before it is raised.
-        Raise it if no token stands elsewhere.
+        A caller with a token in the header or the query is identified and counted before the error is raised; for one
+        without, raise it at once.
         """
         try:
             return await self._read(request), None

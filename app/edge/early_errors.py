@@ -8,7 +8,7 @@ import logging
 
 import psycopg
 
-from app.edge.auth import Credentials
+from app.edge.authentication import Credentials
 from app.edge.classic_requests import authorization_of
 from app.edge.rate_limits import RateLimits
 from app.edge.request_context import RequestContext

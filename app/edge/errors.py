@@ -8,6 +8,7 @@ ServiceError is either an unavailable database (503, safe to retry) or a bug of 
 
 import logging
 import math
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,8 @@ from schemas.contract import Contract, ErrorCode
 
 logger = logging.getLogger(__name__)
 
+ErrorPage = Callable[[str, str, int, str, str], tuple[Mapping[str, str], str] | None]
+"""Returns headers and HTML of an error by path, `Accept`, status, message and request id; None where it is JSON."""
 JSON = (b"content-type", b"application/json")
 PRIVATE_NO_STORE = (b"cache-control", b"private, no-store")
 DATABASE_RETRY_AFTER_SECONDS = 1
@@ -41,8 +44,10 @@ _UNAVAILABLE = (
 class ErrorMapper:
     """Maps exceptions to responses."""
 
-    def __init__(self, contract: Contract, docs_url: str) -> None:
+    def __init__(self, contract: Contract, docs_url: str, page: ErrorPage | None = None) -> None:
+        """Map errors to JSON, or to the HTML of `page` where no operation is called."""
         self._catalogue = contract.errors
+        self._page = page
         self._families = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
         self._classic_prefix = contract.classic_prefix
@@ -52,7 +57,8 @@ class ErrorMapper:
         known = self.to_service_error(error, request)
         if request.scope["path"].startswith(self._classic_prefix):
             return self._classic(known, request.request_id)
-        return self.envelope(known, request.request_id)
+        reply = self.envelope(known, request.request_id)
+        return self._as_page(reply, known, request) or reply
 
     def to_service_error(self, error: Exception, request: RequestContext) -> ServiceError:
         """Return `error` as a ServiceError whose code is in the catalogue."""
@@ -79,6 +85,18 @@ class ErrorMapper:
         content["requestId"] = request_id
         body = orjson.dumps({"error": content}, default=str)
         return Reply(status, [JSON, *_headers(error, status)], body, code=error.code)
+
+    def _as_page(self, reply: Reply, error: ServiceError, request: RequestContext) -> Reply | None:
+        """Return the reply as a page, if a browser requests one."""
+        if self._page is None or request.operation_id is not None:
+            return None
+        accept = (request.header(b"accept") or b"").decode("latin-1")
+        found = self._page(request.scope["path"], accept, reply.status, error.message, request.request_id)
+        if found is None:
+            return None
+        headers = [(name.lower().encode(), value.encode()) for name, value in found[0].items()]
+        headers += _headers(error, reply.status)
+        return Reply(reply.status, headers, found[1].encode(), cacheable=True, code=reply.code)
 
     def _classic(self, error: ServiceError, request_id: str) -> Reply:
         """Return an error as the compatibility API sends it, whose message is the value of `error`."""

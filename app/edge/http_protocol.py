@@ -273,7 +273,7 @@ class EdgeProtocol(HttpToolsProtocol):
                 cycle.message_event.set()
 
     def _refused_request(self, error: ServiceError) -> RequestResponseCycle:
-        """Return a request for the application that stands for the one that could not be read."""
+        """Return a request for the application, in place of the one that could not be read."""
         if self.scope is None or (self.cycle is not None and self.scope is self.cycle.scope):
             super().on_message_begin()
         path = self.url.partition(b"?")[0][:_MAX_SHOWN_PATH].decode("latin-1")

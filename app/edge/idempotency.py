@@ -48,7 +48,8 @@ def read_idempotency_key(request: RequestContext, body: Any) -> IdempotencyReque
         raise ServiceError("invalid_parameter", message, details=(Detail(HEADER, message, "invalid_parameter"),))
     method_and_path = f"{request.scope['method']} ".encode() + request.scope["raw_path"]
     serialized = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(hashlib.sha256(method_and_path).digest() + hashlib.sha256(serialized).digest())
+    parts = (key.encode(), method_and_path, serialized)  # with the key, so that passwords in bodies cannot be guessed
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts))
     return IdempotencyRequest(key, digest.digest())
 
 
@@ -90,7 +91,7 @@ def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest) ->
         raise ServiceError(
             "idempotency_key_reuse", "This idempotency key was used with a different request. Use a new key."
         )
-    body = stored_replies.body_of(stored, uow.dependencies.secret_key, key.key, uow.now)
+    body = stored_replies.body_of(stored, uow.dependencies.secret_keys, key.key, uow.now)
     if body is None:
         raise ServiceError(
             "idempotency_key_reuse", "The stored response contained a secret and has been erased. Use a new key."

@@ -8,6 +8,8 @@ from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
 from app.edge.request_context import REFUSAL, Reply, RequestContext
 from app.edge.streaming import send_stream
+from integrations.spans import root_span
+from integrations.traces import CURRENT
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
@@ -46,11 +48,24 @@ class RequestMiddleware:
             return
         request = RequestContext(scope, receive, send)
         scope["request_context"] = request
+        CURRENT.set(request.trace)
+        with root_span("request", "server", {"http.request.method": scope["method"]}) as span:
+            scope["change_freeze.trace"] = CURRENT.get()
+            status, code = await self._serve(request)
+            span.rename(request.operation_id or "request")
+            span.add({"http.response.status_code": status, "change_freeze.request_id": request.request_id})
+            if status >= 500:
+                span.fail(code or str(status))
+        self._log.write(request, status, code, time.perf_counter() - request.started_at)
+
+    async def _serve(self, request: RequestContext) -> tuple[int, str | None]:
+        """Answer a request; return the status, and the code of an error."""
+        scope = request.scope
         inner_send = _HeaderInjectingSend(request, self._headers)
         try:
             if REFUSAL in scope:
                 raise scope[REFUSAL]  # noqa: TRY301 - answered as every other error
-            await self._app(scope, receive, inner_send)
+            await self._app(scope, request.receive, inner_send)
             reply = request.reply
         except Exception as error:
             if inner_send.status is not None:
@@ -60,7 +75,7 @@ class RequestMiddleware:
         status = inner_send.status if reply is None else reply.status
         if reply is not None:
             await _send(request, reply, self._headers)
-        self._log.write(request, status or 500, reply.code if reply else None, time.perf_counter() - request.started_at)
+        return status or 500, reply.code if reply else None
 
 
 class _HeaderInjectingSend:

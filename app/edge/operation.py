@@ -1,7 +1,7 @@
 """One operation of the contract, compiled once: the steps of every request, in order."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.edge.auth import Authorizer, Credentials, Identity
+from app.edge.authentication import Credentials, Identity
+from app.edge.authorization import Authorizer
 from app.edge.bodies import JSON, UNSIGNED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.classic_requests import ClassicRequestReader, Fields, authorization_of
 from app.edge.errors import PRIVATE_NO_STORE, ErrorMapper
@@ -35,6 +36,10 @@ from services.github_access.client import installation_of
 MAX_USER_AGENT_LENGTH = 300
 
 
+ReceiveSlack = Callable[[RequestContext, bytes], Awaitable[object]]
+"""Answers a request of Slack with this body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """What all operations of one application share."""
@@ -53,7 +58,9 @@ class Edge:
     serializers: Serializers
     check_replies: bool
     probes: dict[str, Probe] = field(default_factory=dict)
-    cursor_secret: bytes = b""
+    cursor_secrets: tuple[bytes, ...] = (b"",)
+    slack: ReceiveSlack | None = None
+    """Answers requests of Slack; None in tests that have no Slack app."""
 
 
 class CompiledOperation:
@@ -64,8 +71,12 @@ class CompiledOperation:
         self._edge = edge
         self._handler = handler
         self._asynchronous = inspect.iscoroutinefunction(handler)
-        if self._asynchronous and (operation.effect == "write" or operation.installation_required):
-            raise ContractError(f"{operation.id}: a handler that writes or needs the installation must be synchronous")
+        self._signs_in = operation.accepts("SessionToken")
+        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
+        writes_for_caller = operation.effect == "write" and self._credentialled
+        if self._asynchronous and (writes_for_caller or operation.installation_required):
+            message = "a handler that writes for its caller, or needs the installation, must be synchronous"
+            raise ContractError(f"{operation.id}: {message}")
         wanted = inspect.signature(handler).parameters
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted
@@ -77,8 +88,6 @@ class CompiledOperation:
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
         self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
-        self._signs_in = operation.accepts("SessionToken")
-        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
         self._writes = operation.effect == "write"
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
@@ -110,7 +119,7 @@ class CompiledOperation:
                 UNSIGNED_BODIES.release(request.unsigned_bytes)
         if reply.stream is not None and identity is not None:
             reply.authorize = partial(self._confirm, identity)
-        if self._classic is not None:  # its token may stand in the address
+        if self._classic is not None:  # its address may contain the token
             reply.headers.append(PRIVATE_NO_STORE)
             reply.cacheable = True
         request.reply = make_conditional(reply, request) if self.operation.conditional else reply
@@ -120,7 +129,7 @@ class CompiledOperation:
         credentials = self._edge.credentials
         if request.entrance == "web":
             identity = await credentials.identify_visitor(request.header(b"authorization"))
-        elif request.entrance == "mcp":
+        elif request.entrance in {"mcp", "slack"}:
             identity = request.scope[IDENTITY]
         elif self._signs_in:
             identity = await credentials.identify_sign_in(request.header, write=self._writes)
@@ -170,7 +179,10 @@ class CompiledOperation:
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
         headers = Headers(request.scope["headers"])
-        return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes, edge.cursor_secret)
+        receive_slack = None if edge.slack is None else partial(edge.slack, request)
+        return ReadContext(
+            edge.reader, edge.downloads, principal, now, headers, edge.probes, edge.cursor_secrets, receive_slack
+        )
 
     def _perform(
         self,

@@ -1,6 +1,6 @@
 """The precondition of an operation that the organisation's plan must include."""
 
-from app.edge.auth import Identity
+from app.edge.authentication import Identity
 from rules.billing.plans import require_feature
 from schemas.contract import Operation
 

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from redis.exceptions import NoScriptError, RedisError
@@ -59,23 +60,22 @@ class RateLimits:
         keys = [f"rate:{principal.organization_id or principal.id}"]
         if write:
             keys.append(f"rate:{principal.id}:w")
-        counts = await self._in_redis(keys) if self._redis is not None else None
-        if counts is None:
-            counts = self._in_process(keys)
-        lowest = Budget(self._organization - counts[0], -(-counts[1] // 1000))
-        if write:
-            writes = Budget(self._writes - counts[2], -(-counts[3] // 1000))
-            if writes.remaining < lowest.remaining:
-                lowest = writes
-        return lowest
+        budgets = await self._count(keys, (self._organization, self._writes))
+        return min(budgets, key=lambda budget: budget.remaining)
 
     async def count_value(self, operation: str, value: str, limit: int) -> Budget:
         """Count one request for a value, such as the secret in an address, of which only a hash is kept."""
         keys = [f"rate:{operation}:{hashlib.blake2b(value.encode(), digest_size=16).hexdigest()}"]
-        counts = await self._in_redis(keys) if self._redis is not None else None
+        [budget] = await self._count(keys, (limit,))
+        return budget
+
+    async def _count(self, keys: list[str], limits: Sequence[int]) -> list[Budget]:
+        """Count one request for each key and return what is left of their limits, in the same order."""
+        counts = await self._in_redis(keys)
         if counts is None:
             counts = self._in_process(keys)
-        return Budget(limit - counts[0], -(-counts[1] // 1000))
+        windows = zip(limits, counts[::2], counts[1::2], strict=False)
+        return [Budget(limit - count, -(-milliseconds // 1000)) for limit, count, milliseconds in windows]
 
     async def _in_redis(self, keys: list[str]) -> list[int] | None:
         if self._redis is None or time.monotonic() < self._paused_until:

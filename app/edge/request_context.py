@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
+from app.logs import redact
+from integrations.traces import Trace, accept_request_id, new_trace, read_traceparent
 from rules.access.permissions import Principal
 from rules.ids import new_id
 from schemas.calls import Entrance
@@ -18,7 +20,7 @@ REFUSAL = "change_freeze.refusal"
 """The key of the ServiceError in the scope of a request that the HTTP protocol refuses, also while its body is read."""
 
 IDENTITY = "change_freeze.identity"
-"""The key of the identity in the scope of a call by the MCP server, which has just checked its credential."""
+"""The key of the identity in the scope of a call by the MCP server or the Slack app, which have just checked it."""
 
 UNKNOWN_ADDRESS = "unknown"
 
@@ -72,6 +74,7 @@ class RequestContext:
         "scope",
         "send",
         "started_at",
+        "trace",
         "unsigned_bytes",
     )
 
@@ -79,18 +82,33 @@ class RequestContext:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.request_id: str = scope.get("change_freeze.request_id") or new_id("req")
         self.entrance: Entrance | None = scope.get("change_freeze.entrance")
         """Where a call inside the process comes from; None for every request from the network."""
         self.started_at = time.perf_counter()
         self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
         """Returns a header by its lower-case name; if it is repeated, the last value."""
+        self.request_id: str = scope.get("change_freeze.request_id") or self._sent_request_id() or new_id("req")
+        self.trace: Trace = scope.get("change_freeze.trace") or self._sent_trace()
         self.operation_id: str | None = None
         self.principal: Principal | None = None
         self.budget: Budget | None = None
         self.reply: Reply | None = None
         self.unsigned_bytes = 0
         """What its body takes of the memory for bodies of unknown senders."""
+
+    def _sent_request_id(self) -> str | None:
+        """Return the id that the client has given the request; None if there is none that can be used."""
+        if self.header(b"x-request-id") is None:
+            return None
+        sent = self.headers(b"x-request-id")
+        return accept_request_id(sent[0].decode("latin-1"), redact) if len(sent) == 1 else None
+
+    def _sent_trace(self) -> Trace:
+        """Return the trace that the client continues with the request, or a new one."""
+        if self.header(b"traceparent") is None:
+            return new_trace(self.request_id)
+        sent = self.headers(b"traceparent")
+        return read_traceparent(sent[0].decode("latin-1") if len(sent) == 1 else "", self.request_id)
 
     @property
     def is_late(self) -> bool:

@@ -10,6 +10,8 @@ from urllib.parse import unquote_to_bytes
 
 T = TypeVar("T")
 
+_MAX_ENCODED_PATH_LENGTH = 16_384
+"""Of a path with percent-encoding, which is decoded on the event loop; the longest valid one has a fifth of it."""
 _MAX_DEEP_PATH_LENGTH = 4096
 """Of a path with more segments than its route: enough for the longest branch name, encoded."""
 
@@ -86,7 +88,7 @@ class Router(Generic[T]):
         )
 
     def find(self, raw_path: bytes) -> Match[T] | None:
-        """Return the match of the path, or None; a path that is not UTF-8 has none."""
+        """Return the match of the path, or None; a path that is not UTF-8, or very long and encoded, has none."""
         found = self._concrete.get(raw_path)
         if found is not None:
             return found
@@ -107,6 +109,8 @@ def _decoded(raw_path: bytes) -> list[str] | None:
     try:
         if b"%" not in raw_path:
             return raw_path.decode().split("/")[1:]
+        if len(raw_path) > _MAX_ENCODED_PATH_LENGTH:
+            return None
         segments = [unquote_to_bytes(segment).decode() for segment in raw_path.split(b"/")[1:]]
     except UnicodeDecodeError:
         return None

@@ -6,41 +6,36 @@ that gets no thread within two seconds is rejected with `database_unavailable` i
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from app.database import POOL_TIMEOUT_SECONDS
-from rules.errors import ServiceError
+from app.slots import Slots
+from services.monitoring import families
 
 T = TypeVar("T")
+
+_WAITS = families.REQUEST_THREAD_WAITS.counter()
+_REFUSALS = families.REQUEST_THREAD_REFUSALS.counter()
 
 
 class Workers:
     """A thread pool that rejects work after a short wait."""
 
     def __init__(self, threads: int, name: str = "handler") -> None:
+        self.name = name
+        self.slots = Slots(threads, _WAITS.labels(name), _REFUSALS.labels(name))
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return the function's result. Raise `database_unavailable` if all threads stay busy."""
-        if self._free.locked():
-            await self._wait()
-        else:
-            await self._free.acquire()
+        await self.slots.acquire()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+            run = contextvars.copy_context().run
+            return await asyncio.get_running_loop().run_in_executor(self._executor, run, function)
         finally:
-            self._free.release()
-
-    async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
-                await self._free.acquire()
-        except TimeoutError:
-            message = "All database connections are in use. Try again."
-            raise ServiceError("database_unavailable", message, retry_after=1) from None
+            self.slots.release()
 
     def close(self) -> None:
         """Wait for running functions and end the threads."""

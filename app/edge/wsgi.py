@@ -1,7 +1,7 @@
 """Serves a WSGI application by ASGI. Its threads wait for no client.
 
 The body is read on the event loop, before a thread is taken; the response is sent there too, after the thread is free.
-A file is sent block by block, as fast as the client reads.
+A file, and an answer of an operation that is passed on, are sent block by block, as fast as the client reads.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ from typing import Any
 
 from werkzeug.wsgi import FileWrapper
 
-from app.edge.bodies import content_of
-from app.edge.request_context import RequestContext
+from app.edge.bodies import UNSIGNED_BODIES, content_of, read_bytes
+from app.edge.request_context import Reply, RequestContext
+from schemas.calls import StreamedAnswer
 
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 _FILE_BLOCK_BYTES = 65_536
@@ -28,23 +29,39 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 class _Response:
     status: int
     headers: Sequence[tuple[bytes, bytes]]
-    body: bytes | FileWrapper
+    body: bytes | FileWrapper | StreamedAnswer
 
 
 class WsgiAdapter:
     """An ASGI application that runs a WSGI application in threads."""
 
-    def __init__(self, application: WsgiApplication, *, threads: int, max_body: int) -> None:
+    def __init__(
+        self, application: WsgiApplication, *, threads: int, max_body: int, max_body_of: Callable[[str], int]
+    ) -> None:
+        """Serve bodies of up to `max_body` bytes; at a path where `max_body_of` says more, of so many."""
         self._application = application
+        self._max_body_of = max_body_of
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="page")
         self._max_body = max_body
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
         """Serve one request."""
-        body = await self._read(scope["request_context"], scope["method"])
+        request: RequestContext = scope["request_context"]
+        try:
+            body = await self._read(request, scope["method"], scope["path"])
+            await self._answer(scope, body, send)
+        finally:
+            if request.unsigned_bytes:
+                UNSIGNED_BODIES.release(request.unsigned_bytes)
+                request.unsigned_bytes = 0
+
+    async def _answer(self, scope: dict[str, Any], body: bytes, send: Any) -> None:
         environ = _environ(scope, body)
         run = contextvars.copy_context().run
         response = await asyncio.get_running_loop().run_in_executor(self._executor, run, self._respond, environ)
+        if isinstance(response.body, StreamedAnswer):
+            scope["request_context"].reply = Reply(response.status, list(response.headers), stream=response.body)
+            return
         await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
         if isinstance(response.body, bytes):
             await send({"type": "http.response.body", "body": response.body})
@@ -56,8 +73,14 @@ class WsgiAdapter:
             response.body.close()
         await send({"type": "http.response.body", "body": b""})
 
-    async def _read(self, request: RequestContext, method: str) -> bytes:
-        """Return the body; of one that is too large, enough for the application to see that."""
+    async def _read(self, request: RequestContext, method: str, path: str) -> bytes:
+        """Return the body; of one that is too large, enough for the application to see that.
+
+        One of a path that may have more raises `payload_too_large`, or `rate_limited` where memory is short.
+        """
+        most = self._max_body_of(path)
+        if most > self._max_body and method not in _WITHOUT_BODY:
+            return await read_bytes(request, most, UNSIGNED_BODIES)
         body = b""
         is_last = method in _WITHOUT_BODY
         while not is_last and len(body) <= self._max_body:
@@ -74,8 +97,10 @@ class WsgiAdapter:
             started[:] = [(status, headers)]
 
         blocks = self._application(environ, start_response)
-        body: bytes | FileWrapper
-        if isinstance(blocks, FileWrapper):
+        body: bytes | FileWrapper | StreamedAnswer
+        if isinstance(blocks, StreamedAnswer):
+            body = blocks
+        elif isinstance(blocks, FileWrapper):
             blocks.buffer_size = _FILE_BLOCK_BYTES
             body = blocks
         else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from icalendar import Calendar, Event
 from icalendar.prop import vDuration, vText, vUri
@@ -13,8 +14,8 @@ _PRODUCT = "-//Change-Freeze Service//Calendar feed//EN"
 _SECOND = timedelta(seconds=1)
 
 
-def write_calendar(name: str, description: str, events: Iterable[CalendarEvent], *, host: str, page: str) -> bytes:
-    """Return the calendar with these events; `host` makes their ids unique, `page` is where people find more."""
+def write_calendar(name: str, description: str, events: Iterable[CalendarEvent], *, web_url: str) -> bytes:
+    """Return the calendar with these events; the host of the web origin makes their ids unique."""
     calendar = Calendar()
     calendar.add("prodid", _PRODUCT)
     calendar.add("version", "2.0")
@@ -26,14 +27,14 @@ def write_calendar(name: str, description: str, events: Iterable[CalendarEvent],
     calendar.add("refresh-interval", vDuration(REFRESH_INTERVAL), {"VALUE": "DURATION"})
     calendar.add("x-published-ttl", vDuration(REFRESH_INTERVAL))
     for event in events:
-        calendar.add_component(_component(event, host, page))
+        calendar.add_component(_component(event, web_url))
     return bytes(calendar.to_ical())
 
 
-def _component(event: CalendarEvent, host: str, page: str) -> Event:
+def _component(event: CalendarEvent, web_url: str) -> Event:
     component = Event()
     starts_at = event.starts_at.replace(microsecond=0)
-    component.add("uid", f"{event.id}@{host}")
+    component.add("uid", f"{event.id}@{urlsplit(web_url).hostname or 'localhost'}")
     component.add("dtstamp", event.changed_at)
     component.add("last-modified", event.changed_at)
     component.add("sequence", event.sequence)
@@ -43,7 +44,7 @@ def _component(event: CalendarEvent, host: str, page: str) -> Event:
     component.add("description", event.reason)
     component.add("status", "CANCELLED" if event.cancelled else "CONFIRMED")
     component.add("transp", "TRANSPARENT")
-    component.add("url", vUri(page))
+    component.add("url", vUri(web_url + event.page))
     return component
 
 

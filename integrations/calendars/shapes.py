@@ -52,7 +52,7 @@ class Clocks:
     def day_of_instance(self, moment: End, start: End) -> date | None:
         """Return the day of the instance that starts at a moment; `start` is that of the series.
 
-        None if no instance starts at that time of day. A day stands for its instance.
+        None if no instance starts at that time of day. A day is that of its instance.
         """
         if not isinstance(moment, datetime):
             return moment

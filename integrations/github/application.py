@@ -32,6 +32,13 @@ class GitHub:
         """Return GitHub's description of the App."""
         return read_object(self._app.send("GET", "/app"))
 
+    def webhook_settings(self) -> dict[str, Any]:
+        """Return where GitHub delivers the App's webhooks: `url`, `content_type`, `insecure_ssl`.
+
+        https://docs.github.com/en/rest/apps/webhooks#get-a-webhook-configuration-for-an-app
+        """
+        return read_object(self._app.send("GET", "/app/hook/config"))
+
     def installation(self, installation_id: int) -> InstallationInfo:
         """Return one installation. Raise `GitHubError` (`installation_removed`) if it does not exist."""
         response = self._app.send("GET", f"/app/installations/{installation_id}")

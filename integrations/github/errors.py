@@ -24,6 +24,8 @@ class ErrorKind(StrEnum):
     """The repository, branch or object does not exist, or the installation cannot see it."""
     REJECTED = "rejected"
     """GitHub rejects the request, such as a check on an unknown commit."""
+    WITHHELD = "withheld"
+    """Nothing was sent: the database was restored from a backup, and no operator has confirmed that yet."""
 
 
 CODES = {
@@ -35,6 +37,7 @@ CODES = {
     ErrorKind.APP_REFUSED: "installation_removed",
     ErrorKind.NOT_FOUND: "repository_not_found",
     ErrorKind.REJECTED: "github_rejected",
+    ErrorKind.WITHHELD: "maintenance",
 }
 
 
@@ -63,4 +66,9 @@ class GitHubError(ServiceError):
     @property
     def transient(self) -> bool:
         """True if the same call is likely to succeed later without any change."""
-        return self.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.UNAVAILABLE}
+        return self.kind in {
+            ErrorKind.RATE_LIMIT,
+            ErrorKind.SECONDARY_RATE_LIMIT,
+            ErrorKind.UNAVAILABLE,
+            ErrorKind.WITHHELD,
+        }

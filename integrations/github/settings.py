@@ -35,6 +35,8 @@ class GitHubSettings:
     private_key: str = field(repr=False)
     """PEM, RSA."""
     webhook_secret: str = field(repr=False)
+    previous_webhook_secret: str = field(default="", repr=False)
+    """Accepted too while a new secret replaces it; empty if there is none."""
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
     """OAuth client with which users authorize changes that the App itself may not make."""

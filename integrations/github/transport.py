@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 import requests
@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.settings import GitHubSettings, origin
 from integrations.github.sockets import CALL_DEADLINE, Deadline, DeadlineAdapter
+from integrations.spans import call_span
 
 _MAX_RESPONSE_BYTES = 20 * 1024 * 1024
 _MAX_REDIRECTS = 3
@@ -151,20 +152,22 @@ class Transport:
             raise unavailable("refers to another host", maybe_applied=False)
 
     def _exchange(self, request: Request, url: str, bearer: AuthBase) -> Response:
-        response = self._open_session().request(
-            request.method,
-            url,
-            data=None if request.body is None else orjson.dumps(request.body),
-            headers=_headers(request),
-            auth=bearer,
-            timeout=CALL_DEADLINE.get().remaining(),
-            stream=True,
-            allow_redirects=False,
-        )
-        try:
-            body = _read(response, safe=request.safe)
-        finally:
-            response.close()
+        with call_span("GitHub", request.method, urlsplit(url).hostname or "") as span:
+            response = self._open_session().request(
+                request.method,
+                url,
+                data=None if request.body is None else orjson.dumps(request.body),
+                headers=_headers(request),
+                auth=bearer,
+                timeout=CALL_DEADLINE.get().remaining(),
+                stream=True,
+                allow_redirects=False,
+            )
+            try:
+                body = _read(response, safe=request.safe)
+            finally:
+                response.close()
+            span.add({"http.response.status_code": response.status_code})
         return Response(response.status_code, response.headers, _parse(body))
 
     def _open_session(self) -> requests.Session:

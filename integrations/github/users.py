@@ -188,6 +188,18 @@ class UserAuthorization:
         finally:
             self._revoke(token)
 
+    def check(self) -> None:
+        """Raise `GitHubError` (`rejected`) unless GitHub knows the client's id and secret.
+
+        GitHub judges them before the code: one that it never issued is `bad_verification_code`.
+        https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
+        """
+        try:
+            self._exchange("a code that does not exist", None, None)
+        except GitHubError as error:
+            if error.kind != ErrorKind.REJECTED or "bad_verification_code" not in str(error):
+                raise
+
     def _exchange(self, code: str, code_verifier: str | None, redirect_uri: str | None) -> str:
         body = {"client_id": self._client.id, "client_secret": self._client.secret, "code": code}
         if redirect_uri is not None:

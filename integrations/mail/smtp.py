@@ -20,6 +20,7 @@ from threading import Timer
 from urllib.parse import unquote, urlsplit
 
 from integrations.mail.templates import RenderedMail
+from integrations.spans import child_span
 
 SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 """Default port by scheme."""
@@ -73,7 +74,7 @@ class MailServer:
     def send(self, mail: RenderedMail, envelope: Envelope) -> None:
         """Send a mail. Raise RefusedError, DelayedError or ServerError."""
         message = self._message(mail, envelope)
-        with self._connected() as server:
+        with child_span("mail", {"server.address": self._host}), self._connected() as server:
             try:
                 server.send_message(message)
             except smtplib.SMTPSenderRefused as error:

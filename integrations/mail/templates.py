@@ -95,6 +95,52 @@ TEMPLATES: dict[str, Template] = {
         ),
         timedelta(hours=1),
     ),
+    "password_changed": Template(
+        "Your password was changed",
+        (
+            "The password of your account at the Change-Freeze Service was changed. All other sign-ins have ended.",
+            "If this was not you, choose a new password now.",
+            Link("Choose a new password", "forgot_url"),
+        ),
+        _DAY,
+    ),
+    "change_email": Template(
+        "Confirm your new e-mail address",
+        (
+            "This email address was entered as the new address of an account at the Change-Freeze Service.",
+            Link("Confirm email address", "url"),
+            "The link can be used once, by the person who is signed in to that account, and expires in one hour.",
+            _NOT_YOU,
+        ),
+        timedelta(hours=1),
+    ),
+    "taken_address": Template(
+        "You already have an account",
+        (
+            "This email address was entered as the new address of another account at the Change-Freeze Service.",
+            "It already has an account. Nothing was changed.",
+            Link("Sign in", "sign_in_url"),
+            _NOT_YOU,
+        ),
+        _DAY,
+    ),
+    "email_change_requested": Template(
+        "A new e-mail address was requested",
+        (
+            "Your account at the Change-Freeze Service is to get the email address {address}, once it is confirmed.",
+            "If you did not request this, choose a new password now: it makes the request invalid.",
+            Link("Choose a new password", "forgot_url"),
+        ),
+        _DAY,
+    ),
+    "email_changed": Template(
+        "Your e-mail address was changed",
+        (
+            "Your account at the Change-Freeze Service now has the email address {address}, and no longer this one.",
+            "If you did not request this, have an administrator of your organisation remove the account at once.",
+        ),
+        7 * _DAY,
+    ),
     "invitation": Template(
         "Invitation to the Change-Freeze Service",
         (
@@ -104,6 +150,17 @@ TEMPLATES: dict[str, Template] = {
             "If you did not expect this invitation, you can ignore this email.",
         ),
         7 * _DAY,
+    ),
+    "notice": Template(
+        "{what} ({organization})",
+        (
+            "In the organisation {organization}:",
+            Items("lines"),
+            Link("Open the Change-Freeze Service", "url"),
+            "You get this email because you are a member of this organisation, and as you chose there.",
+            Link("Choose what you are notified of, or switch it off", "settings_url"),
+        ),
+        _DAY,
     ),
     "trial_ending": Template(
         "The trial of {organization} ends soon",
@@ -134,6 +191,15 @@ TEMPLATES: dict[str, Template] = {
             Link("Open the Change-Freeze Service", "url"),
         ),
         3 * _DAY,
+    ),
+    "webhook_disabled": Template(
+        "A webhook of {organization} was disabled",
+        (
+            "The webhook {webhook} of the organisation {organization} was disabled, {why}.",
+            "Nothing is sent to it any more. Repair its endpoint, and enable the webhook again.",
+            Link("Open the Change-Freeze Service", "url"),
+        ),
+        7 * _DAY,
     ),
     "organization_deleted": Template(
         "{organization} has been deleted",
@@ -166,7 +232,7 @@ def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
     links = {each.field for each in chosen.paragraphs if isinstance(each, Link)}
     for name, value in values.items():
         if isinstance(value, list):
-            lists[name] = [one_line(str(each), MAX_LINE_LENGTH) for each in value]
+            lists[name] = [without_links(one_line(str(each), MAX_LINE_LENGTH)) for each in value]
         elif name in links:
             plain[name] = one_line(str(value), MAX_LINE_LENGTH)
         else:

@@ -13,6 +13,7 @@ from typing import Any
 
 import stripe
 
+from integrations.spans import child_span
 from integrations.stripe.errors import StripeError, StripeMissingError, StripeUnavailableError
 from rules.billing.prices import Price, prices_of
 from rules.billing.subscriptions import Invoice, SubscriptionReading
@@ -192,7 +193,8 @@ class Stripe:
         if not self._free.acquire(blocking=False):
             raise StripeUnavailableError("busy", "Too many calls of Stripe are in progress.")
         try:
-            yield
+            with child_span("Stripe"):
+                yield
         except stripe.InvalidRequestError as error:
             message = str(error.user_message)
             if error.code == "resource_missing":

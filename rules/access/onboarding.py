@@ -7,6 +7,8 @@ removed, regardless of later steps.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rules import web_addresses
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -29,11 +31,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An operation of the contract that completes a step."""
+    """An operation of the contract that completes a step, and the page on which a person does it."""
 
     operation_id: str
     method: str
     path: str
+    page: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,15 @@ class Step:
     action: Action | None = None
 
 
-_BOOTSTRAP = Action("bootstrap_organization", "POST", "/v1/onboarding/bootstrap")
-_INSTALL = Action("get_install_url", "GET", "/v1/github/install-url")
-_CLAIM = Action("claim_installation", "POST", "/v1/installations/claim")
-_STATUS = Action("get_installation_status", "GET", "/v1/installations/status")
-_SYNC = Action("sync_repositories", "POST", "/v1/repos/sync")
-_ENABLE = Action("enable_repositories", "POST", "/v1/repos/enable")
-_WATCH = Action("watch_branch", "POST", "/v1/repos/{repoId}/branches")
-_SET_UP = Action("setup_enforcement", "POST", "/v1/enforcement/setup")
-_FREEZE = Action("create_freeze", "POST", "/v1/freezes")
+_BOOTSTRAP = Action("bootstrap_organization", "POST", "/v1/onboarding/bootstrap", web_addresses.HOME)
+_INSTALL = Action("get_install_url", "GET", "/v1/github/install-url", web_addresses.INSTALLED)
+_CLAIM = Action("claim_installation", "POST", "/v1/installations/claim", web_addresses.INSTALLED)
+_STATUS = Action("get_installation_status", "GET", "/v1/installations/status", web_addresses.INSTALLED)
+_SYNC = Action("sync_repositories", "POST", "/v1/repos/sync", web_addresses.REPOSITORIES)
+_ENABLE = Action("enable_repositories", "POST", "/v1/repos/enable", web_addresses.REPOSITORIES)
+_WATCH = Action("watch_branch", "POST", "/v1/repos/{repoId}/branches", web_addresses.REPOSITORIES)
+_SET_UP = Action("setup_enforcement", "POST", "/v1/enforcement/setup", web_addresses.ENFORCEMENT_SETUP)
+_FREEZE = Action("create_freeze", "POST", "/v1/freezes", web_addresses.NEW_FREEZE)
 
 
 def steps(facts: Facts | None) -> list[Step]:
@@ -76,17 +79,17 @@ def _steps(facts: Facts | None) -> Iterator[Step]:
     if facts.frozen_once:
         yield Step("first_freeze", True, "First freeze started.")
     else:
-        message = "Start a freeze. Preview what it covers with POST /v1/scope/preview."
+        message = "Start a freeze. You see what it would cover before it starts, and can lift it at any time."
         yield Step("first_freeze", False, message, _FREEZE)
 
 
 def _installation(facts: Facts) -> Step:
     missing = ", ".join(facts.missing_permissions)
     todo = {
-        "none": ("Install the GitHub App from the returned URL.", _INSTALL),
-        "pending": ("Install the GitHub App from the URL you received, then claim the installation.", _CLAIM),
+        "none": ("Install the GitHub App in the account that owns your repositories.", _INSTALL),
+        "pending": ("Install the GitHub App at GitHub, which leads you back to claim the installation.", _CLAIM),
         "suspended": (f"The GitHub App is suspended in {facts.account}. An owner must unsuspend it.", _STATUS),
-        "removed": ("The GitHub App was uninstalled. Install it again from the returned URL.", _INSTALL),
+        "removed": ("The GitHub App was uninstalled. Install it again.", _INSTALL),
     }
     if facts.installation in todo:
         message, action = todo[facts.installation]

@@ -48,7 +48,7 @@ class ConnectedClient:
 class Principal:
     """The identity of a verified credential: an organisation, with a key's scopes or a user's role, or both."""
 
-    kind: Literal["api_key", "session", "oauth_grant"]
+    kind: Literal["api_key", "session", "oauth_grant", "slack_user"]
     id: str
     """`key_…`, `usr_…` or `ogr_…`: the owner of idempotency keys and write budgets."""
     name: str
@@ -62,7 +62,7 @@ class Principal:
     session_id: str | None = None
     """The id of the session, if the credential is one."""
     user_id: str | None = None
-    """The person, of a session or of an OAuth grant."""
+    """The person, of a session, of an OAuth grant or of a Slack user."""
     client: ConnectedClient | None = None
     """The client of an OAuth grant."""
 
@@ -81,7 +81,7 @@ class Principal:
         return _SOURCES[self.kind]
 
 
-_SOURCES: dict[str, Source] = {"session": "dashboard", "api_key": "api", "oauth_grant": "mcp"}
+_SOURCES: dict[str, Source] = {"session": "dashboard", "api_key": "api", "oauth_grant": "mcp", "slack_user": "slack"}
 
 
 def role_reaches(role: Role | None, least: Role) -> bool:

@@ -28,9 +28,19 @@ def canonical(entry: Mapping[str, Any]) -> bytes:
         "requestId": entry["request_id"],
         "details": entry["details"],
     }
+    return canonical_json(properties)
+
+
+def canonical_json(properties: Mapping[str, Any]) -> bytes:
+    """Return the canonical bytes of an entry, given as JSON."""
     return json.dumps(properties, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def seal_hash(previous: bytes, entry: Mapping[str, Any]) -> bytes:
     """Return the hash of an entry's seal, which follows the seal with hash `previous` (32 bytes)."""
-    return sha256(previous + canonical(entry)).digest()
+    return next_hash(previous, canonical(entry))
+
+
+def next_hash(previous: bytes, canonical_entry: bytes) -> bytes:
+    """Return the hash of the seal of an entry, given as its canonical bytes."""
+    return sha256(previous + canonical_entry).digest()

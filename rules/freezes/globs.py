@@ -147,7 +147,7 @@ def _is_covered(pattern: str, excluded: Sequence[str], outer: Sequence[str], kin
 def _contains(outer: str, inner: str, kind: Kind) -> bool:
     """True if one pattern surely matches whatever another one matches.
 
-    A character that no pattern has stands for the wildcards of `inner`: only wildcards of `outer` match it, and they
+    A character that no pattern has replaces the wildcards of `inner`: only wildcards of `outer` match it, and they
     match any text without `/` in its place.
     """
     texts = _repositories_of(inner) if kind == "repository" else _branches_of(inner)

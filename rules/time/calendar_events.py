@@ -22,12 +22,14 @@ class CalendarEvent:
 
     id: str
     """Stays the same from the plan to the end."""
+    page: str
+    """Address, below the web origin, of the page of the freeze or of the schedule."""
     name: str
     reason: str
     starts_at: datetime
     ends_at: datetime
     cancelled: bool
-    """The window was skipped, or passed without a freeze."""
+    """The window was skipped, taken from the plan, or passed without a freeze."""
     sequence: int
     """Rises whenever the event changes."""
     changed_at: datetime
@@ -41,16 +43,25 @@ class Changes:
     latest: datetime
 
 
-def event_of_window(
-    event_id: str, name: str, reason: str, starts_at: datetime, ends_at: datetime, *, cancelled: bool, changes: Changes
+def event_of_window(  # noqa: PLR0913 - a window has this many facts, and one caller passes them
+    event_id: str,
+    page: str,
+    name: str,
+    reason: str,
+    starts_at: datetime,
+    ends_at: datetime,
+    *,
+    cancelled: bool,
+    changes: Changes,
 ) -> CalendarEvent:
     """Return the event of a window that has started no freeze."""
     texts = shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH)
-    return CalendarEvent(event_id, *texts, starts_at, ends_at, cancelled, changes.count, changes.latest)
+    return CalendarEvent(event_id, page, *texts, starts_at, ends_at, cancelled, changes.count, changes.latest)
 
 
 def event_of_freeze(  # noqa: PLR0913 - a freeze has this many facts, and one caller passes them
     event_id: str,
+    page: str,
     name: str,
     reason: str,
     started_at: datetime,
@@ -74,7 +85,7 @@ def event_of_freeze(  # noqa: PLR0913 - a freeze has this many facts, and one ca
         midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
         shown_end, changed_at = midnight + 2 * _DAY, max(changed_at, midnight)
     texts = shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH)
-    return CalendarEvent(event_id, *texts, started_at, shown_end, False, changes.count + days, changed_at)
+    return CalendarEvent(event_id, page, *texts, started_at, shown_end, False, changes.count + days, changed_at)
 
 
 def shown_text(text: str, length: int) -> str:
@@ -82,11 +93,11 @@ def shown_text(text: str, length: int) -> str:
     return without_links(one_line(text, length)).translate(_BRACKETS)
 
 
-def within_limit(events: list[CalendarEvent], now: datetime) -> list[CalendarEvent]:
-    """Return at most MAX_EVENTS by start: what is to come first, the nearest first, then the latest of the past."""
-    ahead = sorted((one for one in events if one.ends_at > now), key=_position)[:MAX_EVENTS]
+def within_limit(events: list[CalendarEvent], now: datetime, limit: int) -> list[CalendarEvent]:
+    """Return at most so many by start: what is to come first, the nearest first, then the latest of the past."""
+    ahead = sorted((one for one in events if one.ends_at > now), key=_position)[:limit]
     past = sorted((one for one in events if one.ends_at <= now), key=_position)
-    left = MAX_EVENTS - len(ahead)
+    left = limit - len(ahead)
     return (past[-left:] if left else []) + ahead
 
 

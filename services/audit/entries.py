@@ -85,7 +85,7 @@ def _follow_cursor(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: s
         return cursor
     else:
         position = _BEGINNING
-    return sign_cursor(uow.dependencies.cursor_secret, (_OPERATION, uow.organization, bound), position)
+    return sign_cursor(uow.dependencies.cursor_secrets, (_OPERATION, uow.organization, bound), position)
 
 
 def _to_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Sealing: committed entries get their position in their organisation's hash chain, within seconds of the commit.
 
 One sealer works on an organisation at a time, so readers see seals appear in order. Writers and the sealer do not wait
-for each other: an entry that is not committed yet is not visible to the sealer, and gets a later position.
+for each other: an entry that is not committed yet is not visible to the sealer, and gets a later position. What is
+sealed is due for the organisation's destinations of notifications.
 """
 
 import logging
@@ -15,6 +16,7 @@ from sqlalchemy import text
 
 from rules.audit.hash_chain import GENESIS, seal_hash
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.events.destinations import make_due
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ def _seal_batch(uow: UnitOfWork, organization_id: str) -> int:
         rows = _seals(entries, *(head or (0, GENESIS, uow.now)), now=uow.now)
         uow.session.execute(_SEAL, rows)
         uow.session.execute(_DONE, {"entries": rows["entries"]})
+        make_due(uow, organization_id, {entry["action"] for entry in entries})
     return len(entries)
 
 

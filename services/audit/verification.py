@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, select, text
 
+from models.audit import AuditRemoval
 from models.organizations import Organization
 from rules.audit.hash_chain import GENESIS, seal_hash
 from services.audit.hash_chain import LATE
@@ -18,11 +19,11 @@ from services.offboarding.deletion import PURGE_DELAY
 
 SEALED_WITHIN = timedelta(minutes=1)
 """An older entry without a seal is an error; most are sealed after a second or two."""
-_ROWS_PER_FETCH = 2000
+ROWS_PER_FETCH = 2000
 """There may be millions of seals."""
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
-_NO_TIMEOUT = text("SET LOCAL statement_timeout = 0")
+NO_TIMEOUT = text("SET LOCAL statement_timeout = 0")
 _CHAIN = text("""
     SELECT s.sequence, s.entry_id, s.hash, s.previous_hash, s.sealed_at,
            s.sealed_at >= e.at AND s.late = (s.sealed_at - e.at > :late) AS in_time,
@@ -30,7 +31,7 @@ _CHAIN = text("""
                (e.action, e.actor_id, e.target_id, e.source) AS filters_match,
            e.id, e.organization_id, e.at, e.action, e.actor, e.source, e.target, e.request_id, e.details
     FROM audit_seals s LEFT JOIN audit_entries e ON e.id = s.entry_id
-    WHERE s.organization_id = :organization ORDER BY s.sequence
+    WHERE s.organization_id = :organization AND s.sequence > :after ORDER BY s.sequence
 """)
 _UNSEALED = text("""
     SELECT e.id, e.at FROM audit_entries e
@@ -50,6 +51,15 @@ class ChainError:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """A place between two seals of a chain: number, hash and instant of the seal before it."""
+
+    sequence: int = 0
+    hash: bytes = GENESIS
+    sealed_at: datetime = _BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
 class KnownSeal:
     """A seal that the API has returned before; the chain must still contain it."""
 
@@ -64,7 +74,9 @@ class Verification:
     organization_id: str
     slug: str
     sealed: int
-    """Valid seals, counted from the first."""
+    """Valid seals, counted from the first that there ever was."""
+    removed: int
+    """How many of them left the database after an export."""
     head: bytes
     """The hash of the last valid seal."""
     errors: tuple[ChainError, ...]
@@ -81,13 +93,26 @@ def chained_organizations(uow: UnitOfWork, reference: str | None) -> list[Row[st
     return list(uow.session.execute(query.order_by(Organization.id)))
 
 
+def start_of_chain(uow: UnitOfWork, organization_id: str) -> Position:
+    """Return where an organisation's chain begins: behind the seals that left the database, if any did."""
+    last = (
+        select(AuditRemoval)
+        .where(AuditRemoval.organization_id == organization_id)
+        .order_by(AuditRemoval.sequence.desc())
+        .limit(1)
+    )
+    found = uow.session.scalar(last)
+    return Position() if found is None else Position(found.sequence, found.hash, found.sealed_at)
+
+
 def verify(uow: UnitOfWork, organization_id: str, slug: str, known: KnownSeal | None = None) -> Verification:
     """Check the chain from its start to the first error, and find the first entry without a seal.
 
     `known` is a seal returned earlier: without one, a chain that was cut off at its end cannot be detected.
     """
-    uow.session.execute(_NO_TIMEOUT)
-    sealed, head, errors = _verify_seals(uow, organization_id, known)
+    uow.session.execute(NO_TIMEOUT)
+    start = start_of_chain(uow, organization_id)
+    sealed, head, errors = _verify_seals(uow, organization_id, start, known)
     if known is not None and not errors and sealed < known.sequence:
         message = f"the known seal {known.sequence} is missing: the chain ends with seal {sealed}"
         errors.append(ChainError("missing", None, message))
@@ -96,16 +121,18 @@ def verify(uow: UnitOfWork, organization_id: str, slug: str, known: KnownSeal | 
     if unsealed is not None:
         since = f"{unsealed.at:%Y-%m-%d %H:%M:%S} UTC"
         errors.append(ChainError("unsealed", unsealed.id, f"{unsealed.id} of {since} has no seal"))
-    return Verification(organization_id, slug, sealed, head, tuple(errors))
+    return Verification(organization_id, slug, sealed, start.sequence, head, tuple(errors))
 
 
 def _verify_seals(
-    uow: UnitOfWork, organization_id: str, known: KnownSeal | None
+    uow: UnitOfWork, organization_id: str, start: Position, known: KnownSeal | None
 ) -> tuple[int, bytes, list[ChainError]]:
-    """Return the number of valid seals from the first, the hash of the last of them, and the error of the next."""
-    sealed, head, sealed_at = 0, GENESIS, _BEGINNING
-    values: dict[str, Any] = {"organization": organization_id, "late": LATE}
-    with uow.session.execute(_CHAIN, values, execution_options={"yield_per": _ROWS_PER_FETCH}) as chain:
+    """Return the number of the last valid seal, its hash, and the error of the next."""
+    sealed, head, sealed_at = start.sequence, start.hash, start.sealed_at
+    if known is not None and (error := _conflict_with_start(start, known)):
+        return sealed, head, [error]
+    values: dict[str, Any] = {"organization": organization_id, "after": start.sequence, "late": LATE}
+    with uow.session.execute(_CHAIN, values, execution_options={"yield_per": ROWS_PER_FETCH}) as chain:
         for seal in chain:
             error = _error_of(seal, sealed + 1, head, sealed_at) or _conflict(seal, known)
             if error is not None:
@@ -131,6 +158,15 @@ def _error_of(seal: Row[*tuple[Any, ...]], expected: int, head: bytes, sealed_at
     elif not seal.filters_match:
         problem = "has filter columns that differ from the entry"
     return None if problem is None else ChainError("broken", seal.entry_id, f"{place} {problem}")
+
+
+def _conflict_with_start(start: Position, known: KnownSeal) -> ChainError | None:
+    if known.sequence < start.sequence:
+        message = f"the known seal {known.sequence} left the database with an export, as all up to {start.sequence}"
+        return ChainError("missing", None, message)
+    if known.sequence == start.sequence and known.hash != start.hash:
+        return ChainError("broken", None, f"seal {known.sequence}, the last one removed, differs from the known seal")
+    return None
 
 
 def _conflict(seal: Row[*tuple[Any, ...]], known: KnownSeal | None) -> ChainError | None:

@@ -9,9 +9,9 @@ from rules import web_addresses
 from rules.billing.plans import PLANS
 from rules.billing.subscriptions import grace_end
 from services.billing.subscriptions import standing_in
-from services.billing.trials import recipients
 from services.core.unit_of_work import UnitOfWork
 from services.mail.outbox import enqueue_mail
+from services.organizations.members import administrator_addresses
 
 GRACE_NOTICE = timedelta(days=3)
 """How long before its end the end of the grace is announced."""
@@ -32,7 +32,7 @@ def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeS
         else:
             continue
         row.announced_at = uow.now if ends_soon else None
-        for address in recipients(uow):
+        for address in administrator_addresses(uow):
             enqueue_mail(
                 uow,
                 address,

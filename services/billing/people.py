@@ -1,21 +1,30 @@
 """Which person acts, and whether they have had a trial.
 
 A trial is once per person. What is kept of it is an HMAC of the person's id and one of their verified e-mail address,
-without an organisation: it survives the deletion and the purge of the organisation, and names no person.
+without an organisation: it survives the deletion and the purge of the organisation, and names no person. The key of the
+HMAC is derived from `SECRET_KEY`. When that is replaced, the derived key is kept, encrypted, since nothing else can
+compare a person with the hashes that exist.
 """
 
+import logging
 from dataclasses import dataclass
 
 from sqlalchemy import exists, select
 from sqlalchemy.dialects.postgresql import insert
 
 from models.api_keys import ApiKey
-from models.billing import UsedTrial
+from models.billing import TrialHashKey, UsedTrial
 from models.organizations import User
-from services.core.encryption import keyed_hash
+from rules.ids import new_id
+from services.core.encryption import DecryptionError, decrypt_with_any, derive_key, encrypt, keyed_hash
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 
+logger = logging.getLogger(__name__)
+
 _USE = "used trials"
+KEY_USE = "keys of used trials"
+"""The purpose of the encryption of kept keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +67,36 @@ def _hashes(uow: UnitOfWork, person: Person) -> list[bytes]:
     names = [f"user {person.user_id}"]
     if person.verified_email is not None:
         names.append(f"email {person.verified_email}")
-    return sorted(keyed_hash(uow.dependencies.secret_key, _USE, name) for name in names)
+    keys = _kept_keys(uow) | _configured_keys(uow)
+    return sorted(keyed_hash(key, name) for key in keys for name in names)
+
+
+def keys_to_keep(uow: UnitOfWork) -> set[bytes]:
+    """Return the keys of hashes that are derived from a `SECRET_KEY` in use, and not kept yet."""
+    return _configured_keys(uow) - _kept_keys(uow)
+
+
+def keep_keys(uow: UnitOfWork) -> int:
+    """Keep the keys of hashes, so that they outlive their `SECRET_KEY`; return how many were added."""
+    acquire_lock(uow, "trial_hash_keys")
+    missing = keys_to_keep(uow)
+    for key in missing:
+        key_id = new_id("thk")
+        encrypted = encrypt(uow.dependencies.secret_key, KEY_USE, key_id, key)
+        uow.session.add(TrialHashKey(id=key_id, encrypted_key=encrypted, created_at=uow.now))
+    return len(missing)
+
+
+def _configured_keys(uow: UnitOfWork) -> set[bytes]:
+    return {derive_key(secret, _USE) for secret in uow.dependencies.secret_keys}
+
+
+def _kept_keys(uow: UnitOfWork) -> set[bytes]:
+    """Return the kept keys that can be decrypted."""
+    found = set()
+    for row in uow.session.scalars(select(TrialHashKey)):
+        try:
+            found.add(decrypt_with_any(uow.dependencies.secret_keys, KEY_USE, row.id, row.encrypted_key))
+        except DecryptionError:
+            logger.warning("key %s of used trials is encrypted with another SECRET_KEY", row.id)
+    return found

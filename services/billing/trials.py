@@ -1,6 +1,5 @@
 """Trials of the top plan: started by a person or by a key of theirs, once per person, and announced to end."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 
 from models.billing import GRANT_KEY, PlanGrant
-from models.organizations import Membership, Organization, User
+from models.organizations import Organization
 from rules import web_addresses
 from rules.access.permissions import SYSTEM
 from rules.billing.grants import TRIAL_LENGTH, TRIAL_NOTICE, trial_ending_soon
@@ -20,10 +19,10 @@ from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.mail.outbox import enqueue_mail
+from services.organizations.members import administrator_addresses
 from services.organizations.organizations import lock_current
 
 ANNOUNCE_INTERVAL = timedelta(minutes=1)
-_ROLES = ("admin", "owner")
 """Who may change the plan."""
 
 
@@ -93,7 +92,7 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
         if row.announced_at is not None or trial is None:
             return False
         row.announced_at = uow.now
-        for address in recipients(uow):
+        for address in administrator_addresses(uow):
             enqueue_mail(
                 uow,
                 address,
@@ -104,14 +103,3 @@ def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:
                 url=f"{uow.dependencies.web_url}{web_addresses.BILLING}",
             )
     return True
-
-
-def recipients(uow: UnitOfWork) -> Sequence[str]:
-    """Return the mail addresses of those who may change the plan of the organisation."""
-    query = (
-        select(User.email)
-        .join(Membership, Membership.user_id == User.id)
-        .where(Membership.organization_id == uow.organization, Membership.role.in_(_ROLES))
-        .order_by(User.email)
-    )
-    return uow.session.scalars(query).all()

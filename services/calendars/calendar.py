@@ -5,19 +5,18 @@ plan to the end. How often it has changed follows from the audit, which has an e
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from urllib.parse import urlsplit
+from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
 from integrations.calendars.feed import write_calendar
-from models.audit import AuditEntry
+from models.audit import AuditEntry, AuditRemoval
 from models.calendar_feeds import CalendarFeed
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
 from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
-from models.schedules import Occurrence, Schedule
+from models.schedules import CancelledWindow, Occurrence, Schedule
 from rules.time.calendar_events import (
     HORIZON,
     MAX_EVENTS,
@@ -30,7 +29,7 @@ from rules.time.calendar_events import (
     shown_text,
     within_limit,
 )
-from rules.web_addresses import HOME
+from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrences import touching
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules
@@ -49,23 +48,19 @@ _CHANGE_FREEZES = (
     "freeze.expired",
     "freeze.ended",
 )
-Window = Row[Occurrence, Schedule, Freeze | None]
+Window = tuple[Occurrence, Schedule, Freeze | None]
 
 
 def render(uow: UnitOfWork, feed: CalendarFeed) -> bytes:
     """Return the calendar of a feed, the same bytes as long as nothing has changed."""
-    windows = _windows(uow, feed)
+    windows, cancelled = _windows(uow, feed), _cancelled(uow, feed)
     freezes = uow.session.scalars(_freezes(uow, feed)).all()
-    changes = _Changes(uow, windows, freezes)
+    changes = _Changes(uow, [*windows, *cancelled], freezes)
     events = [*_of_windows(windows, changes, uow.now), *(_of_freeze(row, changes, uow.now) for row in freezes)]
-    web_url = uow.dependencies.web_url
-    return write_calendar(
-        shown_text(_name(uow, feed), MAX_NAME_LENGTH),
-        DESCRIPTION,
-        within_limit(events, uow.now),
-        host=urlsplit(web_url).hostname or "localhost",
-        page=f"{web_url}{HOME}",
-    )
+    shown = within_limit(events, uow.now, MAX_EVENTS)
+    shown += within_limit([*_of_windows(cancelled, changes, uow.now)], uow.now, MAX_EVENTS - len(shown))
+    name = shown_text(_name(uow, feed), MAX_NAME_LENGTH)
+    return write_calendar(name, DESCRIPTION, shown, web_url=uow.dependencies.web_url)
 
 
 def _name(uow: UnitOfWork, feed: CalendarFeed) -> str:
@@ -89,7 +84,33 @@ def _windows(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
     )
     ahead = query.where(Occurrence.ends_at > uow.now).order_by(Occurrence.starts_at, Occurrence.id)
     past = query.where(Occurrence.ends_at <= uow.now).order_by(Occurrence.starts_at.desc(), Occurrence.id)
-    return [*uow.session.execute(ahead), *uow.session.execute(past)]
+    rows = [*uow.session.execute(ahead), *uow.session.execute(past)]
+    return [(occurrence, schedule, freeze) for occurrence, schedule, freeze in rows]
+
+
+def _cancelled(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
+    """Return the windows of the feed that were taken from the plan, as skipped ones that are no rows."""
+    of_feed: list[ColumnElement[bool]] = [
+        CancelledWindow.organization_id == uow.organization,
+        CancelledWindow.starts_at < uow.now + HORIZON,
+        CancelledWindow.ends_at > uow.now - PAST,
+    ]
+    if feed.schedule_id is not None:
+        of_feed.append(CancelledWindow.schedule_id == feed.schedule_id)
+    if feed.repository_id is not None:
+        schedules = matching_schedules(uow, ScheduleFilters(repo=feed.repository_id)) or []
+        of_feed.append(CancelledWindow.schedule_id == any_of(schedules))
+    query = (
+        select(CancelledWindow, Schedule)
+        .join(Schedule, Schedule.id == CancelledWindow.schedule_id)
+        .where(*of_feed, ~select(Occurrence.id).where(Occurrence.id == CancelledWindow.id).exists())
+        .order_by((CancelledWindow.ends_at > uow.now).desc(), CancelledWindow.starts_at, CancelledWindow.id)
+        .limit(MAX_EVENTS)
+    )
+    return [
+        (Occurrence(id=one.id, starts_at=one.starts_at, ends_at=one.ends_at, skip_reason="cancelled"), schedule, None)
+        for one, schedule in uow.session.execute(query)
+    ]
 
 
 def _of_feed(uow: UnitOfWork, feed: CalendarFeed) -> Iterator[ColumnElement[bool]]:
@@ -124,6 +145,7 @@ def _of_windows(windows: Sequence[Window], changes: "_Changes", now: datetime) -
         if freeze is not None:
             yield event_of_freeze(
                 occurrence.id,
+                FREEZE.format(id=freeze.id),
                 schedule.name,
                 freeze.reason,
                 freeze.started_at,
@@ -135,6 +157,7 @@ def _of_windows(windows: Sequence[Window], changes: "_Changes", now: datetime) -
         else:
             yield event_of_window(
                 occurrence.id,
+                SCHEDULE.format(id=schedule.id) if schedule.deleted_at is None else CALENDAR,
                 schedule.name,
                 schedule.reason,
                 occurrence.starts_at,
@@ -147,6 +170,7 @@ def _of_windows(windows: Sequence[Window], changes: "_Changes", now: datetime) -
 def _of_freeze(freeze: Freeze, changes: "_Changes", now: datetime) -> CalendarEvent:
     return event_of_freeze(
         freeze.id,
+        FREEZE.format(id=freeze.id),
         freeze.reason,
         freeze.reason,
         freeze.started_at,
@@ -158,27 +182,45 @@ def _of_freeze(freeze: Freeze, changes: "_Changes", now: datetime) -> CalendarEv
 
 
 class _Changes:
-    """The audited changes of windows and freezes, read with one statement."""
+    """The audited changes of windows and freezes.
+
+    Entries may have left the database. The number of all that did is added to each count, and the instant of the last
+    is the earliest, so that neither becomes smaller.
+    """
 
     def __init__(self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze]) -> None:
         targets = {schedule.id for _, schedule, _ in windows} | {row.id for _, _, row in windows if row is not None}
         targets |= {freeze.id for freeze in freezes}
         self._found: Mapping[tuple[str, str | None], Changes] = {}
+        self._removed = _read_removed(uow)
         if targets:
             self._found = _read_changes(uow, sorted(targets))
 
     def of_freeze(self, freeze: Freeze) -> Changes:
         """Return the changes of a freeze."""
-        return self._found.get((freeze.id, None), Changes(0, freeze.started_at))
+        return self._with_removed(self._left_of_freeze(freeze))
 
     def of_window(self, occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None) -> Changes:
         """Return the changes of a window: of its schedule, its own, and those of the freeze that it started."""
         keys = [(schedule.id, None), (schedule.id, occurrence.id)]
         parts = [self._found[key] for key in keys if key in self._found]
         if freeze is not None:
-            parts.append(self.of_freeze(freeze))
+            parts.append(self._left_of_freeze(freeze))
         latest = max((part.latest for part in parts), default=schedule.created_at)
-        return Changes(sum(part.count for part in parts), latest)
+        return self._with_removed(Changes(sum(part.count for part in parts), latest))
+
+    def _left_of_freeze(self, freeze: Freeze) -> Changes:
+        return self._found.get((freeze.id, None), Changes(0, freeze.started_at))
+
+    def _with_removed(self, left: Changes) -> Changes:
+        return Changes(left.count + self._removed.count, max(left.latest, self._removed.latest))
+
+
+def _read_removed(uow: UnitOfWork) -> Changes:
+    """Return the number of all entries that left the database, and the instant of the last of them."""
+    query = select(func.max(AuditRemoval.sequence), func.max(AuditRemoval.sealed_at))
+    count, latest = uow.session.execute(query.where(AuditRemoval.organization_id == uow.organization)).one()
+    return Changes(count or 0, latest or datetime.min.replace(tzinfo=UTC))
 
 
 def _read_changes(uow: UnitOfWork, targets: Sequence[str]) -> dict[tuple[str, str | None], Changes]:

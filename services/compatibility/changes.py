@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
@@ -20,6 +20,7 @@ from rules.freezes.reasons import is_reason
 from rules.freezes.verdict import CoveringFreeze
 from services.compatibility import branches
 from services.compatibility.branches import Row
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import end_own_freezes, own_freezes
 from services.freezes.start import NewFreeze, start
@@ -31,8 +32,6 @@ from services.repositories.tracked_pull_requests import TrackedPullRequest, find
 MAX_REASON_LENGTH = 1000
 MAX_LISTED = 20
 """Freezes that an answer names."""
-
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,7 @@ def change(uow: UnitOfWork, account: str, repository: str, branch: str, wanted: 
     if wanted.frozen is None and wanted.unblocked_prs is None:
         return branches.view(uow, rows)
     branch_id = rows[0]["branch_id"]
-    uow.session.execute(_LOCK, {"key": f"compatibility {branch_id}"})
-    uow.refresh_now()
+    acquire_lock(uow, f"compatibility {branch_id}")
     ended = False
     with uow.impersonate(claimed_by=wanted.user_name or None):
         if wanted.frozen:

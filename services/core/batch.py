@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 import sqlalchemy.exc
+from sqlalchemy import update
 from sqlalchemy.dialects.postgresql import insert
 
 from models.requests import PeriodicTask
@@ -42,3 +43,8 @@ def acquire_periodic(uow: UnitOfWork, name: str, period: timedelta) -> bool:
         .returning(PeriodicTask.name)
     )
     return acquired is not None
+
+
+def make_periodic_due(uow: UnitOfWork, name: str, period: timedelta) -> None:
+    """Make a task due again whose last run did not finish its work."""
+    uow.session.execute(update(PeriodicTask).where(PeriodicTask.name == name).values(done_at=uow.now - period))

@@ -1,11 +1,13 @@
 """Encryption of secrets in the database, such as links in queued mails (AES-256-GCM), and keyed hashes.
 
 The key is derived from `SECRET_KEY`, one per purpose (HKDF, RFC 5869). The row is authenticated as associated data: a
-ciphertext opens neither under another secret, nor for another purpose, nor in another row.
+ciphertext opens neither under another secret, nor for another purpose, nor in another row. While `SECRET_KEY` is
+replaced, readers try the new and the previous one.
 """
 
 import hmac
 import secrets
+from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -24,7 +26,7 @@ class DecryptionError(Exception):
 def encrypt(secret: bytes, use: str, row: str, plain: bytes) -> bytes:
     """Return `plain` encrypted; only the same secret, use and row decrypt it."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return _VERSION + nonce + AESGCM(_key(secret, use)).encrypt(nonce, plain, row.encode())
+    return _VERSION + nonce + AESGCM(derive_key(secret, use)).encrypt(nonce, plain, row.encode())
 
 
 def decrypt(secret: bytes, use: str, row: str, ciphertext: bytes) -> bytes:
@@ -33,15 +35,26 @@ def decrypt(secret: bytes, use: str, row: str, ciphertext: bytes) -> bytes:
     if version != _VERSION:
         raise DecryptionError
     try:
-        return AESGCM(_key(secret, use)).decrypt(nonce, body, row.encode())
+        return AESGCM(derive_key(secret, use)).decrypt(nonce, body, row.encode())
     except (InvalidTag, ValueError) as error:
         raise DecryptionError from error
 
 
-def keyed_hash(secret: bytes, use: str, value: str) -> bytes:
-    """Return the HMAC-SHA256 of a value: without the secret it cannot be guessed from a list of values."""
-    return hmac.digest(_key(secret, use), value.encode(), "sha256")
+def decrypt_with_any(keys: Iterable[bytes], use: str, row: str, ciphertext: bytes) -> bytes:
+    """Return the plain text under the first secret that decrypts it. Raise DecryptionError if none does."""
+    for secret in keys:
+        try:
+            return decrypt(secret, use, row, ciphertext)
+        except DecryptionError:
+            continue
+    raise DecryptionError
 
 
-def _key(secret: bytes, use: str) -> bytes:
+def keyed_hash(key: bytes, value: str) -> bytes:
+    """Return the HMAC-SHA256 of a value: without the key it cannot be guessed from a list of values."""
+    return hmac.digest(key, value.encode(), "sha256")
+
+
+def derive_key(secret: bytes, use: str) -> bytes:
+    """Return the key of a purpose."""
     return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=use.encode()).derive(secret)

@@ -162,7 +162,7 @@ class HolderLock:
             number, backend = connection.execute(_ENTER, {"kind": self._kind}).one()
             connection.execute(_LOCK, {"holder": number})
             connection.commit()
-            self._require_own_session(connection, backend)
+            _require_own_session(self._engine, connection, backend)
         except BaseException:
             connection.invalidate()
             connection.close()
@@ -170,17 +170,26 @@ class HolderLock:
         self._connection = connection
         return int(number)
 
-    def _require_own_session(self, connection: Connection, backend: int) -> None:
-        """Raise PooledConnectionError unless the connection keeps its session while it is idle, and while others work.
 
-        A pooler gives an idle client's session to the next one, and the idle one another session after that.
-        """
-        with self._engine.connect() as other:
-            others = other.scalar(_BACKEND)
-            own = connection.scalar(_BACKEND)
-            connection.commit()
-        if others == backend or own != backend:
-            raise PooledConnectionError
+def require_direct_connection(engine: Engine) -> None:
+    """Raise PooledConnectionError unless connections of the engine, which pools nothing, lead to PostgreSQL itself."""
+    with engine.connect() as connection:
+        backend = connection.scalars(_BACKEND).one()
+        connection.commit()
+        _require_own_session(engine, connection, backend)
+
+
+def _require_own_session(engine: Engine, connection: Connection, backend: int) -> None:
+    """Raise PooledConnectionError unless the connection keeps its session while it is idle, and while others work.
+
+    A pooler gives an idle client's session to the next one, and the idle one another session after that.
+    """
+    with engine.connect() as other:
+        others = other.scalar(_BACKEND)
+        own = connection.scalar(_BACKEND)
+        connection.commit()
+    if others == backend or own != backend:
+        raise PooledConnectionError
 
 
 class Heartbeat:

@@ -9,9 +9,11 @@ from sqlalchemy import ColumnElement, func, select
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
+from models.organizations import Membership
 from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
+from rules.access.permissions import Role
 from rules.errors import ServiceError
 from rules.ids import has_prefix
 from services.core.unit_of_work import UnitOfWork
@@ -72,6 +74,23 @@ def get_freeze(uow: UnitOfWork, freeze_id: str, *, lock: bool = False) -> Freeze
     return freeze
 
 
+def first_branches(uow: UnitOfWork, condition: ColumnElement[bool], limit: int) -> tuple[int, list[dict[str, str]]]:
+    """Return how many watched branches meet the condition, and the first of them by name.
+
+    Each is the contract's `NamedBranch`.
+    """
+    query = (
+        select(WatchedBranch.id, Repository.owner, Repository.name, WatchedBranch.name, func.count().over())
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(WatchedBranch.organization_id == uow.organization, condition)
+        .order_by(Repository.owner, Repository.name, WatchedBranch.name)
+        .limit(limit)
+    )
+    rows = uow.session.execute(query).all()
+    first = [{"branch_id": row[0], "repository": f"{row[1]}/{row[2]}", "branch": row[3]} for row in rows]
+    return rows[0][4] if rows else 0, first
+
+
 def require_schedule(uow: UnitOfWork, schedule_id: str) -> str:
     """Return the id if the organisation has such a schedule, deleted or not. Raise `schedule_not_found`."""
     known = select(Schedule.id).where(Schedule.organization_id == uow.organization, Schedule.id == schedule_id)
@@ -88,3 +107,12 @@ def get_exception(uow: UnitOfWork, exception_id: str) -> PullRequestException:
     if found is None:
         raise ServiceError("exception_not_found", f"No exception of this organisation has the id {exception_id!r}.")
     return found
+
+
+def role_of_caller(uow: UnitOfWork) -> Role | None:
+    """Return the role of the calling person in the organisation; None for a key, and for one who is no member."""
+    query = select(Membership.role).where(
+        Membership.organization_id == uow.organization, Membership.user_id == uow.caller.user_id
+    )
+    role: Role | None = uow.session.scalar(query)
+    return role

@@ -53,7 +53,7 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
     """
     bound = (operation, owner or uow.organization, filters)
     if cursor is not None:
-        position = read_cursor(uow.dependencies.cursor_secret, bound, cursor)
+        position = read_cursor(uow.dependencies.cursor_secrets, bound, cursor)
         here = tuple_(*keys)
         query = query.where(here > tuple_(*position) if ascending else here < tuple_(*position))
     ordered = query.order_by(*(key.asc() if ascending else key.desc() for key in keys))
@@ -62,48 +62,48 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
     data = [row[0] if len(row) == 1 else row for row in shown]
     if len(rows) <= limit:
         return Page(data, None)
-    return Page(data, sign_cursor(uow.dependencies.cursor_secret, bound, rows[limit - 1][-len(keys) :]))
+    return Page(data, sign_cursor(uow.dependencies.cursor_secrets, bound, rows[limit - 1][-len(keys) :]))
 
 
 def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
     """Return one page of a fixed list, such as a vocabulary, in its order. Raise `invalid_cursor`."""
-    return _page_of_listed(uow.dependencies.cursor_secret, (operation, uow.organization, None), listed, cursor, limit)
+    return _page_of_listed(uow.dependencies.cursor_secrets, (operation, uow.organization, None), listed, cursor, limit)
 
 
 def page_for_everybody(
     context: ReadContext, operation: str, listed: Sequence[Any], cursor: str | None, limit: int
 ) -> Page:
     """Return one page of a fixed list that needs neither a credential nor the database. Raise `invalid_cursor`."""
-    return _page_of_listed(context.cursor_secret, (operation, "everybody", None), listed, cursor, limit)
+    return _page_of_listed(context.cursor_secrets, (operation, "everybody", None), listed, cursor, limit)
 
 
 def _page_of_listed(
-    secret: bytes, bound: tuple[str, str, Any], listed: Sequence[Any], cursor: str | None, limit: int
+    secrets: Sequence[bytes], bound: tuple[str, str, Any], listed: Sequence[Any], cursor: str | None, limit: int
 ) -> Page:
-    start = int(read_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
+    start = int(read_cursor(secrets, bound, cursor)[0]) if cursor is not None else 0
     end = start + limit
-    return Page(listed[start:end], sign_cursor(secret, bound, [end]) if end < len(listed) else None)
+    return Page(listed[start:end], sign_cursor(secrets, bound, [end]) if end < len(listed) else None)
 
 
-def sign_cursor(secret: bytes, bound: tuple[str, str, Any], position: Sequence[Any]) -> str:
+def sign_cursor(secrets: Sequence[bytes], bound: tuple[str, str, Any], position: Sequence[Any]) -> str:
     """Return the cursor of the page after `position` (strings, numbers, aware datetimes).
 
-    `bound` is what the cursor belongs to: operation, organisation or person, filters.
+    The first secret signs. `bound` is what the cursor belongs to: operation, organisation or person, filters.
     """
     payload = orjson.dumps([_to_json(value) for value in position])
-    return base64.urlsafe_b64encode(_tag(secret, bound, payload) + payload).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(_tag(secrets[0], bound, payload) + payload).rstrip(b"=").decode()
 
 
-def read_cursor(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> tuple[Any, ...]:
+def read_cursor(secrets: Sequence[bytes], bound: tuple[str, str, Any], cursor: str) -> tuple[Any, ...]:
     """Return the position in a cursor of this list. Raise `invalid_cursor`."""
-    payload = _verified(secret, bound, cursor)
+    payload = _verified(secrets, bound, cursor)
     if payload is None:
         message = "Invalid cursor: it was not issued by this endpoint for this organisation and these filters"
         raise ServiceError("invalid_cursor", message, details=(Detail("cursor", message, "invalid_cursor"),))
     return tuple(_from_json(value) for value in orjson.loads(payload))
 
 
-def _verified(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> bytes | None:
+def _verified(secrets: Sequence[bytes], bound: tuple[str, str, Any], cursor: str) -> bytes | None:
     """Return the payload of a cursor, or None if it was not signed for this list."""
     if len(cursor) > _MAX_CURSOR_LENGTH or not cursor.isascii():
         return None
@@ -112,7 +112,8 @@ def _verified(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> bytes 
     except ValueError:
         return None
     tag, payload = raw[:_TAG_BYTES], raw[_TAG_BYTES:]
-    return payload if hmac.compare_digest(tag, _tag(secret, bound, payload)) else None
+    signed = any(hmac.compare_digest(tag, _tag(secret, bound, payload)) for secret in secrets)
+    return payload if signed else None
 
 
 def _tag(secret: bytes, bound: tuple[str, str, Any], payload: bytes) -> bytes:

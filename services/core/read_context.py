@@ -56,8 +56,10 @@ class ReadContext:
     """The request's headers, by lower-case name."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """Health checks of the services we depend on, by name; each raises if its service is unavailable."""
-    cursor_secret: bytes = b""
-    """Signs pagination cursors."""
+    cursor_secrets: tuple[bytes, ...] = (b"",)
+    """The secrets under which cursors are accepted; the first one signs."""
+    receive_slack: Callable[[bytes], Awaitable[object]] | None = None
+    """Verifies and answers a request of Slack with this body."""
 
     @property
     def organization(self) -> str:

@@ -6,6 +6,7 @@ idempotency key, of which the database holds only a hash: neither the table nor 
 
 import hashlib
 import hmac
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, text
@@ -13,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from models.requests import IdempotencyKey
-from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 
 RETENTION = timedelta(hours=24)
 SECRET_RETENTION = timedelta(hours=1)
@@ -58,11 +59,11 @@ def store_reply(session: Session, row: IdempotencyKey) -> None:
     session.execute(statement.on_conflict_do_update(index_elements=_IDENTITY, set_=columns))
 
 
-def body_of(row: IdempotencyKey, secret: bytes, key: str, now: datetime) -> bytes | None:
+def body_of(row: IdempotencyKey, secrets: Iterable[bytes], key: str, now: datetime) -> bytes | None:
     """Return the stored body, decrypted if it shows a secret; None if it cannot be, or is older than an hour."""
     if not row.secret:
         return row.body
-    return decrypt_body(secret, key, row.body) if row.body and now - row.created_at < SECRET_RETENTION else None
+    return decrypt_body(secrets, key, row.body) if row.body and now - row.created_at < SECRET_RETENTION else None
 
 
 def encrypt_body(secret: bytes, key: str, body: bytes) -> bytes:
@@ -70,10 +71,10 @@ def encrypt_body(secret: bytes, key: str, body: bytes) -> bytes:
     return encrypt(_both(secret, key), _USE, key_hash(key).hex(), body)
 
 
-def decrypt_body(secret: bytes, key: str, ciphertext: bytes) -> bytes | None:
-    """Return the body, or None if the secret or the key is wrong."""
+def decrypt_body(secrets: Iterable[bytes], key: str, ciphertext: bytes) -> bytes | None:
+    """Return the body, or None if every secret or the key is wrong."""
     try:
-        return decrypt(_both(secret, key), _USE, key_hash(key).hex(), ciphertext)
+        return decrypt_with_any((_both(secret, key) for secret in secrets), _USE, key_hash(key).hex(), ciphertext)
     except DecryptionError:
         return None
 

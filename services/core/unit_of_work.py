@@ -18,15 +18,20 @@ from sqlalchemy.orm import Session
 
 from integrations.client_documents import ClientDocuments
 from integrations.github import GitHub
+from integrations.guarded_https import GuardedHttps
 from integrations.mail.smtp import MailServer
+from integrations.outgoing_webhooks import webhook_client
+from integrations.slack import Slack
 from integrations.stripe import Stripe
 from models.audit import AuditEntry
 from rules.access.permissions import CODE_HOST, SYSTEM, Actor, ConnectedClient, Source
+from rules.access.sign_up import SignUpPolicy
 from rules.audit.actions import ACTIONS
 from rules.billing.grants import PlanGrants
 from rules.billing.plans import FREE, Plan
 from rules.ids import new_id
 from rules.rate_budget import RateLimits
+from rules.retention import Retention
 from rules.time.instants import format_instant
 from services.core.clock import Clock
 from services.core.lease_holder import HolderLock
@@ -85,6 +90,13 @@ class Caller:
     claimed_by: str | None = None
     """Whom a client of the compatibility API names as its user: a claim, and no identity."""
 
+    @property
+    def signed_in_user(self) -> str:
+        """The id of the user who is signed in. Raise `RuntimeError` without one, which authorization rules out."""
+        if self.principal_id is None:
+            raise RuntimeError("not signed in")
+        return self.principal_id
+
 
 SYSTEM_CALLER = Caller(None, SYSTEM, "system")
 """The service itself, without an organisation: jobs and the sweeper."""
@@ -111,21 +123,47 @@ class Dependencies:
     token_lifetime: timedelta = timedelta(minutes=15)
     secret_key: bytes = field(default_factory=partial(token_bytes, 32))
     """Encrypts secrets in the database."""
+    previous_secret_key: bytes | None = None
+    """What it encrypted can still be read."""
     mail: MailServer | None = None
     """Delivers mails; without one they stay queued."""
     client_documents: ClientDocuments = field(default_factory=ClientDocuments)
     """Fetches what describes OAuth clients."""
+    webhook_client: GuardedHttps = field(default_factory=webhook_client)
+    """Sends outgoing webhooks."""
     stripe: Stripe | None = None
     """Sells plans; without it nothing can be bought."""
+    slack: Slack | None = None
+    """Posts messages to channels; without it no workspace can be connected."""
     billing_grace: timedelta = timedelta(days=14)
     """How long a plan goes on after a failed payment."""
     rate_limits: RateLimits = field(default_factory=RateLimits)
     """Rate limits for requests to GitHub, per installation."""
+    retention: Retention = field(default_factory=Retention)
+    """How long rows are kept that only the operation needs."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
     lease_holder: HolderLock | None = None
     """Shows that this process lives; without it, leases end with their time alone."""
     queue_observer: QueueObserver = field(default_factory=IgnoreQueue)
     """Counts the work of queues."""
+    sign_up: SignUpPolicy = field(default_factory=SignUpPolicy)
+    """Who may create an account."""
+    previous_cursor_secret: bytes | None = None
+    """Cursors that it signed are accepted too."""
+
+    @property
+    def secret_keys(self) -> tuple[bytes, ...]:
+        """The keys under which secrets can be read; the first one encrypts."""
+        return _with_previous(self.secret_key, self.previous_secret_key)
+
+    @property
+    def cursor_secrets(self) -> tuple[bytes, ...]:
+        """The secrets under which cursors are accepted; the first one signs."""
+        return _with_previous(self.cursor_secret, self.previous_cursor_secret)
+
+
+def _with_previous(current: bytes, previous: bytes | None) -> tuple[bytes, ...]:
+    return (current,) if previous is None else (current, previous)
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ from sqlalchemy import (
     any_,
     bindparam,
     case,
+    func,
     inspect,
     literal_column,
     null,
@@ -157,6 +158,24 @@ class WorkQueue:
     def has_work(self, uow: UnitOfWork) -> bool:
         """Return whether a row is due that no process works on."""
         return bool(uow.session.scalar(self._has_work, {"now": uow.now}))
+
+    def backlog(self, limit: int) -> Select[int, datetime | None, int, int]:
+        """Return the statement that counts the work, to `limit` at most, at the time `now`.
+
+        Its columns are `due` (rows that may be acquired), `oldest_due_at` (of them), `retrying` (rows that failed and
+        will be tried again) and `leases`.
+        """
+        columns = self._model.__table__.c
+        due = self._candidates.order_by(None).order_by(columns.due_at).with_only_columns(columns.due_at).limit(limit)
+        waiting = select(columns.due_at).where(columns.due_at.is_not(None)).limit(limit)
+        oldest, retrying = due.subquery(), waiting.where(columns.attempts > 0).subquery()
+        leases = waiting.where(columns.lease_until > NOW).subquery()
+        return select(
+            func.count().label("due"),
+            func.min(oldest.c.due_at).label("oldest_due_at"),
+            select(func.count()).select_from(retrying).scalar_subquery().label("retrying"),
+            select(func.count()).select_from(leases).scalar_subquery().label("leases"),
+        ).select_from(oldest)
 
     def first(self, uow: UnitOfWork) -> Row[Any] | None:
         """Return the row that would be acquired next, or None; it is not locked."""

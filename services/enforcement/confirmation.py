@@ -33,7 +33,7 @@ from services.enforcement.setups import RulesetWriter, branches_without_verdict,
 from services.enforcement.survey import Survey, in_parallel
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client as github_client
-from services.github_access.failures import require_no_pause
+from services.github_access.failures import require_confirmed, require_no_pause
 
 MAX_WRITING_SECONDS = 15.0
 """After this time no further ruleset is written, so that the page responds within about twenty seconds."""
@@ -96,6 +96,7 @@ class Authorizations:
             setup = pending_setup(uow, state)
             organization = uow.session.get_one(Organization, uow.organization).name
             facts = read_facts(uow, setup.scope)
+            require_confirmed(uow)
             require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
         with client.shared_deadline():
@@ -130,6 +131,7 @@ class Authorizations:
         """Use up the state, which is valid for one confirmation, whatever its result; not while GitHub is paused."""
         with self.uow_factory.open(caller_for_state(state)) as uow:
             setup = pending_setup(uow, state, lock=True)
+            require_confirmed(uow)
             require_no_pause(uow, github_client.installation_of(uow))
             verifier, setup.code_verifier = setup.code_verifier or "", None
             setup.state = "failed"  # until it is finished; stays if this process dies

@@ -17,7 +17,7 @@ from rules.rulesets.plans import Change, Existing, Place, matches_intent, plan_r
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease
 from services.enforcement.setups import carry_out, clear_intent, load_intent, save_ruleset
-from services.github_access.failures import RATE_LIMITS
+from services.github_access.failures import RATE_LIMITS, WithheldError
 from services.github_access.rate_limiter import background_client
 
 
@@ -57,7 +57,8 @@ def withdraw(
     """Remove the rulesets that we wrote for the caller's organisation, and return those that remain.
 
     One that was removed by others counts as removed. May be called again: what remains is tried once more. Before
-    each call `lease` is renewed; raise `LeaseLostError` if it has ended. After a rate limit nothing more is called.
+    each call `lease` is renewed; raise `LeaseLostError` if it has ended, and `WithheldError` on a restored database.
+    After a rate limit nothing more is called.
     """
     with uow_factory.open(caller) as uow:
         owned = [*_owned(uow), *_unconfirmed_creations(uow)]
@@ -69,6 +70,8 @@ def withdraw(
             continue
         try:
             _remove(uow_factory, github, caller, lease, each)
+        except WithheldError:
+            raise
         except GitHubError as error:
             transient = error.transient or error.kind is ErrorKind.APP_REFUSED
             left.append(each.left(error.message, transient=transient))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import exists, select, text, update
+from sqlalchemy import exists, select, update
 from sqlalchemy.orm import aliased
 
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
@@ -20,6 +20,7 @@ from models.queries import NOW
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
 from rules.rulesets.plans import Change
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.authorization import CODE
@@ -79,8 +80,7 @@ class SetupRun:
 def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Run one time slice of a setup that is due; False if none is."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        uow.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('enforcement setups', 0))"))
-        uow.refresh_now()
+        acquire_lock(uow, "enforcement setups")
         lease = SETUPS.acquire(uow)
     if lease is None:
         return False
@@ -216,7 +216,7 @@ def _retry(run: SetupRun, error: GitHubError) -> None:
     """Have the setup retried later, or give up: after too many attempts, or where nothing more can be written."""
     with run.uow_factory.open(run.caller) as uow:
         attempts = uow.session.get_one(EnforcementSetup, run.setup_id).attempts
-        waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.APP_REFUSED
+        waits = error.kind in RATE_LIMITS or error.kind in {ErrorKind.APP_REFUSED, ErrorKind.WITHHELD}
         if waits or (error.transient and attempts < MAX_ATTEMPTS):
             delay = max(backoff(error, attempts), SETUPS.retry.delay(attempts))
             if error.kind is ErrorKind.SECONDARY_RATE_LIMIT and run.installation_id is not None:

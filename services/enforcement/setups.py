@@ -22,6 +22,7 @@ from rules.ids import new_id
 from rules.rulesets.plans import Change, Place, normalized
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import schedule_probes
+from services.github_access.failures import require_confirmed
 from services.repositories.watches import forget_deleted
 
 MAX_VERDICT_WAIT = timedelta(minutes=15)
@@ -64,6 +65,7 @@ class RulesetWriter:
                     return
         if change.action != "none":
             with self.uow_factory.open(self.caller) as uow:
+                require_confirmed(uow)
                 self.renew(uow)
                 save_progress(uow, self.setup_id, writing=_intent_json(change))
         try:

@@ -52,7 +52,7 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
 
     Raise `repository_not_found` for an unknown repository, and `invalid_cursor`.
     """
-    query = _rows().where(*freezable(uow))
+    query = _rows().where(*freezable(uow.organization))
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.light is not None:
@@ -135,7 +135,7 @@ def _pending(uow: UnitOfWork) -> dict[str, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*freezable(uow))
+        .where(*freezable(uow.organization))
     )
     verify, seed = uow.session.execute(branches).one()
     setups = select(func.count()).where(

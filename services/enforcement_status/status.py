@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
@@ -46,32 +47,36 @@ def statuses(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, Enfor
     return {row.branch_id: status_of(row) for row in rows}
 
 
-def count_unenforced(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
-    """Count the branches that a freeze is not known to block: red ones, and those that were never verified."""
-    known = statuses(uow, branch_ids)
-    return sum(known.get(branch_id, NEVER_VERIFIED).last_verified_at is None for branch_id in branch_ids) + sum(
-        one.light == "red" for one in known.values()
+def is_unenforced() -> ColumnElement[bool]:
+    """Return the condition of a watched branch that a freeze is not known to block: red, or never verified."""
+    known = select(BranchEnforcement.branch_id).where(
+        BranchEnforcement.verified_at.is_not(None), BranchEnforcement.light != "red"
     )
+    return WatchedBranch.id.not_in(known)
 
 
 def count_by_light(uow: UnitOfWork) -> dict[Light, int]:
     """Return how many watched branches of the organisation's enabled repositories have each light."""
-    query = (
-        select(BranchEnforcement.shown_light, func.count())
-        .select_from(WatchedBranch)
-        .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*freezable(uow))
-        .group_by(BranchEnforcement.shown_light)
-    )
-    found = {row[0]: row[1] for row in uow.session.execute(query)}
+    found = {row[0]: row[1] for row in uow.session.execute(counts_by_light(uow.organization, func.count()))}
     return {light: found.get(light, 0) for light in LIGHTS}
 
 
-def freezable(uow: UnitOfWork) -> tuple[ColumnElement[bool], ...]:
+def counts_by_light(organization: str | ColumnElement[str], *counts: ColumnElement[int]) -> Select[*tuple[Any, ...]]:
+    """Return the query for counts of what a freeze can reach, with a row for each light."""
+    return (
+        select(BranchEnforcement.shown_light, *counts)
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+        .where(*freezable(organization))
+        .group_by(BranchEnforcement.shown_light)
+    )
+
+
+def freezable(organization: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of what a freeze can reach: watched branches of enabled repositories that are covered."""
     return (
-        WatchedBranch.organization_id == uow.organization,
+        WatchedBranch.organization_id == organization,
         WatchedBranch.unwatched_at.is_(None),
         Repository.enabled.is_(True),
         Repository.removed_at.is_(None),

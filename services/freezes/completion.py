@@ -1,7 +1,8 @@
 """The completion of a freeze as a whole: since when it is enforced, or released, on all of its branches.
 
-It is recorded in a transaction of its own. A pass of the reconciler holds branches and targets when it finishes the
-last one, while a lift of the freeze holds the freeze and waits for the branches: both orders together would deadlock.
+It is recorded in a transaction of its own, with the audit entry of a freeze that is enforced. A pass of the reconciler
+holds branches and targets when it finishes the last one, while a lift of the freeze holds the freeze and waits for the
+branches: both orders together would deadlock.
 """
 
 from collections.abc import Collection
@@ -19,6 +20,8 @@ _ENFORCED = text("""
     WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
       AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
+    RETURNING f.id, f.organization_id, f.reason, f.started_at,
+        (SELECT count(*) FROM freeze_targets t WHERE t.freeze_id = f.id) AS targets
 """)
 _RELEASED = text("""
     UPDATE freezes f SET released_at = :now
@@ -38,7 +41,10 @@ def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     if freeze_ids:
         listed = {"freezes": sorted(freeze_ids), "now": uow.now}
         uow.session.execute(_LOCK, listed)
-        uow.session.execute(_ENFORCED, listed)
+        for freeze in uow.session.execute(_ENFORCED, listed).all():
+            with uow.act_as_service(organization_id=freeze.organization_id):
+                times = {"startedAt": freeze.started_at, "enforcedAt": uow.now}
+                uow.audit("freeze.enforced", ("freeze", freeze.id, freeze.reason), targets=freeze.targets, **times)
         uow.session.execute(_RELEASED, listed)
 
 

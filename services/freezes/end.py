@@ -32,9 +32,13 @@ def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
     freeze = get_freeze(uow, freeze_id, lock=True)
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
-    end(uow, freeze, "lifted", uow.now, uow.actor)
-    audit_end(uow, "freeze.lifted", freeze, reason=_trimmed(reason))
+    _lift(uow, freeze, reason)
     return freeze
+
+
+def _lift(uow: UnitOfWork, freeze: Freeze, reason: str | None, **details: Any) -> None:
+    end(uow, freeze, "lifted", uow.now, uow.actor)
+    audit_end(uow, "freeze.lifted", freeze, reason=reason.strip() if reason is not None else None, **details)
 
 
 def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
@@ -85,8 +89,7 @@ def end_own_freezes(uow: UnitOfWork, branch_id: str, reason: str | None) -> list
         if occurrence is not None and occurrence.ends_at > uow.now:
             _override(uow, freeze, reason)
         else:
-            end(uow, freeze, "lifted", uow.now, uow.actor)
-            audit_end(uow, "freeze.lifted", freeze, reason=reason)
+            _lift(uow, freeze, reason)
     return own
 
 
@@ -95,10 +98,6 @@ def _covers(branch_id: str) -> ColumnElement[bool]:
         FreezeTarget.branch_id == branch_id, FreezeTarget.operation == "apply"
     )
     return Freeze.id.in_(covering)
-
-
-def _trimmed(reason: str | None) -> str | None:
-    return reason.strip() if reason is not None else None
 
 
 def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collection[str] = ()) -> None:
@@ -110,6 +109,7 @@ def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collecti
 def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
     """Record the end of a locked freeze, and make the reconciler release its branches."""
     freeze.ended_at, freeze.end_reason, freeze.ended_by = ended_at, end_reason, actor.as_json()
+    freeze.failing_since = None
     uow.session.flush()
     branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
     mark_dirty(uow.session, lock_affected(uow.session, uow.session.scalars(branches).all()), uow.now)
@@ -148,8 +148,7 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
         raise _nothing_to_lift(covering_freezes(uow.session, covered, uow.now))
     lock_branches(uow, inside)
     for freeze in inside:
-        end(uow, freeze, "lifted", uow.now, uow.actor)
-        audit_end(uow, "freeze.lifted", freeze, reason=_trimmed(reason), scope=scope)
+        _lift(uow, freeze, reason, scope=scope)
     still = covering_freezes(uow.session, covered, uow.now)
     return {
         "data": views(uow, inside),

@@ -4,19 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 
 from models.pull_requests import PullRequest
-from models.queries import covering_freezes, watched_branches
+from models.queries import any_of, frozen_branches, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef, Scope, compile_scope
-from services.core.lookups import find_repositories
+from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import count_unenforced
+from services.enforcement_status.status import is_unenforced
 
 MAX_LISTED = 100
 """Repositories listed in a preview."""
+_MAX_UNENFORCED = 10
+"""Branches that a freeze may not block, listed in a preview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,9 @@ def _unknown(references: Any) -> ServiceError:
 def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Return what a freeze with this scope would reach now; changes nothing."""
     resolved = resolve(uow, scope)
-    frozen = covering_freezes(uow.session, resolved.ids, uow.now)
+    frozen = set(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
+    reached = WatchedBranch.id == any_of(resolved.ids)
+    unenforced, first = first_branches(uow, and_(reached, is_unenforced()), _MAX_UNENFORCED)
     by_repository: dict[str, list[BranchRef]] = {}
     for fact in resolved.branches:
         by_repository.setdefault(fact.repository_id, []).append(fact)
@@ -135,9 +139,10 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     return {
         "repository_count": len(by_repository),
         "branch_count": len(resolved.branches),
-        "open_pull_request_count": _open_pull_requests(uow, resolved.ids),
-        "frozen_branch_count": len(frozen),
-        "unenforced_branch_count": count_unenforced(uow, resolved.ids),
+        "open_pull_request_count": _open_pull_requests(uow, reached),
+        "frozen_branch_count": len(frozen.intersection(resolved.ids)),
+        "unenforced_branch_count": unenforced,
+        "unenforced_branches": first,
         "repositories": [
             {
                 "id": repository_id,
@@ -153,7 +158,7 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open_pull_requests(uow: UnitOfWork, branch_ids: list[str]) -> int:
+def _open_pull_requests(uow: UnitOfWork, reached: ColumnElement[bool]) -> int:
     query = (
         select(func.count())
         .select_from(PullRequest)
@@ -163,6 +168,6 @@ def _open_pull_requests(uow: UnitOfWork, branch_ids: list[str]) -> int:
             & (WatchedBranch.name == PullRequest.base_branch),
         )
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(WatchedBranch.id.in_(branch_ids), PullRequest.state == "open")
+        .where(reached, PullRequest.state == "open")
     )
     return uow.session.scalar(query) or 0

@@ -70,6 +70,7 @@ def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
         ),
         {"freeze": freeze.id, "now": uow.now},
     )
+    freeze.failing_since = None
     uow.wake("reconcile")
     uow.audit("freeze.retried", ("freeze", freeze.id, freeze.reason), targets=len(failed))
     return freeze

@@ -12,9 +12,16 @@ APP_RETRY_INTERVAL = timedelta(seconds=45)
 """After GitHub refused the App's own credentials: no webhook reports that they work again, and until they do there is
 nothing else to do for any installation."""
 NEEDS_OPERATOR = frozenset(
-    {ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND}
+    {
+        ErrorKind.PERMISSION,
+        ErrorKind.INSTALLATION_REMOVED,
+        ErrorKind.APP_REFUSED,
+        ErrorKind.NOT_FOUND,
+        ErrorKind.WITHHELD,
+    }
 )
-"""Errors that only a person can fix: retried seldom, never given up. A webhook or `retry` makes them due at once."""
+"""Errors that only a person can fix: retried seldom, never given up. A webhook, `retry` or the
+operator's confirmation makes them due at once."""
 
 
 def backoff(error: GitHubError, attempts: int) -> timedelta:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from integrations.github import ErrorKind, GitHubError
+from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.pauses import pause_installation, pause_left
 
@@ -12,6 +13,17 @@ class ThrottledError(GitHubError):
 
     def __init__(self, message: str, wait: timedelta) -> None:
         super().__init__(ErrorKind.RATE_LIMIT, message, retry_after=wait.total_seconds())
+
+
+class WithheldError(GitHubError):
+    """Nothing was sent that could release a freeze: the database was restored, and the restore is not confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorKind.WITHHELD,
+            "The database of the service was restored from a backup. Until its operator confirms that "
+            "(`python -m app restore`), blocked merges stay blocked, and rules at GitHub stay as they are.",
+        )
 
 
 RATE_LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
@@ -42,6 +54,12 @@ def require_no_pause(uow: UnitOfWork, installation_id: int) -> None:
     left = pause_left(uow, installation_id)
     if left > timedelta(0):
         raise ThrottledError("GitHub asked this installation to wait", left)
+
+
+def require_confirmed(uow: UnitOfWork) -> None:
+    """Raise `WithheldError` while the database counts as restored; read before rules are written."""
+    if not is_confirmed(uow.session):
+        raise WithheldError
 
 
 def pause_when_limited(uow: UnitOfWork, installation_id: int, error: GitHubError | None) -> None:

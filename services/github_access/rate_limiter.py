@@ -32,9 +32,10 @@ from rules.rate_budget import (
     stricter_counting,
     wait_for_query,
 )
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.github_access.failures import ThrottledError, require_no_pause
+from services.github_access.failures import ThrottledError, require_confirmed, require_no_pause
 from services.github_access.pauses import pause_left
 
 LEARNED_FOR = timedelta(hours=24)
@@ -51,13 +52,12 @@ _SAVE_USAGE = text(
     "INSERT INTO github_api_usage (installation_id, at, points, content) "
     "VALUES (:installation, :now, :points, :content)"
 )
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))")
 _LEARNED = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
 
 
 def reserve_checks(uow: UnitOfWork, installation_id: int, limits: RateLimits, wanted: int) -> Grant:
     """Reserve one mutation with up to `wanted` checks; none are granted while the installation has to wait."""
-    _lock(uow, installation_id)
+    acquire_lock(uow, f"rate limits {installation_id}")
     counting = _counting(uow, installation_id, limits)
     usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)
     paused = pause_left(uow, installation_id)
@@ -69,7 +69,7 @@ def reserve_checks(uow: UnitOfWork, installation_id: int, limits: RateLimits, wa
 
 def reserve_query(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> timedelta:
     """Reserve one query; return how long it has to wait if it cannot be made now."""
-    _lock(uow, installation_id)
+    acquire_lock(uow, f"rate limits {installation_id}")
     usage = _recent_usage(uow, installation_id, MINUTE)
     wait = max(pause_left(uow, installation_id), wait_for_query(limits, usage, uow.now))
     if wait <= NO_WAIT:
@@ -83,8 +83,9 @@ def background_client(
     """Return the client for background calls, which no merge waits for.
 
     It records each call before it is made, in a transaction of its own, or raises `ThrottledError` while the
-    installation is paused or the share is used up. The same transaction renews `lease`, under which the calls are made;
-    raise `LeaseLostError` if it has ended. Only for jobs, and outside any transaction.
+    installation is paused or the share is used up, and `WithheldError` for a write while the database counts as
+    restored. The same transaction renews `lease`, under which the calls are made; raise `LeaseLostError` if it has
+    ended. Only for jobs, and outside any transaction.
     """
     return github.client(installation_id).with_hook(partial(_reserve_share, uow_factory, installation_id, lease))
 
@@ -95,6 +96,8 @@ def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: 
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
         require_no_pause(uow, installation_id)
+        if writes:
+            require_confirmed(uow)
         counting = _counting(uow, installation_id, limits) if writes else "off"
         usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)
         wait = background_wait(limits, counting, usage, uow.now, writes=writes)
@@ -108,7 +111,7 @@ def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: RateLimits
     """Count created content more strictly for a day, after GitHub has refused a mutation."""
     if limits.content != "learn":
         return
-    _lock(uow, installation_id)
+    acquire_lock(uow, f"rate limits {installation_id}")
     mutations = uow.session.execute(
         text(
             "SELECT at, points, content FROM github_api_usage WHERE installation_id = :installation AND at > :since "
@@ -135,11 +138,6 @@ def _learn(uow: UnitOfWork, installation_id: int, counting: Counting) -> None:
         text("UPDATE installations SET content_counting = :counting, content_learnt_at = :now WHERE id = :id"),
         {"counting": counting, "now": uow.now, "id": installation_id},
     )
-
-
-def _lock(uow: UnitOfWork, installation_id: int) -> None:
-    uow.session.execute(_LOCK, {"key": f"rate limits {installation_id}"})
-    uow.refresh_now()
 
 
 def _counting(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> Counting:

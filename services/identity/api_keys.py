@@ -1,4 +1,4 @@
-"""API keys: create, rotate, revoke, list. `app/edge/auth.py` checks a key on each request.
+"""API keys: create, rotate, revoke, list. `app/edge/authentication.py` checks a key on each request.
 
 Nothing is cached: a change takes effect in every process with its commit. The state of a key follows from its
 timestamps and the current time (`ApiKey.state`). A key has one secret without an end, and during a rotation a second

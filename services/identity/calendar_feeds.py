@@ -11,13 +11,12 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, func, select, text
 
 from models.calendar_feeds import CalendarFeed
-from models.organizations import Membership
 from models.repositories import Repository
 from models.schedules import Schedule
-from rules.access.permissions import Role, role_reaches
+from rules.access.permissions import role_reaches
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
-from services.core.lookups import get_repository, require_schedule
+from services.core.lookups import get_repository, require_schedule, role_of_caller
 from services.core.pagination import Page, page_of
 from services.core.tokens import new_feed_token, token_hash
 from services.core.unit_of_work import UnitOfWork
@@ -87,7 +86,7 @@ def revoke(uow: UnitOfWork, feed_id: str) -> None:
     feed = uow.session.scalar(query)
     if feed is None:
         raise _not_found()
-    if feed.user_id != uow.caller.user_id and not role_reaches(_role(uow), "admin"):
+    if feed.user_id != uow.caller.user_id and not role_reaches(role_of_caller(uow), "admin"):
         message = "Only administrators can revoke the calendar feeds of others."
         raise ServiceError("insufficient_permission", message)
     _end(uow, feed, "by_person")
@@ -126,14 +125,6 @@ def _require_below_limit(uow: UnitOfWork) -> None:
     if uow.session.scalars(mine).one() >= MAX_FEEDS:
         message = f"You have {MAX_FEEDS} calendar feeds in this organisation, which is the maximum. Revoke one first."
         raise ServiceError("invalid_state", message)
-
-
-def _role(uow: UnitOfWork) -> Role | None:
-    query = select(Membership.role).where(
-        Membership.organization_id == uow.organization, Membership.user_id == uow.caller.user_id
-    )
-    role: Role | None = uow.session.scalar(query)
-    return role
 
 
 def _end(uow: UnitOfWork, feed: CalendarFeed, why: Why) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from models.organizations import User
 from rules.access.login_sessions import DEVICE_LIFETIME
-from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 from services.core.unit_of_work import UnitOfWork
 
 MAX_PEOPLE = 4
@@ -51,7 +51,7 @@ def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
     """Return when a token of this person expires, or None if it is not theirs."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        plain = decrypt(uow.dependencies.secret_key, _USE, _row(user), raw)
+        plain = decrypt_with_any(uow.dependencies.secret_keys, _USE, _row(user), raw)
     except (binascii.Error, DecryptionError, ValueError):
         return None
     return datetime.fromtimestamp(int.from_bytes(plain), UTC)

@@ -9,7 +9,7 @@ from models.identity import OneTimeToken
 from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 
-Purpose = Literal["verify_email", "reset_password", "invitation", "installation"]
+Purpose = Literal["verify_email", "reset_password", "change_email", "invitation", "installation", "slack", "slack_link"]
 MAX_TOKEN_LENGTH = 128
 """Longest token that is looked up; ours have 43 characters."""
 

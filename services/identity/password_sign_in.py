@@ -89,6 +89,7 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
         user.password_hash = hashed
         user.email_verified_at = user.email_verified_at or uow.now
         one_time_tokens.invalidate(uow, "reset_password", user.id)
+        one_time_tokens.invalidate(uow, "change_email", user.id)
         sessions.revoke_all(uow, user.id)
         with uow.impersonate(actor=actor_of(user)):
             end_grants_of(uow, user.id, "password_changed")

@@ -9,16 +9,16 @@ an existing account gets the same response; the owner gets a mail that explains 
 from datetime import timedelta
 from typing import cast
 
-from sqlalchemy import text
-
 from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
 from rules.web_addresses import FORGOT, SIGN_IN, VERIFY
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
 from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.sign_up_restriction import require_permitted, require_still_permitted
 from services.mail.outbox import enqueue_mail
 
 LINK_LIFETIME = timedelta(hours=24)
@@ -26,18 +26,18 @@ _INCORRECT = (
     "Incorrect password. Enter the password that you chose when you requested this link, "
     "or sign up again to get a new link."
 )
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
 
 
-def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
+def sign_up(uow: UnitOfWork, name: str, email: str, password: str, invitation_token: str | None = None) -> None:
     """Mail a link that creates an account, or a notice if the account exists; the response is the same.
 
-    Raise `weak_password`, and `rate_limited` after 5 mails to an address from one network address, 20 to an address, or
-    30 from a network address, within an hour.
+    Raise `sign_up_restricted` if neither the policy nor the invitation permits it; `weak_password`; and `rate_limited`
+    after 5 mails to an address from one network address, 20 to an address, or 30 from a network address, in an hour.
     """
     hasher = uow.dependencies.password_hasher
     with hasher.slot(throttle.network_of(uow.caller.address)):
         email = normalize_email(email)
+        require_permitted(uow, email, invitation_token)
         require_strong_password(password, email)
         throttle.count_attempt(uow, "sign_up", account=email, address=uow.caller.address)
         with uow.outside_transaction():
@@ -57,6 +57,7 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     """Create the account of a mailed link, given the password of its sign-up.
 
     Raise `not_found` if the link is used, unknown or expired; `wrong_credentials`, after which the link stays valid;
+    `sign_up_restricted` if the policy has changed or the invitation has been revoked meanwhile;
     and `rate_limited` after 10 wrong passwords for an address, or 30 from a network address, within 15 minutes.
     """
     hasher = uow.dependencies.password_hasher
@@ -72,7 +73,8 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
             right = hasher.verify(stored, password)
         if not right:
             raise ServiceError("wrong_credentials", _INCORRECT)
-        uow.session.execute(_LOCK, {"email": known.subject})
+        require_still_permitted(uow, known.subject)
+        acquire_lock(uow, f"sign-up {known.subject}")
         row = one_time_tokens.consume(uow, "verify_email", token)
         if row is None or find_account(uow, row.subject) is not None:
             raise _expired_link()

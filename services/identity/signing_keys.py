@@ -5,7 +5,7 @@ starts to sign, the old one is retired: it only verifies, until the last token i
 deleted. The very first key signs at once, because it replaces none.
 
 Private keys are encrypted with `SECRET_KEY`, so a dump of the database cannot sign. A process with another
-`SECRET_KEY` cannot use the existing keys and creates its own; the old ones still verify.
+`SECRET_KEY`, and without the previous one, cannot use the existing keys and creates its own; the old ones still verify.
 """
 
 import logging
@@ -18,11 +18,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from models.organizations import SigningKey
 from rules.ids import new_id
-from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import ALGORITHMS, Signer, new_key_pair
 
@@ -37,19 +38,23 @@ MAX_TOKEN_LIFETIME = timedelta(days=1)
 VERIFICATION_PERIOD = MAX_TOKEN_LIFETIME + timedelta(hours=1)
 PUBLISHED_KEYS = "SELECT kid, algorithm, public_key FROM signing_keys ORDER BY created_at DESC, kid"
 """All public keys; expired ones are deleted."""
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('signing_keys', 0))")
 
 
 def current_signer(uow: UnitOfWork) -> Signer:
     """Return the current signer; create the first key if there is none."""
     signer = _find_signer(uow)
     if signer is None:
-        uow.session.execute(_LOCK)
-        uow.refresh_now()  # another process may have created it meanwhile
+        acquire_lock(uow, "signing_keys")  # another process may have created it meanwhile
         signer = _find_signer(uow) or _to_signer(uow, _add(uow, active_in=timedelta()))
     if signer is None:
         raise RuntimeError("cannot decrypt a key that was just created")
     return signer
+
+
+def is_secret_key_known(uow: UnitOfWork) -> bool:
+    """True unless there are keys, and `SECRET_KEY` decrypts none of them."""
+    any_key = select(SigningKey.kid).where(SigningKey.encrypted_private_key.is_not(None)).limit(1)
+    return _find_signer(uow) is not None or uow.session.scalar(any_key) is None
 
 
 def rotate(uow: UnitOfWork) -> None:
@@ -57,7 +62,7 @@ def rotate(uow: UnitOfWork) -> None:
 
     Safe to call at any time and concurrently: what is due follows from the rows.
     """
-    uow.session.execute(_LOCK)
+    acquire_lock(uow, "signing_keys")
     keys = list(
         uow.session.scalars(
             select(SigningKey).where(SigningKey.active_from.is_not(None)).order_by(SigningKey.active_from)
@@ -107,7 +112,7 @@ def _find_signer(uow: UnitOfWork) -> Signer | None:
 def _to_signer(uow: UnitOfWork, key: SigningKey) -> Signer | None:
     dependencies = uow.dependencies
     try:
-        private = decrypt(dependencies.secret_key, USE, key.kid, key.encrypted_private_key or b"").decode()
+        private = decrypt_with_any(dependencies.secret_keys, USE, key.kid, key.encrypted_private_key or b"").decode()
     except DecryptionError:
         logger.warning("signing key %s is encrypted with another SECRET_KEY; it only verifies", key.kid)
         return None

@@ -15,16 +15,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, select
 
 from models.identity import ThrottledAttempt
 from models.organizations import LoginSession, User
 from rules.errors import ServiceError
+from services.core.named_locks import acquire_lock
 from services.core.tokens import token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.known_devices import find_device
 
-Kind = Literal["sign_in", "sign_up", "reset_mail", "device_code", "user_code", "client_document"]
+Kind = Literal[
+    "sign_in", "sign_up", "reset_mail", "password", "change_mail", "device_code", "user_code", "client_document"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ LIMITS: dict[Kind, Limit] = {
     "sign_in": Limit(account=10, address=30),
     "sign_up": Limit(account=20, address=30, within=timedelta(hours=1), account_from_address=5),
     "reset_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
+    "password": Limit(account=10, address=30),
+    "change_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
     "client_document": Limit(account=60, address=30),
@@ -49,7 +54,6 @@ LIMITS: dict[Kind, Limit] = {
 RETENTION = timedelta(days=1)
 MAX_SESSIONS = 100
 """Latest sessions of a person whose networks are known."""
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('attempts ' || :subject, 0))")
 _IPV6_PREFIX_LENGTH = 64
 """The IPv6 network of one customer, who can change the other bits at will."""
 
@@ -161,7 +165,7 @@ def _require_below_limit(uow: UnitOfWork, kind: str, subject: str, limit: int, w
 
 def _latest(uow: UnitOfWork, kind: str, subject: str, limit: int, within: timedelta) -> Sequence[datetime]:
     """Return when the latest attempts were, newest first, and have concurrent ones wait for this transaction."""
-    uow.session.execute(_LOCK, {"subject": f"{kind} {subject}"})
+    acquire_lock(uow, f"attempts {kind} {subject}")
     return uow.session.scalars(
         select(ThrottledAttempt.at)
         .where(

@@ -1,10 +1,10 @@
 """Claiming an installation: it is connected to an organisation once a user has proved to administer it.
 
-The `state` in the install URL has 256 random bits, of which the database stores a hash. It is valid for one hour, for
-one claim, and for the user and organisation that requested it. An id alone proves nothing, since anyone can put one
-into a URL: the `code` that GitHub passes along is exchanged for a user token. With it the installation must be listed,
-and its account must be the user's own or one that they own. Being listed alone is not enough, because everybody who
-can read a repository sees the installation. The token is revoked at the end and never stored.
+GitHub passes the `state` of the install URL back (`redirect_states`), with the installation's id. An id alone proves
+nothing, since anyone can put one into a URL: the `code` that GitHub passes along is exchanged for a user token. With it
+the installation must be listed, and its account must be the user's own or one that they own. Being listed alone is not
+enough, because everybody who can read a repository sees the installation. The token is revoked at the end and never
+stored.
 
 Accepted: GitHub is called before anything is locked, so its answers may be outdated by the commit. The sync that a
 claim requests corrects this.
@@ -13,7 +13,6 @@ claim requests corrects this.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Select, select, text
@@ -21,19 +20,17 @@ from sqlalchemy import Select, select, text
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
 from integrations.github.users import UserAuthorization, UserClient
 from models.installations import Installation
-from models.organizations import Membership, Organization
+from models.organizations import Organization
 from rules.access.permissions import CODE_HOST
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
-from services.identity import one_time_tokens
 from services.installations.status import fetch, save_state, schedule_reread
 from services.installations.sync_requests import request_comparison
 from services.installations.views import NOT_REMOVED, not_found, own, view
-from services.organizations import organizations
+from services.organizations import organizations, redirect_states
 
-STATE_LIFETIME = timedelta(hours=1)
 _CLAIM = text("SELECT claim_installation(:id, :account, :now)")
 # Rows of a removed installation of the same account move to the new one: GitHub gives each installation a new id.
 _INHERIT = """
@@ -68,32 +65,13 @@ def install_url(uow: UnitOfWork) -> dict[str, Any]:
     slug = client.github(uow).settings.app_slug
     if not slug:
         raise ServiceError("github_unavailable", "The GitHub App is not configured (GITHUB_APP_SLUG is missing).")
-    state = one_time_tokens.issue(uow, "installation", _person(uow), STATE_LIFETIME, organization_id=uow.organization)
-    expires_at = uow.now + STATE_LIFETIME
+    state, expires_at = redirect_states.issue(uow, "installation")
     organization = uow.session.get_one(Organization, uow.organization)
     uow.audit("installation.requested", ("organization", organization.id, organization.name))
     return {
         "url": client.page(uow, "apps", slug, "installations", "new", state=state),
         "expires_at": expires_at,
     }
-
-
-def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
-    """Return the organisation that a user's own state was given for, and their role there; raise `not_found`.
-
-    Runs in units of work of the database role `identity`: the user may act in another organisation meanwhile.
-    """
-    token = one_time_tokens.peek(uow, "installation", state)
-    row = None
-    if token is not None and token.subject == _person(uow):
-        query = select(Organization, Membership.role).join(Membership, Membership.organization_id == Organization.id)
-        query = query.where(Organization.id == token.organization_id, Organization.deleted_at.is_(None))
-        row = uow.session.execute(query.where(Membership.user_id == _person(uow))).one_or_none()
-    if row is None:
-        message = "This state is unknown, was used, is older than an hour, or was given to another user."
-        raise ServiceError("not_found", message)
-    organization, role = row
-    return {"organization": organization, "role": role}
 
 
 def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[str, Any]:
@@ -103,11 +81,11 @@ def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[
     access it, `github_permission_denied` if they do not administer it, `invalid_state` if the organisation has another
     one, `installation_claimed_by_other_org`, and GitHub's own errors.
     """
-    _require_own(uow, one_time_tokens.peek(uow, "installation", state))
+    redirect_states.require_own(uow, "installation", state)
     github = client.github(uow)
     proof = _prove(uow, github, installation_id, code)
     organizations.lock_current(uow)
-    _require_own(uow, one_time_tokens.consume(uow, "installation", state))
+    redirect_states.consume_own(uow, "installation", state)
     _save_removals(uow, proof)
     if not uow.session.scalar(_CLAIM, {"id": proof.info.id, "account": proof.info.account_login, "now": uow.now}):
         message = (
@@ -122,23 +100,6 @@ def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[
     save_state(uow, installation, proof.info)
     _request_rereads(uow, installation)
     return view(installation)
-
-
-def _person(uow: UnitOfWork) -> str:
-    if uow.caller.principal_id is None:
-        raise RuntimeError("not signed in")
-    return uow.caller.principal_id
-
-
-def _require_own(uow: UnitOfWork, token: Any) -> None:
-    """Raise `invalid_parameter` if a state is unknown, used, expired, or of another user or organisation."""
-    if token is None or token.subject != _person(uow) or token.organization_id != uow.organization:
-        message = (
-            "is invalid, expired or already used, or was issued for another user or organisation; "
-            "get a new URL from GET /v1/github/install-url"
-        )
-        detail = Detail("/state", message, "invalid_parameter")
-        raise ServiceError("invalid_parameter", f"state {message}.", details=(detail,))
 
 
 def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> _Proof:

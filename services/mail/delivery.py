@@ -6,7 +6,7 @@ too old to be useful are erased. Of a server's answer only the code is stored, b
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Row, select, update
 from integrations.mail.smtp import DelayedError, Envelope, MailServer, RefusedError, ServerError
 from integrations.mail.templates import TEMPLATES, render
 from models.identity import Mail
-from services.core.encryption import DecryptionError, decrypt
+from services.core.encryption import DecryptionError, decrypt_with_any
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 from services.mail.outbox import USE, associated_data
@@ -63,7 +63,7 @@ def _send_or_expire(uow_factory: UnitOfWorkFactory, server: MailServer, lease: L
 def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> bool:
     mail = lease.row
     try:
-        rendered = render(mail.template, _values(mail, uow_factory.dependencies.secret_key))
+        rendered = render(mail.template, _values(mail, uow_factory.dependencies.secret_keys))
         server.send(rendered, Envelope(mail.recipient, mail.id, mail.created_at))
     except (DecryptionError, KeyError):
         _give_up(uow_factory, lease, "undecryptable", "it was encrypted under another SECRET_KEY")
@@ -81,12 +81,12 @@ def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> b
     return True
 
 
-def _values(mail: Row[Any], secret: bytes) -> Mapping[str, Any]:
+def _values(mail: Row[Any], secret_keys: Iterable[bytes]) -> Mapping[str, Any]:
     """Return the values of the template's fields; raise DecryptionError if they cannot be read."""
     if mail.encrypted_values is None:
         raise DecryptionError
     values: dict[str, Any] = orjson.loads(
-        decrypt(secret, USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
+        decrypt_with_any(secret_keys, USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
     )
     return values
 

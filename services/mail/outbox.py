@@ -22,9 +22,12 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
 
     Templates and their fields are in `integrations/mail/templates.py`:
     `verify_email(url)`, `known_address(sign_in_url, forgot_url)`, `reset_password(url)`,
+    `password_changed(forgot_url)`, `change_email(url)`, `taken_address(sign_in_url)`,
+    `email_change_requested(address, forgot_url)`, `email_changed(address)`,
     `invitation(organization, inviter, role, url, expires_at)`,
     `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`,
-    `trial_ending(organization, plan, ends_at, url)`, `payment_failed` and `grace_ending` with the same fields.
+    `trial_ending(organization, plan, ends_at, url)`, `payment_failed` and `grace_ending` with the same fields,
+    `webhook_disabled(organization, webhook, why, url)`, `notice(what, organization, lines, url, settings_url)`.
     Raise ValueError if the template is unknown or its fields do not match.
     """
     if template not in TEMPLATES or TEMPLATES[template].fields != values.keys():

@@ -2,7 +2,8 @@
 
 Afterwards all its credentials get 410. Its freezes end, and the reconciler writes successful checks; its API keys,
 connections, calendar feeds, invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules
-that we wrote, and `services/billing/sync.py` cancels its subscriptions. Writes of its credentials are committed before
+that we wrote, `services/slack/tokens.py` revokes the token of its Slack workspace, and `services/billing/sync.py`
+cancels its subscriptions. Writes of its credentials are committed before
 the deletion or refused; what a job starts meanwhile is ended by the sweeper. After 30 days all data is erased
 (`services/offboarding/purge.py`).
 """
@@ -41,6 +42,10 @@ _END_GRANTS = text("""
 _END_FEEDS = text("""
     UPDATE calendar_feeds SET revoked_at = :now WHERE organization_id = :organization AND revoked_at IS NULL
 """)
+_END_SLACK = text("""
+    UPDATE slack_connections SET removed_at = :now, due_at = :now, attempts = 0
+    WHERE organization_id = :organization AND removed_at IS NULL
+""")
 _END_INVITATIONS = text("""
     UPDATE invitations SET revoked_at = :now
     WHERE organization_id = :organization AND accepted_at IS NULL AND revoked_at IS NULL
@@ -63,6 +68,7 @@ _WITH_LEFTOVERS = text(f"""
         OR EXISTS (SELECT FROM api_keys k WHERE k.organization_id = o.id AND k.revoked_at IS NULL)
         OR EXISTS (SELECT FROM oauth_grants g WHERE g.organization_id = o.id AND g.revoked_at IS NULL)
         OR EXISTS (SELECT FROM calendar_feeds c WHERE c.organization_id = o.id AND c.revoked_at IS NULL)
+        OR EXISTS (SELECT FROM slack_connections s WHERE s.organization_id = o.id AND s.removed_at IS NULL)
         OR EXISTS (SELECT FROM invitations i WHERE i.organization_id = o.id
                    AND i.accepted_at IS NULL AND i.revoked_at IS NULL)
         OR EXISTS (SELECT FROM enforcement_setups s WHERE s.organization_id = o.id
@@ -101,7 +107,7 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
 
 
 def end_all(uow: UnitOfWork, organization: Organization) -> None:
-    """End the freezes, keys, connections, calendar feeds, invitations and pending setups of a deleted organisation."""
+    """End freezes, keys, connections, feeds, workspace, invitations and pending setups of a deleted organisation."""
     uow.session.flush()
     running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
@@ -110,7 +116,7 @@ def end_all(uow: UnitOfWork, organization: Organization) -> None:
         end(uow, freeze, "organization_deleted", uow.now, uow.actor)
         audit_end(uow, "freeze.ended", freeze)
     values = {"organization": uow.organization, "now": uow.now, "deleted_at": organization.deleted_at}
-    for statement in (_END_KEYS, _END_GRANTS, _END_FEEDS, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
+    for statement in (_END_KEYS, _END_GRANTS, _END_FEEDS, _END_SLACK, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
         uow.session.execute(statement, values)
 
 

@@ -32,14 +32,14 @@ REFERENCED_BATCH_SIZE = 50
 # No checks may be written for an organisation that is being purged.
 _REMOVE = "UPDATE installations SET state = 'removed' WHERE organization_id = :organization AND state <> 'removed'"
 _OF_INSTALLATIONS = "installation_id IN (SELECT id FROM installations WHERE organization_id = :organization)"
-_FIRST = (
-    f"""UPDATE stripe_customers c SET organization_id = NULL, attempts = 0, due_at = {REQUEST.format(row="c")}
-        WHERE organization_id = :organization""",  # noqa: S608 - a constant
-    f"DELETE FROM github_api_usage WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant
-    f"DELETE FROM webhook_deliveries WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant
-    "DELETE FROM sessions WHERE organization_id = :organization AND kind = 'support'",
-    "UPDATE sessions SET organization_id = NULL WHERE organization_id = :organization",
-)
+_LEAVE_CUSTOMER = f"""
+    UPDATE stripe_customers c SET organization_id = NULL, attempts = 0, due_at = {REQUEST.format(row="c")}
+    WHERE organization_id = :organization
+"""  # noqa: S608 - a constant
+_LEAVE_SESSIONS = """
+    UPDATE sessions SET organization_id = NULL
+    WHERE id IN (SELECT id FROM sessions WHERE organization_id = :organization LIMIT :limit)
+"""
 _EXCLUDED_TABLES = ("organizations", "sessions")
 
 
@@ -78,18 +78,32 @@ def _purge_batch(uow_factory: UnitOfWorkFactory) -> bool:
 def _delete_rows(uow: UnitOfWork, organization_id: str) -> bool:
     """Delete at most a batch; False if no row is left."""
     values = {"organization": organization_id, "now": uow.now}
-    for statement in (_REMOVE, *_FIRST):
+    for statement in (_REMOVE, _LEAVE_CUSTOMER):
         uow.session.execute(text(statement), values)
     remaining = BATCH_SIZE
-    for table in purged_tables():
-        limit = min(remaining, REFERENCED_BATCH_SIZE) if _is_referenced(table) else remaining
-        batch = f"SELECT ctid FROM {table.name} WHERE organization_id = :organization LIMIT :limit"  # noqa: S608 - names of our tables
-        deletion = text(f"DELETE FROM {table.name} WHERE ctid IN ({batch})")  # noqa: S608 - names of our tables
-        deleted = cast(CursorResult[Any], uow.session.execute(deletion, {**values, "limit": limit})).rowcount
-        remaining -= deleted
-        if deleted == limit:
+    for statement, most in _statements():
+        limit = min(remaining, most)
+        changed = cast(CursorResult[Any], uow.session.execute(text(statement), {**values, "limit": limit})).rowcount
+        remaining -= changed
+        if changed == limit:
             return True  # there may be more rows, and the tables that they refer to have to wait
     return remaining < BATCH_SIZE
+
+
+def _statements() -> Iterator[tuple[str, int]]:
+    """Yield the statements that remove an organisation's rows, referencing tables first, and how many rows one may."""
+    yield _deletion("sessions", "organization_id = :organization AND kind = 'support'"), BATCH_SIZE
+    yield _LEAVE_SESSIONS, BATCH_SIZE
+    for table in purged_tables():
+        if table.name == "installations":  # these name them, without a foreign key
+            yield _deletion("github_api_usage", _OF_INSTALLATIONS), BATCH_SIZE
+            yield _deletion("webhook_deliveries", _OF_INSTALLATIONS), BATCH_SIZE
+        most = REFERENCED_BATCH_SIZE if _is_referenced(table) else BATCH_SIZE
+        yield _deletion(table.name, "organization_id = :organization"), most
+
+
+def _deletion(table: str, condition: str) -> str:
+    return f"DELETE FROM {table} WHERE ctid IN (SELECT ctid FROM {table} WHERE {condition} LIMIT :limit)"  # noqa: S608 - constants and names of our tables
 
 
 def purged_tables() -> Iterator[Table]:

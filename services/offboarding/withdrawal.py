@@ -15,6 +15,8 @@ from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
 from services.enforcement.ruleset_removal import Remaining, withdraw
+from services.github_access.backoff import backoff
+from services.github_access.failures import WithheldError
 from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
 
@@ -40,7 +42,13 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         return False
     caller = Caller(lease.row.organization_id, SYSTEM, "system")
     with lease.while_held(uow_factory):
-        _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, lease))
+        try:
+            left = withdraw(uow_factory, github, caller, lease)
+        except WithheldError as error:
+            with uow_factory.open(caller) as uow:
+                lease.postpone(uow, uow.now + backoff(error, 0))
+        else:
+            _settle(uow_factory, caller, lease, left)
     return True
 
 

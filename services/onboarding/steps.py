@@ -1,5 +1,6 @@
 """Onboarding progress of an organisation, derived from its current state."""
 
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import exists, func, or_, select
@@ -8,7 +9,7 @@ from models.enforcement import BranchEnforcement
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
-from rules.access.onboarding import Facts, steps
+from rules.access.onboarding import Facts, Step, steps
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import freezable
 from services.installations.views import status
@@ -18,7 +19,15 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return all steps, each done or with its next action; without an organisation none is done."""
     found = steps(_facts(uow))
     next_step = next((step.name for step in found if not step.done), None)
-    return {"complete": next_step is None, "next_step": next_step, "steps": found}
+    shown = [_step_view(step, uow.dependencies.web_url) for step in found]
+    return {"complete": next_step is None, "next_step": next_step, "steps": shown}
+
+
+def _step_view(step: Step, web_url: str) -> dict[str, Any]:
+    view = asdict(step)
+    if step.action is not None:
+        view["action"]["url"] = web_url + view["action"].pop("page")
+    return view
 
 
 def _facts(uow: UnitOfWork) -> Facts | None:
@@ -61,7 +70,7 @@ def _branches(uow: UnitOfWork) -> tuple[int, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*freezable(uow))
+        .where(*freezable(uow.organization))
     )
     watched, unenforced = uow.session.execute(query).one()
     return watched, unenforced

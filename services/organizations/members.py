@@ -4,6 +4,7 @@ Only owners may make or remove owners, and there is always at least one. Every c
 first, so two owners who demote each other at the same time do so one after the other.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -57,11 +58,36 @@ def remove(uow: UnitOfWork, user_id: str) -> None:
     if membership.role == "owner":
         require_owner(uow)
         _require_another_owner(uow, user_id)
-    uow.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
+    _end(uow, membership, name, "member.removed")
+
+
+def leave(uow: UnitOfWork) -> None:
+    """End the caller's own membership and connections, effective at once. Raise `invalid_state` for the only owner."""
+    user_id = str(uow.caller.user_id)
+    membership, name = _lock_member(uow, user_id)
+    if membership.role == "owner":
+        _require_another_owner(uow, user_id)
+    _end(uow, membership, name, "member.left")
+
+
+def _end(uow: UnitOfWork, membership: Membership, name: str, action: str) -> None:
+    user_id = membership.user_id
+    uow.audit(action, ("user", user_id, name), before={"role": membership.role}, after=None)
     end_grants_of(uow, user_id, "member_removed", organization_id=uow.organization)
     end_feeds_of(uow, user_id, "member_removed")
     uow.session.delete(membership)
     uow.session.flush()
+
+
+def administrator_addresses(uow: UnitOfWork) -> Sequence[str]:
+    """Return the mail addresses of owners and administrators."""
+    query = (
+        select(User.email)
+        .join(Membership, Membership.user_id == User.id)
+        .where(Membership.organization_id == uow.organization, Membership.role.in_(("admin", "owner")))
+        .order_by(User.email)
+    )
+    return uow.session.scalars(query).all()
 
 
 def require_owner(uow: UnitOfWork) -> None:

@@ -19,6 +19,7 @@ from rules.ids import new_id
 from services.core.pagination import Page, page_of
 from services.core.plan_grants import plan_grants, plan_grants_of
 from services.core.unit_of_work import UnitOfWork
+from services.events.destinations import add_destination
 from services.organizations import organizations
 
 _MAX_FIRST_NAME_LENGTH = 80
@@ -29,9 +30,7 @@ Belonging = Row[Organization, str, datetime]
 
 def person(uow: UnitOfWork, *, lock: bool = False) -> User:
     """Return the caller's user."""
-    if uow.caller.principal_id is None:
-        raise RuntimeError("not signed in")
-    query = select(User).where(User.id == uow.caller.principal_id)
+    query = select(User).where(User.id == uow.caller.signed_in_user)
     return uow.session.scalars(query.with_for_update(key_share=True) if lock else query).one()
 
 
@@ -52,6 +51,12 @@ def me(uow: UnitOfWork) -> dict[str, Any]:
         "support": is_support(uow),
         "organization": _active(uow),
     }
+
+
+def find(uow: UnitOfWork, organization_id: str | None) -> Belonging | None:
+    """Return an organisation with the caller's role there and the time they joined; None if it is not theirs."""
+    query = _belongings(uow.caller.principal_id).where(Organization.id == organization_id)
+    return uow.session.execute(query).one_or_none()
 
 
 def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
@@ -103,7 +108,7 @@ def _create(uow: UnitOfWork, user: User, name: str) -> Organization:
     uow.session.add(
         Membership(organization_id=organization.id, user_id=user.id, role="owner", created_at=uow.now),
     )
-    uow.session.flush()
+    add_destination(uow, organization.id, "mail", sequence=0)
     after = {"name": name, "slug": organization.slug}
     uow.audit("organization.created", ("organization", organization.id, name), before=None, after=after)
     return organization
@@ -134,8 +139,8 @@ def _active(uow: UnitOfWork) -> dict[str, Any] | None:
         if organization is None or organization.deleted_at is not None:
             return None
         return _view(uow, plan_grants_of(uow, organization.id), organization, None, None)
-    query = _belongings(uow.caller.principal_id).where(Organization.id == organization_id)
-    return next(iter(_views(uow, uow.session.execute(query).all())), None)
+    belonging = find(uow, organization_id)
+    return None if belonging is None else _views(uow, [belonging])[0]
 
 
 def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:

@@ -1,9 +1,9 @@
 """The list of alerts: open alerts that are stored, and alerts that are derived from the present state.
 
 Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
-removed or suspended installation, GitHub's rate limits, late enforcement, exceeded limits of the plan, a trial that
-ends soon, subscriptions that are unpaid or unclear, processes that do not run. So the API judges whether others work: a
-dead process cannot report itself. Their ids are derived from their subjects.
+removed or suspended installation, GitHub's rate limits, late enforcement, late notifications, exceeded limits of the
+plan, a trial that ends soon, subscriptions that are unpaid or unclear, processes that do not run, a restored database.
+So the API judges whether others work: a dead process cannot report itself. Their ids are derived from their subjects.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ from functools import cache
 from sqlalchemy import func, select
 from sqlalchemy.sql.selectable import Subquery, TextualSelect
 
-from rules import web_addresses
 from rules.billing.grants import trial_ending_soon
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
@@ -58,8 +57,7 @@ def _all_alerts(uow: UnitOfWork) -> Subquery:
     values = {
         "organization": uow.organization,
         "now": uow.now,
-        "home": f"{uow.dependencies.web_url}{web_addresses.HOME}",
-        "billing": f"{uow.dependencies.web_url}{web_addresses.BILLING}",
+        "web": uow.dependencies.web_url,
         "plan": plan.id,
         "decidable": plan.includes("pr_exceptions"),
         "branch_limit": plan.limits.watched_branches,

@@ -12,16 +12,16 @@ from types import EllipsisType
 from sqlalchemy import select
 
 from models.exceptions import PullRequestException
-from models.organizations import Membership, Organization
+from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.queries import covering_freezes, exception_states
 from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
-from rules.access.permissions import ROLES, role_reaches
+from rules.access.permissions import role_reaches
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_request_exceptions import OPEN_STATES
 from rules.ids import new_id
-from services.core.lookups import get_exception
+from services.core.lookups import get_exception, role_of_caller
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future
 from services.pull_request_exceptions.changes import (
@@ -200,9 +200,7 @@ def may_decide(uow: UnitOfWork) -> bool:
     """Return True if the caller may grant, deny and revoke; the scope of a key was checked before."""
     if uow.actor.type == "api_key":
         return True
-    membership = uow.session.get(Membership, (uow.organization, uow.caller.user_id))
-    role = next((role for role in ROLES if membership is not None and role == membership.role), None)
-    return role_reaches(role, _settings(uow).approval)
+    return role_reaches(role_of_caller(uow), _settings(uow).approval)
 
 
 def require_decider(uow: UnitOfWork) -> None:

@@ -119,10 +119,11 @@ def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime)
 def planned_freezes(session: Session, branch_ids: Collection[str], now: datetime) -> FreezesByBranch:
     """Return the freezes that planned windows will start on each of the branches, by its id."""
     found = planned_windows(session, branch_ids, now) if branch_ids else {}
-    return {
-        branch_id: [CoveringFreeze(window.id, "", window.starts_at, window.ends_at) for window in windows]
-        for branch_id, windows in found.items()
+    distinct = {window.id: window for windows in found.values() for window in windows}
+    freezes = {
+        window.id: CoveringFreeze(window.id, "", window.starts_at, window.ends_at) for window in distinct.values()
     }
+    return {branch_id: [freezes[window.id] for window in windows] for branch_id, windows in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +182,18 @@ class PullRequestFacts:
         )
 
 
-def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> PullRequestFacts:
-    """Return the facts of pull requests: a few queries, however many there are."""
+def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest], *, planned: bool = True) -> PullRequestFacts:
+    """Return the facts of pull requests: a few queries, however many there are.
+
+    Without `planned`, the windows to come are left out: what is blocked now does not depend on them.
+    """
     siblings = _siblings(uow, rows)
     branch_ids = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
     patterns = {(row.branch.repository_id, row.branch.pattern_check_name) for row in rows}
     freezes, closed = freezes_of(uow, branch_ids, {(of, name) for of, name in patterns if name is not None})
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    planned = planned_freezes(uow.session, branch_ids, uow.now)
-    return PullRequestFacts(siblings, freezes, exceptions, planned, _written_checks(uow, rows), closed)
+    coming = planned_freezes(uow.session, branch_ids, uow.now) if planned else {}
+    return PullRequestFacts(siblings, freezes, exceptions, coming, _written_checks(uow, rows), closed)
 
 
 def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:

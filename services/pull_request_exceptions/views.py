@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, select
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import freezes_of_exceptions
+from models.queries import any_of, freezes_of_exceptions
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.pull_request_exceptions import (
@@ -119,52 +119,70 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
     states = {row.id: row.state(uow.now, freeze_in_force=in_force[row.freeze_id]) for row in rows}
     places = _places(uow, rows)
     granted = [row for row in rows if states[row.id] == "granted"]
-    reasons = _ineffective_reasons(uow, granted, {row.id: places[row.id][0] for row in granted})
+    reasons = _ineffective_reasons(uow, granted, places)
     return [
         {name: getattr(row, name) for name in _COLUMNS}
         | {
             "state": states[row.id],
             "effective": row.id in reasons and reasons[row.id] is None,
             "ineffective_reason": reasons.get(row.id),
-            "branch": branch.name,
+            "branch": place.branch,
             "pull_request": {
-                "id": pull.id,
-                "repository": repository.full_name,
-                "number": pull.number,
-                "url": pull.url,
-                "title": pull.title,
+                "id": row.pull_request_id,
+                "repository": f"{place.owner}/{place.repository}",
+                "number": place.number,
+                "url": place.url,
+                "title": place.title,
             },
             "expired_at": _expired_at(row, freezes[row.freeze_id], states[row.id]),
         }
         for row in rows
-        for pull, repository, branch in (places[row.id],)
+        for place in (places[row.id],)
     ]
 
 
-def _places(
-    uow: UnitOfWork, rows: Sequence[PullRequestException]
-) -> dict[str, tuple[PullRequest, Repository, WatchedBranch]]:
+class _Place(NamedTuple):
+    """What is shown of the pull request of an exception, and of the branch that it goes into."""
+
+    id: str
+    """Of the exception."""
+    number: int
+    title: str
+    url: str
+    state: str
+    head_sha: str
+    owner: str
+    repository: str
+    branch: str
+
+
+def _places(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> dict[str, _Place]:
+    pull = PullRequest
     query = (
-        select(PullRequestException.id, PullRequest, Repository, WatchedBranch)
-        .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
-        .join(Repository, Repository.id == PullRequest.repository_id)
+        select(
+            PullRequestException.id,
+            *(pull.number, pull.title, pull.url, pull.state, pull.head_sha),
+            *(Repository.owner, Repository.name, WatchedBranch.name),
+        )
+        .join(pull, pull.id == PullRequestException.pull_request_id)
+        .join(Repository, Repository.id == pull.repository_id)
         .join(WatchedBranch, WatchedBranch.id == PullRequestException.branch_id)
-        .where(PullRequestException.id.in_([row.id for row in rows]))
+        .where(PullRequestException.id == any_of(row.id for row in rows))
     )
-    return {found: (pull, repository, branch) for found, pull, repository, branch in uow.session.execute(query)}
+    return {place.id: place for place in map(_Place._make, uow.session.execute(query))}
 
 
 def _ineffective_reasons(
-    uow: UnitOfWork, granted: Sequence[PullRequestException], pull_of: Mapping[str, PullRequest]
+    uow: UnitOfWork, granted: Sequence[PullRequestException], places: Mapping[str, _Place]
 ) -> dict[str, IneffectiveReason | None]:
     """Return, by id, why granted exceptions have no effect; None for those that let their pull request merge."""
     if not granted:
         return {}
     tracked = {each.pull.id: each for each in tracked_pulls(uow, {row.pull_request_id for row in granted})}
-    facts = read_facts(uow, list(tracked.values()))
+    facts = read_facts(uow, list(tracked.values()), planned=False)
     reasons = {}
     for row in granted:
-        pull, base = pull_of[row.id], tracked.get(row.pull_request_id)
+        pull, base = places[row.id], tracked.get(row.pull_request_id)
         verdict = judge(facts.candidates(base)) if base else None
         of_pattern = facts.pattern_verdict(base) if base else None
         excepted = {one.freeze_id for one in facts.exceptions.of_pull(row.branch_id, pull.number, pull.head_sha)}

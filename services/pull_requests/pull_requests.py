@@ -31,8 +31,8 @@ def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: st
     Raises `repository_not_found`. The verdict is no column: verdicts are computed until the page is full.
     """
     repository = get_visible(uow, reference)
-    secret, bound = uow.dependencies.cursor_secret, ("list_pull_requests", uow.organization, (repository.id, filters))
-    below = None if cursor is None else read_cursor(secret, bound, cursor)[0]
+    secrets, bound = uow.dependencies.cursor_secrets, ("list_pull_requests", uow.organization, (repository.id, filters))
+    below = None if cursor is None else read_cursor(secrets, bound, cursor)[0]
     size = limit + 1 if filters.verdict is None else max(limit + 1, BATCH_SIZE)
     shown: list[dict[str, Any]] = []
     while len(shown) <= limit:
@@ -42,7 +42,7 @@ def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: st
             break
         below = rows[-1].pull.number
     more = len(shown) > limit
-    return Page(shown[:limit], sign_cursor(secret, bound, [shown[limit - 1]["number"]]) if more else None)
+    return Page(shown[:limit], sign_cursor(secrets, bound, [shown[limit - 1]["number"]]) if more else None)
 
 
 def _rows(

@@ -13,6 +13,7 @@ from integrations.github import CheckState
 from models.pull_requests import HeadCheck
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
+from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import (
@@ -51,6 +52,8 @@ class CheckUpdate:
     """Whether a freeze covers a branch that the head can be merged into, or could before it was superseded."""
     button: bool = False
     """Whether the check has a button that requests an exception."""
+    withheld: bool = False
+    """Whether it must not be written: it says `success`, and the restore of the database is not confirmed."""
 
     @property
     def differs(self) -> bool:
@@ -88,23 +91,32 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     """Return the update of each head whose branch is held; the other heads are left to the new lease holder.
 
     Of a head that a sibling branch shares, what another worker has mirrored since we read it counts as well: no other
-    pass would correct it.
+    pass would correct it. While the database counts as restored, every `success` is withheld: GitHub may show freezes
+    that the database does not have any more.
     """
     uow = leased.uow
     uow.refresh_now()
     own = [head for head in heads if head.branch_id in leased.held]
-    add_sibling_paths(uow, {head.key: head for head in own})
-    branch_ids = {path.branch_id for head in own for path in head.paths} | {head.branch_id for head in own}
-    facts = _read_facts(uow, own, branch_ids)
+    facts, written = _read(uow, own)
     if not facts.exceptions.readable:
         schedule_reread(leased, {head.branch_id for head in own})
-    written = _read_written(uow, [head.key for head in own])
-    evaluation = uow.session.scalar(text("SELECT nextval('evaluations')")) if own else 0
-    updates = [_update(head, facts, written.get(head.key), int(evaluation or 0)) for head in own]
+    evaluation, may_release = uow.session.execute(_EVALUATION).one() if own else (0, True)
+    updates = [_update(head, facts, written.get(head.key), evaluation) for head in own]
+    if not may_release:
+        updates = [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
     unconfirmed = {key for key, row in written.items() if row.unconfirmed}
     confirmed = [one.head for one in updates if one.head.read_back and not one.verdict_differs]
     clear_write_intents(uow, (head for head in confirmed if head.key in unconfirmed))
     return updates
+
+
+def preview(uow: UnitOfWork, heads: Sequence[Head]) -> list[CheckUpdate]:
+    """Return what each head's check would be made to say, without leases, in order to show it and not to write it."""
+    facts, written = _read(uow, heads)
+    return [_update(head, facts, written.get(head.key), 0) for head in heads]
+
+
+_EVALUATION = text(f"SELECT nextval('evaluations'), {IS_CONFIRMED}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,13 @@ class _Facts:
         else:
             candidate = self.exceptions.candidate(base, path.numbers[0], head.key.sha, self.freezes)
         return replace(candidate, planned=self.planned.get(path.branch_id, ()))
+
+
+def _read(uow: UnitOfWork, heads: Sequence[Head]) -> tuple[_Facts, dict[HeadKey, HeadCheck]]:
+    """Add the paths into sibling branches; return what verdicts are made of, and what is recorded."""
+    add_sibling_paths(uow, {head.key: head for head in heads})
+    branch_ids = {path.branch_id for head in heads for path in head.paths} | {head.branch_id for head in heads}
+    return _read_facts(uow, heads, branch_ids), _read_written(uow, [head.key for head in heads])
 
 
 def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:

@@ -8,6 +8,7 @@ from services.core.unit_of_work import UnitOfWork
 
 HeadsRead = Callable[[UnitOfWork, Sequence[tuple[str, BranchHeads]]], object]
 TargetsWritten = Callable[[UnitOfWork, Collection[str]], object]
+BranchesFailed = Callable[[UnitOfWork, Collection[str]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,5 +19,7 @@ class PassObservers:
     """Given the ids of branches and what GitHub shows of them, in the transaction that has just mirrored it."""
     targets_written: Sequence[TargetsWritten] = ()
     """Given the ids of freezes of which a target was applied or released, in a transaction of its own."""
+    branches_failed: Sequence[BranchesFailed] = ()
+    """Given the ids of branches whose checks could not be written, in a transaction of its own."""
     installation_removed: Sequence[Callable[[int], object]] = ()
     """Given the id of an installation that GitHub does not know any more, outside any transaction."""

@@ -42,6 +42,24 @@ _READ_BACK = text(
 )
 
 
+_READ_BACK_ALL = text("""
+    WITH every AS (
+        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        JOIN installations i ON i.id = r.installation_id
+        WHERE r.removed_at IS NULL AND i.state = 'active' ORDER BY b.id FOR NO KEY UPDATE OF b
+    )
+    UPDATE watched_branches b
+    SET read_back = true, due_at = CASE WHEN :at_once THEN :now ELSE coalesce(b.due_at, :now) END
+    FROM every WHERE b.id = every.id
+""")
+
+
+def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
+    """Have the checks of all branches read back; `at_once`: also of those that wait for their next attempt."""
+    uow.session.execute(_READ_BACK_ALL, {"now": uow.now, "at_once": at_once})
+    uow.wake("reconcile")
+
+
 def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate, int | None]]) -> None:
     """Record the updates that GitHub has confirmed, with their check runs, for the branches that are held.
 
@@ -212,9 +230,9 @@ _FAILED_TARGETS = text("""
 def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubError, heads: tuple[int, int]) -> None:
     """Release a branch that could not be brought up to date, and schedule the next attempt.
 
-    `heads` are how many it has, and how many show their verdict. A branch that only waits for GitHub's rate limits has
-    not failed. One that was made due since it was leased is due at once. What only a person can fix is retried now and
-    then, but its targets show no next attempt.
+    `heads` are how many it has, and how many show their verdict. A branch that only waits, for GitHub's rate limits or
+    for an operator who confirms a restore, has not failed. One that was made due since it was leased is due at once.
+    What only a person can fix is retried now and then, but its targets show no next attempt.
     """
     if branch.id not in leased.held:
         return
@@ -230,7 +248,7 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
         "read_back": error.maybe_applied or branch.read_back,
         "heads": heads[0],
         "written": heads[1],
-        "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT},
+        "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.WITHHELD},
     }
     due = uow.session.scalar(_FAIL, values)
     shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due

@@ -18,7 +18,13 @@ from rules.freezes.batches import batches
 from rules.rate_budget import NO_WAIT, RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.github_access.failures import incomplete_error, is_installation_wide, pause_when_limited, retryable
+from services.github_access.failures import (
+    WithheldError,
+    incomplete_error,
+    is_installation_wide,
+    pause_when_limited,
+    retryable,
+)
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
 from services.reconcile.check_writes import WriteResult, write_checks
@@ -223,6 +229,7 @@ class Pass:
             )
             for update in differing:
                 self.unwritten[update.head.branch_id].add(update.head.key)
+            differing = self._without_withheld(differing)
             freezes = finish_branches(leased, self._take_finished())
         self._notify_written(freezes)
         return order_updates(differing)
@@ -238,6 +245,11 @@ class Pass:
             return True
         quota = self.client.budget.graphql
         return quota.remaining is None or not quota.limit or quota.remaining / quota.limit > MIN_SPARE_QUOTA
+
+    def _without_withheld(self, updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
+        """Return the updates that may be written; the branches of the others wait for an operator."""
+        self.errors |= {update.head.branch_id: WithheldError() for update in updates if update.withheld}
+        return [update for update in updates if not update.withheld]
 
     def _write_in_order(self, planned: deque[CheckUpdate]) -> None:
         """Write until nothing is left, GitHub accepts no more, or something else goes first."""
@@ -270,7 +282,7 @@ class Pass:
             with self._leased(branch_ids, reserve) as leased:
                 updates = evaluate(leased, [update.head for update in batch])
                 evaluated = monotonic()
-                differing = [update for update in updates if update.differs]
+                differing = self._without_withheld([update for update in updates if update.differs])
                 mark_write_intents(leased.uow, (update.head for update in differing if update.conclusion == "success"))
                 self._drop(branch_ids - leased.held)
         except LeaseLostError:
@@ -354,6 +366,9 @@ class Pass:
                 error = self.errors.get(branch_id) or worst or incomplete_error()
                 fail_branch(leased, self.pending[branch_id], error, self._progress(branch_id))
         if failed:
+            for branches_failed in self.reconciler.observers.branches_failed:
+                with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                    branches_failed(uow, failed)
             logger.warning(
                 "reconciling installation %s failed for %d branches: %s",
                 self.batch.installation_id,

@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.queries import covering_freezes, mark_dirty
+from models.queries import covering_freezes, frozen_branches, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import NEVER_VERIFIED, EnforcementStatus, statuses
-from services.repositories.repositories import frozen_branches, get_visible
+from services.repositories.repositories import get_visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def list_branches(
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.frozen is not None:
-        is_frozen = WatchedBranch.id.in_(frozen_branches(uow))
+        is_frozen = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
         query = query.where(is_frozen if filters.frozen else ~is_frozen)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, operation, filters, query, keys, cursor=cursor, limit=limit)

@@ -31,14 +31,14 @@ def list_remote_branches(uow: UnitOfWork, reference: str, cursor: str | None, li
     asked us to wait.
     """
     repository = get_visible(uow, reference)
-    secret, bound = uow.dependencies.cursor_secret, ("list_remote_branches", uow.organization, repository.id)
-    after = "" if cursor is None else read_cursor(secret, bound, cursor)[0]
+    secrets, bound = uow.dependencies.cursor_secrets, ("list_remote_branches", uow.organization, repository.id)
+    after = "" if cursor is None else read_cursor(secrets, bound, cursor)[0]
     branches, fetched_at = _cached(uow, repository) or _fetch(uow, repository)
     page = [branch for branch in branches if branch["name"] > after][: limit + 1]
     more = len(page) > limit
     return {
         "data": _with_watched(uow, repository, page[:limit]),
-        "next_cursor": sign_cursor(secret, bound, [page[limit - 1]["name"]]) if more else None,
+        "next_cursor": sign_cursor(secrets, bound, [page[limit - 1]["name"]]) if more else None,
         "fetched_at": fetched_at,
     }
 

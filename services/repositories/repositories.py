@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 
-from models.freezes import Freeze, FreezeTarget
+from models.queries import frozen_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
@@ -83,21 +83,8 @@ def _filtered(uow: UnitOfWork, filters: RepositoryFilters) -> Select[Repository]
     return query
 
 
-def frozen_branches(uow: UnitOfWork) -> Select[str]:
-    """Return the query for the ids of all branches that a freeze covers now."""
-    return (
-        select(FreezeTarget.branch_id)
-        .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
-        .where(
-            FreezeTarget.organization_id == uow.organization,
-            FreezeTarget.operation == "apply",
-            Freeze.is_in_force(uow.now),
-        )
-    )
-
-
 def _frozen_repositories(uow: UnitOfWork) -> Select[str]:
-    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(uow)))
+    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now)))
 
 
 def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
@@ -107,7 +94,7 @@ def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
 
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     """Return repositories as in the API, with one query for all their branches."""
-    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow))
+    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
     rows = uow.session.execute(
         select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen))
         .where(

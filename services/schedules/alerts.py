@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.schedules import Occurrence, Schedule
+from rules.web_addresses import SCHEDULE
 from services.alerts.alerts import Alert
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import page
@@ -57,7 +58,7 @@ def missed(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert
         f"The window of {schedule.name} {_times(occurrence)} passed without a freeze because nothing started it. "
         "Check what was merged in that time, and whether the sweeper is running."
     )
-    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), message, home(uow))
+    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), message, action_of(uow, schedule))
 
 
 def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
@@ -66,7 +67,14 @@ def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence)
         f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope covers no watched branch. Change "
         "the scope, or watch the branches that it should cover."
     )
-    return Alert(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), message, home(uow))
+    return Alert(
+        _key(WITHOUT_TARGETS, schedule),
+        WITHOUT_TARGETS,
+        "warning",
+        subject(schedule),
+        message,
+        action_of(uow, schedule),
+    )
 
 
 def not_enforced(
@@ -99,6 +107,6 @@ def _times(occurrence: Occurrence) -> str:
     return f"from {start} to {end} UTC"
 
 
-def home(uow: UnitOfWork) -> tuple[str, str]:
-    """Return the action of an alert that concerns a schedule as a whole."""
-    return "Open the schedules", f"{uow.dependencies.web_url}/"
+def action_of(uow: UnitOfWork, schedule: Schedule) -> tuple[str, str]:
+    """Return the action of an alert that concerns a schedule as a whole: its page."""
+    return "Open the schedule", f"{uow.dependencies.web_url}{SCHEDULE.format(id=schedule.id)}"

@@ -10,6 +10,7 @@ from services.alerts.alerts import resolve_alerts
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import lift, lock_branches
 from services.schedules import alerts
+from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.changes import audit_snapshot
 from services.schedules.check_texts import (
     PlannedFreezes,
@@ -43,11 +44,13 @@ def delete_locked(uow: UnitOfWork, schedule: Schedule) -> None:
 
 
 def _remove(uow: UnitOfWork, schedule: Schedule) -> None:
-    uow.session.execute(
+    planned = (
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.started_at.is_(None))
         .where(or_(Occurrence.is_planned(uow.now), Occurrence.starts_at > uow.now))
     )
+    columns = (Occurrence.id, Occurrence.starts_at, Occurrence.ends_at, Occurrence.skip_reason)
+    record_cancelled(uow, schedule, uow.session.execute(planned.returning(*columns)).all())
     schedule.deleted_at, schedule.windows = uow.now, None
     resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
 

@@ -31,6 +31,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOf
 from services.freezes.start import NewFreeze, start
 from services.freezes.targets import add_remaining_targets
 from services.schedules import alerts
+from services.schedules.cancelled_windows import record_cancelled
 
 LATE_AFTER = timedelta(seconds=1)
 """A window that starts this much after its time, or more, is late."""
@@ -116,6 +117,7 @@ def lock_planned(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sched
     occurrence, schedule = found
     if not schedule.enabled or schedule.deleted_at is not None:
         uow.session.delete(occurrence)
+        record_cancelled(uow, schedule, [occurrence])
         return None
     return occurrence, schedule
 

@@ -43,8 +43,8 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
     `invalid_cursor`.
     """
     require_range(filters.since, filters.until, ("from", "to"))
-    secret, bound = uow.dependencies.cursor_secret, ("list_occurrences", uow.organization, filters)
-    position: Position | None = read_cursor(secret, bound, cursor) if cursor is not None else None
+    secrets, bound = uow.dependencies.cursor_secrets, ("list_occurrences", uow.organization, filters)
+    position: Position | None = read_cursor(secrets, bound, cursor) if cursor is not None else None
     schedule_ids = matching_schedules(uow, filters.schedule)
     later = _later_windows(uow, filters, schedule_ids)
     stored = _stored(uow, filters, schedule_ids, position, limit + 1)
@@ -55,7 +55,7 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
     listed = sorted(found.values(), key=lambda each: _position_of(each[0]))
     shown = [occurrence_view(row, freeze, uow.now) for row, freeze in listed[:limit]]
     more = len(listed) > limit
-    return Page(shown, sign_cursor(secret, bound, _position_of(listed[limit - 1][0])) if more else None)
+    return Page(shown, sign_cursor(secrets, bound, _position_of(listed[limit - 1][0])) if more else None)
 
 
 def _position_of(row: Occurrence) -> Position:

@@ -74,6 +74,6 @@ def _alert(uow: UnitOfWork, schedule: Schedule, found: Overlaps) -> Alert:
     message = (
         f"Windows of {schedule.name} overlap with those of {first.schedule_name}{more} from "
         f"{format_instant(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the "
-        "last window ends. Change one of the schedules, or allow the overlap (allowOverlap)."
+        "last window ends. Change one of the schedules, or allow the overlap."
     )
-    return Alert(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.home(uow))
+    return Alert(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.action_of(uow, schedule))

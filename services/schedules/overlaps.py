@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select, text
+from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
 from models.queries import any_of
@@ -24,6 +24,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
 from services.core.lookups import find_repositories
+from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 
@@ -61,8 +62,7 @@ def require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
     An advisory lock serializes comparisons in the organisation until the commit, so that of two overlapping schedules
     that are saved at the same time the second one is rejected.
     """
-    key = {"key": f"schedules {uow.organization}"}
-    uow.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), key)
+    acquire_lock(uow, f"schedules {uow.organization}")
     found = overlaps_of(uow, schedule)
     if not found.count:
         return

@@ -28,6 +28,7 @@ from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
+from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.later_occurrences import occurrence_id, window_at
 from services.schedules.terms import windows_of
 
@@ -53,13 +54,14 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     if schedule.enabled and any(row.skip_reason == "asked" for row in rows):
         schedule.windows = ranges(not_skipped(ahead, rows))
     wanted = {one.start: one for one in near if one.is_real or one.start > uow.now}
-    changed = 0
+    changed, cancelled = 0, list[Occurrence]()
     for row in rows:
         agreed = wanted.pop(row.starts_at, None)
         if row.starts_at > schedule.planned_until:
             agreed = window_at(schedule, row.starts_at)
         if not _is_settled(row, uow.now):
-            changed += _settle(uow, row, agreed, runs=schedule.enabled)
+            changed += _settle(uow, row, agreed, cancelled, runs=schedule.enabled)
+    record_cancelled(uow, schedule, cancelled)
     if not schedule.enabled:
         return changed
     had, beginning = _had(rows, uow.now), set(windows_to_start(near, uow.now))
@@ -125,11 +127,14 @@ def _is_settled(row: Occurrence, now: datetime) -> bool:
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
 
-def _settle(uow: UnitOfWork, row: Occurrence, agreed: Interval | None, *, runs: bool) -> bool:
-    """Make a row agree with the window that starts at the same time, or delete it; True if it changed."""
+def _settle(
+    uow: UnitOfWork, row: Occurrence, agreed: Interval | None, cancelled: list[Occurrence], *, runs: bool
+) -> bool:
+    """Make a row agree with the window that starts at the same time, or cancel it; True if it changed."""
     is_asked = row.skip_reason == "asked"
     if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
         uow.session.delete(row)
+        cancelled.append(row)
         return True
     before = (row.ends_at, row.skip_reason)
     row.ends_at = agreed.end

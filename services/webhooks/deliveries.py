@@ -44,6 +44,12 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 10
+_OF_CHECKS = {"check_run", "check_suite"}
+"""Events of which GitHub sends two for every check that anything writes, we ourselves above all.
+
+Those that request nothing are not stored. What does request something is a check of ours that another wrote, or that
+people want to have again, and their use of its buttons.
+"""
 MAX_ATTEMPTS = 20
 """More than an hour."""
 DELIVERIES = WorkQueue(
@@ -61,16 +67,18 @@ def receive(
 ) -> dict[str, Any]:
     """Store a delivery for the job that processes it; a duplicate with the same id changes nothing.
 
+    What requests nothing is stored without its payload, for the answer to a duplicate.
     Both content types of GitHub are accepted: JSON, and a form whose field `payload` is JSON.
-    Raise `invalid_signature` unless the raw bytes are signed with our secret, and `malformed_json`.
+    Raise `invalid_signature` unless the raw bytes are signed with our secret or the previous one, and `malformed_json`.
     """
     settings = client.github(uow).settings
-    if not verify(settings.webhook_secret, raw_body, signature):
+    secrets = (settings.webhook_secret, settings.previous_webhook_secret)
+    if not any(verify(secret, raw_body, signature) for secret in secrets):
         raise ServiceError("invalid_signature", "X-Hub-Signature-256 does not match the request body.")
     payload = _parsed(_form_payload(raw_body) if content_type.lower().lstrip().startswith(FORM) else raw_body)
-    # Most deliveries report our own checks and request nothing: they are not queued, and their payloads are not stored,
-    # because two per head of a large freeze would fill the table.
     requests = bool(read_event(event, payload, app_id=settings.app_id))
+    if event in _OF_CHECKS and not requests:
+        return {"delivery_id": delivery_id, "duplicate": False}
     values = {
         "id": delivery_id,
         "event": event,

@@ -227,3 +227,10 @@ def test_stripe_takes_one_secret_of_webhooks_or_two_while_they_are_rotated() -> 
 def test_stripe_requires_a_key_and_a_secret_of_webhooks(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"^{name} is required if STRIPE_"):
         load_config({**NEEDED, **{other: STRIPE[other] for other in STRIPE if other != name}})
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "CURSOR_SECRET", "GITHUB_WEBHOOK_SECRET"])
+def test_previous_secret_must_differ_from_the_present_one(name: str) -> None:
+    same = {name: "a secret of the tests", f"{name}_PREVIOUS": "a secret of the tests"}
+    with pytest.raises(ConfigurationError, match=f"{name}_PREVIOUS must not be {name}"):
+        load_config({**NEEDED, **same})

@@ -219,11 +219,20 @@ class TestSchema:
         self, own_database: str, sql: psycopg.Connection[Any], acme: Tenant
     ) -> None:
         sql.execute("UPDATE alembic_version SET version_num = '9999'")
+        sql.execute("COMMENT ON TABLE alembic_version IS '9998'")
         with pytest.raises(
             DatabaseNotReadyError, match=rf"newer than this release \(revision 9999, not {RELEASE_REVISION}\)"
         ):
             verified(own_database)
         assert fetched(own_database, (ORGANIZATIONS, acme.id)) == [[{"id": acme.id}]]
+
+    @pytest.mark.parametrize("usable_from", ["0020", RELEASE_REVISION])
+    def test_newer_schema_is_ready_if_it_says_that_this_release_may_use_it(
+        self, own_database: str, sql: psycopg.Connection[Any], usable_from: str
+    ) -> None:
+        sql.execute("UPDATE alembic_version SET version_num = '9999'")
+        sql.execute(f"COMMENT ON TABLE alembic_version IS '{usable_from}'")
+        verified(own_database)
 
 
 HOT = "SELECT 'a statement that is often used'"

@@ -1,8 +1,10 @@
 """The entry point `python -m app <command>`."""
 
+import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from sqlalchemy import make_url, text
 
 import app.main
 from app.__main__ import COMMANDS, main
-from app.commands.migrate import migrate
+from app.commands.migrate import SECONDS_BETWEEN_ATTEMPTS, migrate, migrate_patiently
 from app.database_connections import RELEASE_REVISION
+from rules.version import VERSION
 from tests.app.test_config import private_key
 from tests.harness.concurrency import eventually
 from tests.harness.engines import owner_engine_of
@@ -31,7 +34,12 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_help_lists_every_command(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([option]) == 0
     shown = capsys.readouterr().out
-    assert all(f"  {command.name:<9}{command.summary}\n" in shown for command in COMMANDS)
+    assert all(f"  {command.name:<16}{command.summary}\n" in shown for command in COMMANDS)
+
+
+def test_version_is_that_of_the_release(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{VERSION}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["--verbose"], ["app.worker"]], ids=str)
@@ -70,6 +78,7 @@ def test_command_ends_with_3_when_database_url_is_missing(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "DATABASE_URL is required" in captured.err
+    assert ("cannot start" in captured.err) == (arguments[0] in {"worker", "sweeper"})
 
 
 def test_command_names_the_unusable_private_key_and_ends_with_3(
@@ -79,10 +88,15 @@ def test_command_names_the_unusable_private_key_and_ends_with_3(
     configuration |= {"SECRET_KEY": "a secret of tests", "GITHUB_APP_ID": "1", "GITHUB_APP_PRIVATE_KEY": "no key"}
     for name, value in configuration.items():
         monkeypatch.setenv(name, value)
-    for arguments in (["worker"], ["sweeper"], ["audit", "verify"], ["plan", "a", "team"]):
+    problem = "GITHUB_APP_PRIVATE_KEY must be an RSA private key in PEM format, without a password"
+    for arguments in (["audit", "verify"], ["plan", "a", "team"]):
         assert main(arguments) == 3
-        lines = capsys.readouterr().err.splitlines()
-        assert lines[1:] == ["GITHUB_APP_PRIVATE_KEY must be an RSA private key in PEM format, without a password"]
+        assert capsys.readouterr().err.splitlines()[1:] == [problem]
+    for name in ("worker", "sweeper"):
+        assert main([name]) == 3
+        [line] = map(json.loads, capsys.readouterr().err.splitlines())
+        assert (line["level"], line["event"]) == ("critical", f"The {name} cannot start.")
+        assert line["problems"] == [problem]
     with pytest.raises(SystemExit) as ended:
         _ = app.main.app
     assert ended.value.code == 3
@@ -95,12 +109,21 @@ def test_api_names_every_invalid_variable_of_its_server_and_ends_with_3(
     for name, value in {"BIND": "here", "PORT": "99999", "WEB_CONCURRENCY": "0"}.items():
         monkeypatch.setenv(name, value)
     assert main(["api"]) == 3
-    assert capsys.readouterr().err.splitlines() == [
-        "The API cannot start.",
+    [line] = map(json.loads, capsys.readouterr().err.splitlines())
+    assert line["event"] == "The API cannot start."
+    assert line["problems"] == [
         "BIND must be host:port or unix:path",
         "PORT must be a whole number from 1 to 65535",
         "WEB_CONCURRENCY must be a whole number from 1 to 1000",
     ]
+
+
+def event_of(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the text of the one line that was written."""
+    captured = capsys.readouterr()
+    [line] = map(json.loads, captured.err.splitlines())
+    assert captured.out == ""
+    return str(line["event"])
 
 
 class TestMigrate:
@@ -110,19 +133,23 @@ class TestMigrate:
             monkeypatch.setenv(name, url)
         return main(["migrate"])
 
-    def test_migrate_upgrades_the_database_and_can_run_again(self, unmigrated_database: str) -> None:
-        done = ("was at revision none and is now at", "was already at")
-        for expected in done:
-            ended = run("migrate", DATABASE_URL=unmigrated_database)
-            assert (ended.returncode, ended.stdout) == (0, "")
-            assert ended.stderr == f"The database {expected} revision {RELEASE_REVISION}.\n"
+    def test_migrate_upgrades_the_database_and_can_run_again(
+        self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ended = run("migrate", DATABASE_URL=unmigrated_database)
+        assert (ended.returncode, ended.stdout) == (0, "")
+        [line] = map(json.loads, ended.stderr.splitlines())
+        done = f"The database was at revision none and is now at revision {RELEASE_REVISION}."
+        assert (line["level"], line["event"]) == ("info", done)
+        assert self.migrate(monkeypatch, DATABASE_URL=unmigrated_database) == 0
+        assert event_of(capsys) == f"The database was already at revision {RELEASE_REVISION}."
 
     def test_migrate_prefers_the_address_of_the_owner(
         self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = "postgresql://nobody@127.0.0.1:1/nothing"
         assert self.migrate(monkeypatch, DATABASE_URL=other, DATABASE_OWNER_URL=unmigrated_database) == 0
-        assert capsys.readouterr().err.startswith("The database was at revision none")
+        assert event_of(capsys).startswith("The database was at revision none")
 
     @pytest.mark.parametrize(
         ("url", "problem"),
@@ -136,9 +163,41 @@ class TestMigrate:
         self, url: str, problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self.migrate(monkeypatch, DATABASE_URL=url) == 3
-        [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith("Nothing was migrated")
-        assert problem in line
+        event = event_of(capsys)
+        assert event.startswith("Nothing was migrated")
+        assert problem in event
+
+    def test_migrate_tries_again_while_others_hold_a_table(
+        self, unmigrated_database: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        migrate(unmigrated_database, "0023")  # the next revision changes freezes
+        reader = owner_engine_of(unmigrated_database).connect()
+        reader.execute(text("SELECT FROM freezes"))
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 2:
+                reader.close()
+
+        assert migrate_patiently(unmigrated_database, "20ms", pause) == ("0023", RELEASE_REVISION)
+        assert pauses == [SECONDS_BETWEEN_ATTEMPTS] * 2
+        assert (
+            capsys.readouterr().err.count("A transaction holds a table (canceling statement due to lock timeout") == 2
+        )
+
+    def test_migrate_gives_up_in_one_line_if_a_table_stays_locked(
+        self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        migrate(unmigrated_database, "0023")
+        monkeypatch.setattr("app.commands.migrate.ATTEMPTS", 1)
+        monkeypatch.setattr("app.commands.migrate.migrate_patiently", partial(migrate_patiently, lock_timeout="20ms"))
+        with owner_engine_of(unmigrated_database).connect() as reader:
+            reader.execute(text("SELECT FROM freezes"))
+            assert self.migrate(monkeypatch, DATABASE_URL=unmigrated_database) == 3
+        assert event_of(capsys).startswith(
+            "Nothing was migrated. A transaction did not end that holds a table: canceling statement"
+        )
 
     def test_migrate_names_misspelt_variables(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -153,8 +212,7 @@ class TestMigrate:
         with owner_engine_of(own_database).begin() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         assert self.migrate(monkeypatch, DATABASE_URL=own_database) == 3
-        [line] = capsys.readouterr().err.splitlines()
-        assert line == (
+        assert event_of(capsys) == (
             "Nothing was migrated. The database is at revision 9999, which this release does not know "
             f"(its newest is {RELEASE_REVISION}): run the newer release that migrated it."
         )
@@ -167,8 +225,8 @@ class TestMigrate:
         try:
             url = make_url(unmigrated_database).set(username="change_freeze_test_migrator", password="secret")
             assert self.migrate(monkeypatch, DATABASE_URL=url.render_as_string(hide_password=False)) == 3
-            [line] = capsys.readouterr().err.splitlines()
-            assert line.startswith("Nothing was migrated. The database refused it (as the owner of the schema?): ")
+            refused = "Nothing was migrated. The database refused it (as the owner of the schema?): "
+            assert event_of(capsys).startswith(refused)
         finally:
             with owner_engine_of(unmigrated_database).begin() as connection:
                 connection.execute(text("DROP ROLE change_freeze_test_migrator"))
@@ -188,6 +246,7 @@ def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_databa
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
+            assert f"{name} starts, release {VERSION}" in process.stderr.readline()
             assert "waiting for the database: The database has no schema: run `python -m app migrate`." in (
                 process.stderr.readline()
             )
@@ -195,7 +254,9 @@ def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_databa
             eventually(lambda: _runs(unmigrated_database, name), 30)
         finally:
             process.terminate()
-        assert "Traceback" not in process.stderr.read()
+        rest = process.stderr.read()
+        assert "Traceback" not in rest
+        assert all(json.loads(line)["level"] != "error" for line in rest.splitlines())
 
 
 def _runs(database_url: str, kind: str) -> bool:

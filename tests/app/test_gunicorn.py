@@ -1,6 +1,7 @@
 """The API as a process: when it listens, what it leaves behind, and how it reloads."""
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -11,23 +12,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from app.commands.api import SETTINGS
 from tests.app.test_config import private_key
 from tests.harness.concurrency import eventually, meanwhile, results_of
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Api:
     """A running API of one worker process, without a database."""
 
-    def __init__(self, temporary: Path, key: str | None = None) -> None:
+    def __init__(
+        self, temporary: Path, key: str | None = None, application: str | None = None, level: str = "INFO"
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.key = temporary / "app.pem"
@@ -42,12 +47,13 @@ class Api:
             "GITHUB_APP_ID": "1",
             "GITHUB_APP_PRIVATE_KEY_FILE": str(self.key),
             "PORT": str(self.port),
+            "LOG_LEVEL": level,
             "WEB_CONCURRENCY": "1",
-            "LOG_LEVEL": "WARNING",
         }
+        arguments = ["app", "api"] if application is None else ["gunicorn", "--config", str(SETTINGS), application]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app", "api"], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
             )
 
     def wait_until_listening(self) -> None:
@@ -55,6 +61,10 @@ class Api:
 
     def health(self, timeout: float = PATIENCE) -> int:
         return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=timeout).status_code
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what the processes have written, of which every line must be JSON."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def request_until(self, ended: threading.Event, pause: float) -> list[str]:
         """Send requests on connections that are kept alive, and return the errors."""
@@ -77,8 +87,8 @@ class Api:
 
 
 @contextmanager
-def running(temporary: Path) -> Iterator[Api]:
-    api = Api(temporary)
+def running(temporary: Path, application: str | None = None, level: str = "INFO") -> Iterator[Api]:
+    api = Api(temporary, application=application, level=level)
     try:
         yield api
     finally:
@@ -90,12 +100,13 @@ def directories(temporary: Path) -> list[str]:
     return [entry.name for entry in temporary.iterdir() if entry.is_dir()]
 
 
-def test_api_removes_its_directory_when_it_ends(tmp_path: Path) -> None:
-    with running(tmp_path) as api:
+def test_api_obeys_the_level_of_logs_and_removes_its_directory_at_the_end(tmp_path: Path) -> None:
+    with running(tmp_path, level="WARNING") as api:
         api.wait_until_listening()
         assert api.health() == 200
         assert len(directories(tmp_path)) == 1
     assert directories(tmp_path) == []
+    assert {line["level"] for line in api.lines()} == {"warning"}
 
 
 def test_api_removes_the_directory_of_one_that_was_killed(tmp_path: Path) -> None:
@@ -139,6 +150,40 @@ def test_reload_loses_no_request_on_kept_alive_connections(tmp_path: Path) -> No
 def test_api_with_an_invalid_environment_ends_with_3_before_it_listens(tmp_path: Path) -> None:
     api = Api(tmp_path, key="no key")
     assert api.process.wait(PATIENCE) == 3
-    assert "Traceback" not in api.log.read_text()
-    assert "Listening" not in api.log.read_text()
+    [failure] = api.lines()
+    assert (failure["level"], failure["event"]) == ("critical", "The API cannot start.")
+    assert failure["problems"][0].startswith("GITHUB_APP_PRIVATE_KEY_FILE must be")
     assert directories(tmp_path) == []
+
+
+def test_every_line_is_json_through_start_reload_failure_and_end(tmp_path: Path) -> None:
+    with running(tmp_path, "tests.app.failing_api:product") as api:
+        api.wait_until_listening()
+        assert api.health() == 200
+        traceparent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+        headers = {"X-Request-Id": "the-clients-own-id", "traceparent": traceparent}
+        failed = httpx.get(f"http://127.0.0.1:{api.port}/readyz", headers=headers, timeout=PATIENCE)
+        assert (failed.status_code, failed.headers["X-Request-Id"]) == (500, "the-clients-own-id")
+        api.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "Finished server process" in api.log.read_text(), PATIENCE)
+        assert api.health() == 200
+    lines = api.lines()
+    assert {line["level"] for line in lines} == {"info", "warning", "error"}
+    written = [line["event"] for line in lines]
+    for gunicorns in (
+        "Listening at: ",
+        "Booting worker",
+        "Hang up: Master",
+        "Handling signal: term",
+        "Shutting down: Master",
+    ):
+        assert any(event.startswith(gunicorns) for event in written), written
+    assert {line["logger"] for line in lines if line["event"] != "request"} >= {"gunicorn.error", "uvicorn.error"}
+    assert "uvicorn.access" not in {line.get("logger") for line in lines}
+    [error] = [line for line in lines if line["level"] == "error"]
+    [access] = [line for line in lines if line.get("status") == 500]
+    assert error["event"] == "request failed"
+    assert "RuntimeError: a failure" in error["exception"]
+    assert error["trace_id"] == access["trace_id"] == "ab" * 16
+    assert error["request_id"] == access["request_id"] == "the-clients-own-id"
+    assert any("UserWarning: a warning\nof two lines" in event for event in written)

@@ -12,11 +12,15 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from app import logs
+from app.config import load_config
 from app.database import make_engine
 from app.edge.access_log import AccessLog
 from app.edge.request_context import RequestContext
+from app.main import create_app
+from integrations.traces import continued
 from services.core.tokens import new_oauth_code, new_refresh_token, new_session_token
 from services.identity.api_key_secrets import new_secret
+from tests.harness.servers import client_of, serving
 
 CANARIES = {
     "an API key": new_secret(),
@@ -93,3 +97,56 @@ def test_database_error_omits_the_parameters_of_its_statement(lines: io.StringIO
         engine.dispose()
     assert "division by zero" in lines.getvalue()
     assert canary not in lines.getvalue()
+
+
+def test_line_names_the_trace_and_the_request_of_the_running_code(lines: io.StringIO) -> None:
+    with continued({"traceparent": f"00-{'1a' * 16}-{'2b' * 8}-01", "request_id": "a-request"}):
+        logging.getLogger("anything").warning("inside")
+    logging.getLogger("anything").warning("outside")
+    inside, outside = map(json.loads, lines.getvalue().splitlines())
+    assert (inside["trace_id"], inside["request_id"]) == ("1a" * 16, "a-request")
+    assert outside.keys() & {"trace_id", "request_id"} == set()
+
+
+def test_line_whose_arguments_do_not_fit_is_json_too(lines: io.StringIO) -> None:
+    record = logging.makeLogRecord({"name": "anything", "msg": "%d of %d", "args": (1,)})
+    logging.getLogger().handlers[0].handle(record)
+    [line] = map(json.loads, lines.getvalue().splitlines())
+    assert (line["level"], line["logger"]) == ("error", "anything")
+    assert line["event"] == "a line could not be formatted: %d of %d"
+
+
+def test_error_that_nothing_handles_is_one_critical_line(lines: io.StringIO) -> None:
+    for error in (RuntimeError("a failure"), KeyboardInterrupt()):
+        logs.log_unhandled(type(error), error, error.__traceback__)
+    critical, warning = map(json.loads, lines.getvalue().splitlines())
+    assert (critical["level"], critical["exception"]) == ("critical", "RuntimeError: a failure")
+    assert (warning["level"], warning["event"]) == ("warning", "interrupted")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_report_is_text_on_a_terminal_and_a_line_of_its_level_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, expected in ((Terminal(), "Not now.\nA is wrong\n"), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("LOG_LEVEL", "error")
+        logs.report(logging.INFO, "Not now.", ["A is wrong"])
+        assert stream.getvalue() == expected
+    monkeypatch.setenv("LOG_LEVEL", "no level")
+    logs.report(logging.INFO, "Not now.", ["A is wrong"])
+    line = json.loads(stream.getvalue())
+    assert (line["level"], line["event"], line["problems"]) == ("info", "Not now.", ["A is wrong"])
+
+
+@pytest.mark.parametrize(("level", "is_written"), [("INFO", True), ("WARNING", False)])
+def test_access_log_obeys_the_level(level: str, is_written: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"}
+    environment |= {"SECRET_KEY": "a secret of tests", "LOG_LEVEL": level}
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(written, write_through=True))
+    with serving(create_app(load_config(environment))) as url, client_of(url) as client:
+        assert client.get("/healthz").status_code == 200
+    assert (b'"event":"request"' in written.getvalue()) == is_written

@@ -1,6 +1,7 @@
 """Starting the process."""
 
 import importlib
+import json
 
 import pytest
 
@@ -16,10 +17,10 @@ def test_invalid_environment_ends_the_process_with_every_error(
     with pytest.raises(SystemExit) as ended:
         _ = app.main.app
     assert ended.value.code == 3
-    shown = capsys.readouterr().err
-    assert shown.startswith("The API cannot start.\n")
-    assert "DATABASE_URL is required" in shown
-    assert "REDIS_URL must be a URL of redis or rediss or unix" in shown
+    [shown] = map(json.loads, capsys.readouterr().err.splitlines())
+    assert shown["event"] == "The API cannot start."
+    assert any(each.startswith("DATABASE_URL is required") for each in shown["problems"])
+    assert "REDIS_URL must be a URL of redis or rediss or unix" in shown["problems"]
 
 
 def test_application_starts_without_its_database() -> None:

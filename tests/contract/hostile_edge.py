@@ -5,16 +5,18 @@ threads, since a parser in another thread keeps the interpreter's lock.
 """
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
-from app.edge.auth import Credentials, Identity
+from app.edge.authentication import Credentials, Identity
 from app.edge.downloads import DatabaseDownloads
 from app.edge.errors import ErrorMapper
 from app.edge.maintenance_mode import Maintenance
 from app.edge.operation import Edge
 from app.edge.rate_limits import RateLimits
+from app.edge.request_context import RequestContext
 from app.edge.worker_threads import Workers
 from rules.access.permissions import Principal
+from rules.errors import ServiceError
 from schemas.contract import load_contract
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
@@ -39,6 +41,10 @@ class AnyCredential:
     identify_classic_client = identify
 
 
+async def _refuse_slack(_: RequestContext, __: bytes) -> NoReturn:
+    raise ServiceError("invalid_signature", "The request is not signed by Slack.")
+
+
 def edge_of(credentials: object) -> Edge:
     """Return an edge that checks requests by these credentials, and has no database."""
     workers = {"organization": Workers(1), "identity": Workers(1)}
@@ -55,4 +61,5 @@ def edge_of(credentials: object) -> Edge:
         validators=Validators(CONTRACT.document),
         serializers=Serializers(CONTRACT.document),
         check_replies=False,
+        slack=_refuse_slack,
     )

@@ -10,6 +10,7 @@ from openapi_core import OpenAPI
 from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
+from rules.version import VERSION
 from schemas.contract import CONTRACT_PATH, Contract, load_contract
 from schemas.dialect import standard_document
 from tests.harness.contract_assertions import assert_conforms
@@ -41,15 +42,16 @@ SPECIFIED_CODES = {
 ADDITIVE_CODES = {
     400: "malformed_request",
     401: "wrong_credentials",
-    403: "origin_not_allowed",
-    404: "connection_not_found calendar_feed_not_found",
+    403: "origin_not_allowed sign_up_restricted wrong_password",
+    404: "connection_not_found calendar_feed_not_found webhook_not_found webhook_delivery_not_found "
+    "slack_subscription_not_found",
     408: "request_timeout",
     412: "precondition_failed",
     422: "weak_password github_rejected",
     503: "too_many_connections",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars and HTTP, and what GitHub
-rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks and HTTP, and
+what GitHub rejects."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",
@@ -79,6 +81,10 @@ def contract() -> Contract:
 
 def test_contract_has_no_lint_problem() -> None:
     assert lint(CONTRACT_PATH.read_bytes()) == []
+
+
+def test_contract_has_the_version_of_the_release(contract: Contract) -> None:
+    assert contract.document["info"]["version"] == VERSION
 
 
 def test_contract_is_valid_openapi_3_0_3(contract: Contract) -> None:
@@ -136,8 +142,12 @@ def test_post_reads_only_in_a_preview(contract: Contract) -> None:
 def test_viewer_may_call_every_read_and_personal_operation(contract: Contract) -> None:
     for_people = [one for one in contract.operations.values() if one.accepts("Session")]
     own = [one for one in for_people if one.effect == "read" or one.database_role == "identity"]
-    others_clients = {"list_organization_connections"}  # what other members have connected concerns administrators
-    assert {one.id for one in own if one.least_role != "viewer"} == others_clients
+    # What other members have connected concerns administrators, as do the addresses of webhooks, which can be secrets.
+    of_administrators = {"list_organization_connections"}
+    of_administrators |= {one.id for one in own if one.path.startswith("/v1/webhooks")}
+    # Slack lets no more see its channels than those who may subscribe them: names of private ones are among them.
+    of_members = {"list_slack_subscriptions"}
+    assert {one.id for one in own if one.least_role != "viewer"} == of_administrators | of_members
 
 
 def test_api_keys_can_have_every_scope_of_the_vocabulary(contract: Contract) -> None:

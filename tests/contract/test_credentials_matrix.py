@@ -7,6 +7,8 @@ decides. An operation whose security the model does not know fails.
 Each request has an unknown query parameter, which is validated after authorisation: an authorised caller gets that
 error and nothing changes, so one set of rows serves the whole matrix. The compatibility API ignores it, and finds no
 branch. Reads are then also sent properly.
+
+The thousands of requests are made in the process; one operation of each kind of security gets them all over HTTP.
 """
 
 import re
@@ -19,12 +21,14 @@ import pytest
 from sqlalchemy import create_engine, func, update
 from sqlalchemy.orm import Session
 
+from app.edge.connexion_adapter import Application
 from app.main import create_app
 from models.stripe import StripeCatalogue
 from schemas.contract import Operation, load_contract, resolve
 from tests.factories import ROLES
 from tests.harness.contract_assertions import assert_conforms
 from tests.harness.credentials import Credential, everybody
+from tests.harness.in_process import in_process
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.wakeups import RecordedWakeups
@@ -32,11 +36,12 @@ from tests.harness.wakeups import RecordedWakeups
 CONTRACT = load_contract()
 SCOPES = tuple(CONTRACT.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"])
 OPERATIONS = list(CONTRACT.operations.values())
-SIGNED = {"GithubSignature", "StripeSignature"}
+SIGNED = {"GithubSignature", "SlackSignature", "StripeSignature"}
 """Schemes of those who sign what they send, and show no credential of ours."""
 KINDS_OF_SECURITY: list[set[str]] = [
     set(),
     {"GithubSignature"},
+    {"SlackSignature"},
     {"StripeSignature"},
     {"ApiKey", "AccessToken"},
     {"Session"},
@@ -132,9 +137,12 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
         session.execute(update(StripeCatalogue).values(synced_at=func.now()))
         session.commit()
     engine.dispose()
-    app = create_app(product_config(module_database, redis_url), product_parts(wakeups=RecordedWakeups()))
-    with serving(app) as base_url, client_of(base_url) as http:
+    with in_process(product(module_database, redis_url)) as http:
         yield Service(http, credentials)
+
+
+def product(database_url: str, redis_url: str) -> Application:
+    return create_app(product_config(database_url, redis_url), product_parts(wakeups=RecordedWakeups()))
 
 
 def address(operation: Operation) -> str:
@@ -171,14 +179,19 @@ def let_in(operation: Operation) -> tuple[int, str | None]:
     return (400, "missing_parameter") if operation.body_required else (404, "repository_not_found")
 
 
+def by_policy(operation: Operation, given: Credential) -> tuple[int, str | None]:
+    """Return the answer to a credential: status and error code."""
+    refused = expected(operation, given)
+    return (CONTRACT.errors[refused].status, refused) if refused else let_in(operation)
+
+
 @each
 def test_each_credential_gets_the_error_code_of_the_policy(service: Service, operation: Operation) -> None:
     answers, wanted, met = {}, {}, set()
     for given in service.credentials:
         response = service.ask(operation, given, params={"unknown": "1"})
         answers[given.name] = answer = code(response)
-        refused = expected(operation, given)
-        wanted[given.name] = (CONTRACT.errors[refused].status, refused) if refused else let_in(operation)
+        wanted[given.name] = by_policy(operation, given)
         if answer not in met:
             met.add(answer)
             assert_conforms(operation.id, response)
@@ -197,6 +210,16 @@ def test_read_answers_every_permitted_credential_alike(service: Service, operati
     assert len(answers) == 1, answers
     [(status, refusal)] = answers
     assert status < 300 or (refusal or "").endswith(("not_found", "_parameter", "_removed")), answers
+
+
+def test_each_credential_gets_its_error_code_over_http(service: Service, module_database: str, redis_url: str) -> None:
+    kinds = {tuple(sorted(schemes(one))): one for one in sorted(OPERATIONS, key=lambda one: one.effect == "write")}
+    with serving(product(module_database, redis_url)) as base_url, client_of(base_url) as http:
+        over_http = replace(service, http=http)
+        for operation in kinds.values():
+            for given in service.credentials:
+                response = over_http.ask(operation, given, params={"unknown": "1"})
+                assert code(response) == by_policy(operation, given), (operation.id, given.name)
 
 
 def test_public_operation_accepts_every_credential(service: Service) -> None:

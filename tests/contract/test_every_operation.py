@@ -9,6 +9,7 @@ import httpx
 import psycopg
 import pytest
 
+from rules.version import VERSION
 from schemas.contract import Operation, load_contract, resolve
 from services.identity.api_key_secrets import new_secret
 from tests.factories import SCOPES
@@ -250,6 +251,7 @@ class TestServiceEndpoints:
     def test_health_and_readiness_are_reported(self, http: httpx.Client, acme: Tenant) -> None:
         health, ready = http.get("/healthz"), http.get("/readyz")
         assert_conforms("get_health", health)
+        assert health.json()["version"] == VERSION
         assert_conforms("get_readiness", ready)
         assert ready.json()["checks"]["database"] == "ok"
         assert ready.json()["checks"]["redis"] == "ok"
@@ -272,8 +274,16 @@ class TestServiceEndpoints:
     def test_metrics_count_requests(self, http: httpx.Client) -> None:
         http.get("/healthz")
         metrics = http.get("/metrics")
-        assert 'http_requests_total{operation="get_health",status="200"}' in metrics.text
+        assert 'change_freeze_http_requests_total{operation="get_health",status="200"}' in metrics.text
         assert_conforms("get_metrics", metrics)
+
+    def test_metrics_are_not_served_beside_an_address_of_their_own(
+        self, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("METRICS_BIND", "127.0.0.1:9464")
+        metrics = http.get("/metrics")
+        assert_conforms("get_metrics", metrics)
+        assert code(metrics) == (404, "not_found")
 
     def test_pages_have_the_headers_of_every_answer(self, http: httpx.Client) -> None:
         page = http.get("/docs/errors")

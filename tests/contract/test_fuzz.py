@@ -3,11 +3,14 @@
 `test_fuzz_without_keys.py` uses the others; `make fuzz` does it at length.
 """
 
+import re
+
 import pytest
 
 from schemas.contract import load_contract
 from tests.contract.fuzzing import FUZZED_OTHERWISE, FUZZED_WITH_KEYS, fuzz
-from tools.fuzz.credentials import Credential, credentials_of
+from tools.fuzz.__main__ import OF_SIGN_IN
+from tools.fuzz.credentials import Credential, credentials_of, is_guarded
 from tools.sandbox.tenants import KEYS
 
 OPERATIONS = load_contract().operations
@@ -65,6 +68,13 @@ def test_owner_and_key_with_all_scopes_may_call_all_but_other_credentials() -> N
     assert not {*by_sign_in} & {*refused("sign-in")}
     for_people = [one.id for one in OPERATIONS.values() if one.accepts("Session") and not one.accepts("ApiKey")]
     assert sorted(refused("all")) == sorted([*for_people, *by_sign_in])
+
+
+def test_session_token_may_call_all_that_a_quick_run_leaves_to_it() -> None:
+    left = [one for one in OPERATIONS.values() if re.match(OF_SIGN_IN, one.path)]
+    assert left
+    assert all(CREDENTIALS["sign-in"].may_call(one) for one in left)
+    assert not [one.id for one in left if is_guarded(one) and CREDENTIALS["all"].may_call(one)]
 
 
 def test_credential_survives_serialization_for_the_environment() -> None:

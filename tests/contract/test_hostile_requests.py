@@ -20,7 +20,7 @@ import pytest
 
 from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog
-from app.edge.auth import Credentials
+from app.edge.authentication import Credentials
 from app.edge.early_errors import EarlyErrors
 from app.edge.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
 from app.edge.middleware import RequestMiddleware

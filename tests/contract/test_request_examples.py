@@ -15,12 +15,15 @@ import httpx
 import pytest
 
 from integrations.github.signatures import sign
+from integrations.slack import signatures as slack_signatures
 from integrations.stripe import signatures
 from schemas.contract import Operation, load_contract
 from tests.harness.response_conformance import checked_client
 from tools.contract.document import Document
+from tools.fake_slack.settings import SIGNING_SECRET
+from tools.fuzz.fixtures.call_fixtures import CallFixtures, open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, CallFixtures, open_call_fixtures
+from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE
 from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
 
@@ -32,8 +35,8 @@ EXAMPLES = [
     for operation in DOCUMENT.operations()
     for media_type, content in (operation.body or {}).get("content", {}).items()
     for name in content.get("examples", {"only": None})
-    if operation.id not in {"claim_installation", "generate_compat_access_token"}
-    # the code of the first is the result of a visit to GitHub, and the second refuses always
+    if operation.id not in {"claim_installation", "claim_slack_workspace", "generate_compat_access_token"}
+    # the codes of the first two are results of visits to GitHub and Slack, and the third refuses always
 ]
 EXAMPLES.sort(key=lambda example: example[0] == "disable_repositories")  # last: the others need their repositories
 WEB = {"scope": {"type": "repositories", "repositories": ["acme/web"]}}
@@ -102,6 +105,10 @@ class Stage:
             headers["X-GitHub-Delivery"] = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
         if operation.accepts("StripeSignature"):
             headers["Stripe-Signature"] = signatures.sign(self.stripe_webhook_secret, content, int(time.time()))
+        if operation.accepts("SlackSignature"):
+            stamp = str(int(time.time()))
+            headers |= {"X-Slack-Request-Timestamp": stamp}
+            headers |= {"X-Slack-Signature": slack_signatures.sign(SIGNING_SECRET, content, stamp)}
         return self.http.request(operation.method, path, params=request.query, headers=headers, content=content)
 
 

@@ -8,6 +8,7 @@ import base64
 import io
 import json
 import logging
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -43,22 +44,30 @@ from tests.harness.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, toke
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
+from tools.fake_slack import FakeSlack, serve
+from tools.fake_slack.settings import CLIENT_ID as CLIENT_ID_OF_SLACK
+from tools.fake_slack.settings import CLIENT_SECRET, SIGNING_SECRET
 from tools.mcp_requests import request_of
 
 ADDRESS = "grace@example.com"
 WRONG = "nine purple wheelbarrows"
 SECOND = "eight green bicycles"
+THIRD = "ten yellow umbrellas"
+OTHER_ADDRESS = "grace.hopper@example.com"
 CURSORS = "what signs the cursors of tests"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 BROKEN = (
     "sessions",
     "calendar_feeds",
+    "webhook_endpoints",
     "one_time_tokens",
     "mails",
     "api_key_secrets",
     "device_authorizations",
     "throttled_attempts",
+    "slack_connections",
+    "slack_links",
 )
 """Tables that are missing for a while, so that requests fail in the middle and are logged whole."""
 BROKEN_FOR_CLIENTS = (
@@ -116,7 +125,21 @@ class Life:
         self.ask("POST", "/api/auth/reset-password", json={"token": resetting, "password": SECOND})
         self.ask("POST", "/api/auth/reset-password", json={"token": resetting, "password": WRONG})
         again = self.ask("POST", "/api/auth/sign-in", json={"email": ADDRESS, "password": SECOND})
+        self.change_account(again["sessionToken"])
         return self.keep("session", again["sessionToken"])
+
+    def change_account(self, token: str) -> None:
+        """Choose a third password and the second again, another address and the first again."""
+        once = {"Idempotency-Key": "another password"}
+        for current, new in ((WRONG, THIRD), (SECOND, "password12"), (SECOND, THIRD), (THIRD, SECOND)):
+            body = {"currentPassword": current, "password": new}
+            self.ask("POST", "/api/auth/change-password", token, json=body, headers=once if new == THIRD else {})
+        for address in (OTHER_ADDRESS, ADDRESS):
+            for password in (WRONG, SECOND):
+                self.ask("POST", "/api/auth/change-email", token, json={"email": address, "password": password})
+            confirming = self.keep(f"to {address}", mailed_token(self.session, address))
+            for _ in range(2):
+                self.ask("POST", "/api/auth/confirm-email", token, json={"token": confirming})
 
     def work(self, token: str) -> None:
         """Found an organisation, with keys, an invitation and an installation."""
@@ -134,6 +157,14 @@ class Life:
         self.keep("calendar feed", path.removeprefix("/calendars/").removesuffix(".ics"))
         self.ask("GET", path)
         self.ask("GET", path, params={"unknown": "x"})
+        wanted = {"name": "A webhook", "url": "https://hooks.example.com/in", "events": ["*"]}
+        webhook = self.ask("POST", "/v1/webhooks", minted, json=wanted, headers={"Idempotency-Key": "3"})
+        self.keep("secret of a webhook", webhook["secret"])
+        path = f"/v1/webhooks/{webhook['webhook']['id']}"
+        self.keep("rotated secret of a webhook", self.ask("POST", f"{path}/rotate", minted)["secret"])
+        for rest in ("", "/deliveries"):
+            self.ask("GET", path + rest, minted)
+        self.ask("POST", f"{path}/test", minted)
         self.ask("GET", "/v1/freezes", self.secrets["rotated key"])
         self.ask("POST", "/v1/freezes", self.secrets["rotated key"], json={})
         invitation = {"email": "eve@example.com", "role": "member"}
@@ -196,6 +227,29 @@ class Life:
         self.ask("POST", "/oauth/revoke", data=revoked)
         self.ask("POST", "/oauth/token", data={**redeemed, "code": code})
 
+    def connect_slack(self, token: str, slack: FakeSlack) -> None:
+        """Connect a workspace, link a Slack user, and lose both."""
+        minted = self._mint(token)
+        for attempt in ("", "second "):
+            url = self.ask("GET", "/v1/slack/install-url", minted, params={"team": "T0ACME"})["url"]
+            back = slack.install(url)
+            for name, secret in back.items():
+                self.keep(f"{attempt}{name} of Slack", secret)
+            self.ask("GET", "/slack", params=back)
+            self.ask("POST", "/v1/slack/claim", minted, json=back)
+            self.ask("POST", "/v1/slack/claim", minted, json=back)
+        self.keep("token of Slack", slack.tokens[0].access_token)
+        link = slack.type("link").body["blocks"]
+        found = re.search(r"/slack/link\?token=([\w-]{43})", json.dumps(link))
+        assert found is not None, link
+        linking = self.keep("link of a Slack user", found[1])
+        self.ask("GET", "/slack/link", params={"token": linking})
+        for _ in range(2):
+            self.ask("POST", "/v1/slack/link", minted, json={"token": linking})
+        self.ask("POST", "/v1/slack/subscriptions", minted, json={"channelId": "C0RELEASES"})
+        slack.faults.add("error", "/api/", status=500)
+        self.ask("DELETE", "/v1/slack", minted)
+
     def go_wrong(self) -> None:
         """Show each secret where it does not belong: in bodies of every wrong shape, in queries and as credentials."""
         for secret in list(self.secrets.values()):
@@ -207,10 +261,13 @@ class Life:
             self.ask("POST", "/api/auth/verify-email", **raw)
             self.ask("POST", "/api/auth/device/token", content=f"grant_type={secret}&client_id={secret}", headers=FORM)
             self.ask("GET", "/verify", params={"token": secret})
+            self.ask("GET", "/slack", params={"state": secret, "code": secret, "error": secret})
+            self.ask("POST", "/webhooks/slack", content=f"token={secret}&text={secret}", headers=FORM)
             self.ask("GET", "/oauth/authorize", params={"client_id": secret, "state": secret, "code": secret})
-            for name in ("code", "refresh_token", "device_code", "client_id", "client_secret", "code_verifier"):
-                form = {"grant_type": "authorization_code", "client_id": CLIENT_ID, name: secret}
-                self.ask("POST", "/oauth/token", data=form)
+            names = ("code", "refresh_token", "device_code", "client_secret", "code_verifier")
+            form = {"grant_type": "authorization_code", "client_id": CLIENT_ID, **dict.fromkeys(names, secret)}
+            self.ask("POST", "/oauth/token", data=form)
+            self.ask("POST", "/oauth/token", data={**form, "client_id": secret})
             self.ask("POST", "/oauth/revoke", data={"token": secret + "x"})
             headers, body = request_of("tools/call", {"name": "svc_list_freezes", "arguments": {"cursor": secret}})
             self.ask("POST", "/mcp", secret, content=body, headers=headers)
@@ -243,7 +300,19 @@ def key_of_the_app() -> str:
     return key.private_bytes(serialization.Encoding.PEM, pkcs8, serialization.NoEncryption()).decode()
 
 
-def config_of(database: str, redis_url: str) -> Config:
+CONFIGURED = (
+    "secret_key",
+    "secret_key_previous",
+    "cursor_secret",
+    "cursor_secret_previous",
+    "github_app_client_secret",
+    "github_webhook_secret",
+    "github_webhook_secret_previous",
+)
+"""Names of secrets in the configuration."""
+
+
+def config_of(database: str, redis_url: str, **changes: Any) -> Config:
     """Return a configuration whose App is at a code host that never answers."""
     return product_config(
         database,
@@ -257,6 +326,13 @@ def config_of(database: str, redis_url: str) -> Config:
         github_app_client_id="Iv1.tests",
         github_app_client_secret="what the App says to be itself",
         github_webhook_secret="what signs the webhooks of tests",
+        secret_key_previous="what sealed secrets before",
+        cursor_secret_previous="what signed cursors before",
+        github_webhook_secret_previous="what signed webhooks before",
+        slack_client_id=CLIENT_ID_OF_SLACK,
+        slack_client_secret=CLIENT_SECRET,
+        slack_signing_secret=(SIGNING_SECRET,),
+        **changes,
     )
 
 
@@ -281,7 +357,8 @@ class Remains:
 
 @pytest.fixture(scope="module")
 def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
-    config = config_of(module_database, redis_url)
+    handle = serve(FakeSlack())
+    config = config_of(module_database, redis_url, slack_url=handle.base_url)
     with (
         every_line_kept() as lines,
         Redis.from_url(redis_url) as redis,
@@ -293,9 +370,13 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
             serving(create_app(config, product_parts(access_log=True))) as base_url,
             client_of(base_url) as http,
         ):
-            life = live(Life(http, session), connection)
-        for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
+            handle.slack.settings.request_url = f"{base_url}/webhooks/slack"
+            handle.slack.settings.request_timeout = 60.0
+            life = live(Life(http, session), connection, handle.slack)
+        for name in CONFIGURED:
             life.keep(name, getattr(config, name))
+        life.keep("client secret of Slack", CLIENT_SECRET)
+        life.keep("signing secret of Slack", SIGNING_SECRET)
         life.keep("the App's private key", key_of_the_app().splitlines()[9])
         key = session.scalars(select(SigningKey).where(SigningKey.active_from.is_not(None))).one()
         opened = decrypt(config.secret_key.encode(), USE, key.kid, key.encrypted_private_key or b"")
@@ -308,15 +389,17 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
         }
         yield Remains(life.secrets, places, life.statuses)
         redis.flushdb()
+    handle.stop()
 
 
-def live(life: Life, connection: psycopg.Connection[Any]) -> Life:
+def live(life: Life, connection: psycopg.Connection[Any], slack: FakeSlack) -> Life:
     """Live, and go wrong in every way."""
-    for number, secret in enumerate((PASSWORD, WRONG, SECOND)):
+    for number, secret in enumerate((PASSWORD, WRONG, SECOND, THIRD)):
         life.keep(f"password {number}", secret)
     token = life.sign_up()
     life.work(token)
     life.let_a_device_in(token)
+    life.connect_slack(token, slack)
     of_people = life.sent[:]
     life.connect_a_client(token)
     of_clients = life.sent[len(of_people) :]
@@ -389,10 +472,14 @@ def test_searched_places_contain_the_recorded_activity(remains: Remains) -> None
     tables = ("users", "sessions", "mails", "one_time_tokens", "api_keys", "audit_entries", "device_authorizations")
     assert {f"table {name}" for name in (*tables, "idempotency_keys", "signing_keys")} <= filled
     assert ADDRESS in remains.places["table users"]
+    assert {line.get("operation") for line in lines} >= {"claim_slack_workspace", "receive_slack_webhook"}
+    assert "T0ACME" in remains.places["table slack_connections"]
 
 
 def test_representation_of_the_process_contains_no_secret(module_database: str, redis_url: str) -> None:
     config = config_of(module_database, redis_url)
     shown = repr(config) + repr(create_app)
-    for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
+    for name in CONFIGURED:
         assert getattr(config, name) not in shown
+    assert CLIENT_SECRET not in shown
+    assert SIGNING_SECRET not in shown

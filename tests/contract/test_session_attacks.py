@@ -112,6 +112,7 @@ class TestCursors:
         path = path.replace(
             "{repoId}", factories.repository(accounts.session, accounts.acme, f"acme/{new_id('rep')}").id
         )
+        path = path.replace("{webhookId}", factories.webhook(accounts.session, accounts.acme).id)
         answer = ask(accounts.http, operation.method, path, accounts.jwt, params={"cursor": cursor})
         assert code(answer) == (400, "invalid_cursor")
 

@@ -16,6 +16,7 @@ from tests.factories.organizations import (
     audit_actions,
     calendar_feed,
     connection,
+    invitation,
     key_pair,
     login,
     member_token,
@@ -36,6 +37,8 @@ from tests.factories.repositories import (
     repository,
     watched,
 )
+from tests.factories.slack import slack_connection, slack_link, slack_message, slack_subscription
+from tests.factories.webhooks import webhook, webhook_message
 
 __all__ = [
     "AUDIENCE",
@@ -59,6 +62,7 @@ __all__ = [
     "grants_of",
     "head_check",
     "installation",
+    "invitation",
     "key_pair",
     "login",
     "member_token",
@@ -72,7 +76,13 @@ __all__ = [
     "session_token",
     "sha",
     "signer",
+    "slack_connection",
+    "slack_link",
+    "slack_message",
+    "slack_subscription",
     "target",
     "user",
     "watched",
+    "webhook",
+    "webhook_message",
 ]

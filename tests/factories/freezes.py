@@ -53,6 +53,7 @@ def target(session: Session, of: Freeze, covered: WatchedBranch, **columns: Any)
 def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
     """Add an enabled schedule (of the given columns): the whole organisation, every Friday evening in London."""
     given = {
+        "id": new_id("sch"),
         "name": "Weekends",
         "scope": {"type": "organization"},
         "timezone": "Europe/London",
@@ -67,7 +68,7 @@ def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
         "created_at": now(),
         "updated_at": now(),
     }
-    return added(session, Schedule(id=new_id("sch"), organization_id=of.id, **given | columns))
+    return added(session, Schedule(organization_id=of.id, **given | columns))
 
 
 def occurrence(session: Session, of: Schedule, **columns: Any) -> Occurrence:

@@ -12,11 +12,12 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.billing import PlanGrant
 from models.calendar_feeds import CalendarFeed
+from models.identity import Invitation, OneTimeToken
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import encrypt
-from services.core.tokens import new_feed_token, token_hash
+from services.core.tokens import new_feed_token, new_one_time_token, token_hash
 from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.identity.signing_keys import USE
@@ -61,6 +62,31 @@ def user(session: Session, name: str = "Ada") -> User:
 def membership(session: Session, of: Organization, member: User, role: str = "member") -> Membership:
     """Make a person a member."""
     return added(session, Membership(organization_id=of.id, user_id=member.id, role=role, created_at=now()))
+
+
+def invitation(session: Session, of: Organization, email: str, role: str = "member") -> tuple[str, Invitation]:
+    """Invite an address; return the token of the mail, and the invitation."""
+    token, created_at = new_one_time_token(), now()
+    row = Invitation(
+        id=new_id("inv"),
+        organization_id=of.id,
+        email=email,
+        role=role,
+        invited_by={"type": "user", "id": "usr_x", "name": "Linus <b>"},
+        created_at=created_at,
+        expires_at=created_at + timedelta(days=7),
+    )
+    mailed = OneTimeToken(
+        token_hash=token_hash(token),
+        purpose="invitation",
+        subject=row.id,
+        organization_id=of.id,
+        created_at=created_at,
+        expires_at=row.expires_at,
+    )
+    session.add_all([row, mailed])
+    session.flush()
+    return token, row
 
 
 def login(

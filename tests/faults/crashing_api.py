@@ -11,13 +11,12 @@ import signal
 import sys
 from typing import Any
 
-import httpx
 from sqlalchemy import Engine, event
 
 from app.config import load_config
 from app.edge.connexion_adapter import Application
 from app.main import Parts, create_app
-from tests.harness.servers import serving
+from tests.harness.servers import client_of, serving
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Release 4.2 is being rolled out", "impactAcknowledged": True}
 KEPT = "one-logical-request"
@@ -40,8 +39,8 @@ def die_before(statement: int) -> None:
 def request(product: Application, secret: str) -> int:
     """Serve the product, start a freeze under one idempotency key, and return the status."""
     headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": KEPT}
-    with serving(product) as address:
-        return httpx.post(f"{address}/v1/freezes", json=FREEZE, headers=headers, timeout=30).status_code
+    with serving(product) as address, client_of(address) as http:
+        return http.post("/v1/freezes", json=FREEZE, headers=headers).status_code
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ Fixtures:
 
 - `acme`: an organisation whose installation is active at the code host; `acme.repository("web")` is there and here.
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
+- `repository`, `web`: acme/web, and its watched branch `main`.
 - `globex`: another organisation, of the free plan.
 - `session`: rows as they are, of every organisation; what is added or changed there is committed at once.
 - `clock`, `wakeups`, `fake_github`: the service's clock, what it woke, and the simulated GitHub.
@@ -22,6 +23,7 @@ from redis import Redis
 from sqlalchemy.orm import Session
 
 from app.main import create_app
+from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
@@ -34,12 +36,14 @@ from tests.harness.response_conformance import checked_client, watching
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
-from tools import fake_stripe
+from tools import fake_slack, fake_stripe
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET
+from tools.fake_slack.settings import SIGNING_SECRET, Settings
 
 WEBHOOK_SECRET = "a secret of the webhooks"
+SLACK_SECRETS = (SIGNING_SECRET, "what replaces the signing secret of tests")
 STRIPE_SECRETS = ("whsec_of_the_tests_1", "whsec_of_the_tests_2")
 
 
@@ -68,6 +72,27 @@ def served_fake_stripe(clock_of_session: MovableClock) -> Iterator[fake_stripe.H
 
 
 @pytest.fixture(scope="session")
+def served_fake_slack(clock_of_session: MovableClock) -> Iterator[fake_slack.Handle]:
+    """Serve a simulated Slack with the clock of the product; a channel takes any number of messages a second."""
+
+    def clock() -> float:
+        return time.time() + clock_of_session.offset.total_seconds()
+
+    handle = fake_slack.serve(fake_slack.FakeSlack(clock=clock))
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture
+def slack(served_fake_slack: fake_slack.Handle, served: str) -> fake_slack.FakeSlack:
+    """Return Slack as it is in the beginning, where no app is installed."""
+    found = served_fake_slack.slack
+    found.reset()
+    found.settings = Settings(request_url=f"{served}/webhooks/slack", seconds_per_message=0.0, request_timeout=30.0)
+    return found
+
+
+@pytest.fixture(scope="session")
 def wakeups_of_session() -> RecordedWakeups:
     return RecordedWakeups()
 
@@ -79,6 +104,7 @@ def served(
     app_key: AppKey,
     served_fake_github: Handle,
     served_fake_stripe: fake_stripe.Handle,
+    served_fake_slack: fake_slack.Handle,
     clock_of_session: MovableClock,
     wakeups_of_session: RecordedWakeups,
 ) -> Iterator[str]:
@@ -101,6 +127,10 @@ def served(
         stripe_secret_key=served_fake_stripe.stripe.keys.secret_key,
         stripe_webhook_secret=STRIPE_SECRETS,
         stripe_api_url=served_fake_stripe.base_url,
+        slack_client_id=served_fake_slack.slack.settings.client_id,
+        slack_client_secret=served_fake_slack.slack.settings.client_secret,
+        slack_signing_secret=SLACK_SECRETS,
+        slack_url=served_fake_slack.base_url,
     )
     parts = product_parts(clock=clock_of_session, wakeups=wakeups_of_session)
     with serving(create_app(config, parts)) as url, watching(AuditWatch(shared_database)):
@@ -155,6 +185,17 @@ def acme(session: Session, http: httpx.Client, fake_github: FakeGitHub, redis: R
 @pytest.fixture
 def globex(session: Session, http: httpx.Client, fake_github: FakeGitHub, redis: Redis) -> Tenant:
     return found(session, http, fake_github, "globex", "free")
+
+
+@pytest.fixture
+def repository(acme: Tenant) -> Repository:
+    return acme.repository("web")
+
+
+@pytest.fixture
+def web(repository: Repository, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/web."""
+    return factories.branch(session, repository)
 
 
 @pytest.fixture

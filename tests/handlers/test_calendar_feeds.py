@@ -1,6 +1,7 @@
 """Calendar feeds: who may create, list and revoke them, and what programs that subscribe read at their addresses."""
 
 import asyncio
+import re
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,15 +11,19 @@ import icalendar
 import pytest
 import recurring_ical_events
 from ical.calendar_stream import IcsCalendarStream
-from sqlalchemy import select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from app.edge.rate_limits import RateLimits
 from app.edge.request_context import Budget
-from models.audit import AuditEntry
+from models.audit import AuditEntry, AuditRemoval
 from models.calendar_feeds import CalendarFeed
+from models.freezes import Freeze
 from models.repositories import WatchedBranch
-from models.schedules import Occurrence
+from models.schedules import CancelledWindow, Occurrence
+from rules.ids import new_id
+from rules.time.calendar_events import MAX_EVENTS
+from services.calendars import calendar
 from services.identity.calendar_feeds import MAX_FEEDS
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
@@ -30,11 +35,6 @@ from tests.harness.clock import MovableClock
 FEEDS = "/v1/calendar-feeds"
 WANTED = {"name": "Team calendar"}
 HOSTILE = 'Büro;geschlossen, "heute"\\nEND:VEVENT\r\nBEGIN:VEVENT\x0b <a href="https://evil.example">go</a> ' + "ß" * 90
-
-
-@pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    return factories.branch(session, acme.repository("web"))
 
 
 @pytest.fixture
@@ -275,11 +275,57 @@ class TestGetCalendar:
         schedule, feed = created(acme.person("member")), new_feed(acme.person("member"))
         before, path = events(read(acme, feed)), f"/v1/schedules/{schedule['id']}"
         acme.person("member").patch(path, {"enabled": False})
-        assert events(read(acme, feed)) == {}
+        paused = events(read(acme, feed))
         acme.person("member").patch(path, {"enabled": True})
         after = events(read(acme, feed))
-        assert after.keys() == before.keys()
-        assert all(event["SEQUENCE"] > before[event_id]["SEQUENCE"] for event_id, event in after.items())
+        assert before.keys() == paused.keys() == after.keys()
+        for event_id, event in after.items():
+            assert (paused[event_id]["STATUS"], event["STATUS"]) == ("CANCELLED", "CONFIRMED")
+            assert before[event_id]["SEQUENCE"] < paused[event_id]["SEQUENCE"] < event["SEQUENCE"]
+
+    @pytest.mark.parametrize("of", ["schedule", "repository"])
+    def test_moved_windows_are_cancelled_where_they_were(self, acme: Tenant, web: WatchedBranch, of: str) -> None:
+        schedule = created(acme.person("member"))
+        narrowed = {"schedule": {"scheduleId": schedule["id"]}, "repository": {"repo": web.repository_id}}
+        feed = new_feed(acme.person("member"), **narrowed[of])
+        before, path = events(read(acme, feed)), f"/v1/schedules/{schedule['id']}"
+        window = {"startTime": "21:30", "endTime": "06:00", "days": 1}
+        assert acme.person("member").patch(path, {"window": window}).status_code == 200
+        after = events(read(acme, feed))
+        for event_id, event in before.items():
+            assert (after[event_id]["STATUS"], after[event_id].start) == ("CANCELLED", event.start)
+            assert after[event_id]["SEQUENCE"] > event["SEQUENCE"]
+        new = [event for event_id, event in after.items() if event_id not in before]
+        assert {event["STATUS"] for event in new} == {"CONFIRMED"}
+        assert abs(len(new) - len(before)) <= 1
+        assert acme.person("member").delete(path).status_code == 204
+        deleted = events(read(acme, feed))
+        assert deleted.keys() == after.keys()
+        assert {event["STATUS"] for event in deleted.values()} == {"CANCELLED"}
+        assert {urlsplit(event["URL"]).path for event in deleted.values()} == {"/calendar"}
+        assert all(deleted[event_id]["SEQUENCE"] > event["SEQUENCE"] for event_id, event in after.items())
+
+    def test_calendar_has_the_nearest_events_and_no_cancelled_one_instead(
+        self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert MAX_EVENTS == 1000
+        monkeypatch.setattr(calendar, "MAX_EVENTS", 5)
+        schedule, now = factories.schedule(session, acme.organization), factories.now()
+        of = {"organization_id": acme.id, "schedule_id": schedule.id}
+        hour = timedelta(hours=1)
+        starts = {new_id("occ"): now + hour * number for number in range(1, 8)}
+        rows = [{**of, "id": one, "starts_at": at, "ends_at": at + hour} for one, at in starts.items()]
+        session.execute(insert(CancelledWindow), rows[:1])
+        session.execute(insert(Occurrence), rows[1:])
+
+        def shown() -> list[str]:
+            content = read(acme, new_feed(acme.person("member"))).content
+            return [found.decode() for found in re.findall(rb"UID:(occ_\w+)@", content)]
+
+        cancelled, *planned = starts
+        assert shown() == planned[:5]
+        session.execute(delete(Occurrence).where(Occurrence.id.in_(planned[:2])))
+        assert shown() == [*planned[2:], cancelled]
 
     def test_skipped_window_is_cancelled_until_it_is_planned_again(
         self, acme: Tenant, web: WatchedBranch, session: Session
@@ -318,6 +364,27 @@ class TestGetCalendar:
         assert ended.keys() == planned.keys()
         assert abs(ended[first].end - clock.at) < timedelta(seconds=2)
         assert planned[first]["SEQUENCE"] < active[first]["SEQUENCE"] < ended[first]["SEQUENCE"]
+        freeze_id = session.scalars(select(Freeze.id)).one()
+        assert [urlsplit(each[first]["URL"]).path for each in (planned, active, ended)] == [
+            f"/schedules/{schedule['id']}", f"/freezes/{freeze_id}", f"/freezes/{freeze_id}"
+        ]  # fmt: skip
+
+    def test_sequence_never_falls_when_old_audit_entries_leave_the_database(
+        self, acme: Tenant, web: WatchedBranch, session: Session
+    ) -> None:
+        created(acme.person("member"))
+        feed = new_feed(acme.person("member"))
+        before = events(read(acme, feed))
+        removed = session.execute(delete(AuditEntry).where(AuditEntry.organization_id == acme.id)).rowcount  # type: ignore[attr-defined]
+        of_range = {"sequence": removed, "hash": b"", "file_sha256": b"", "removed_by": "grace"}
+        now = factories.now()
+        session.execute(
+            insert(AuditRemoval).values(organization_id=acme.id, sealed_at=now, recorded_at=now, **of_range)
+        )
+        after = events(read(acme, feed))
+        assert after.keys() == before.keys() != set()
+        for name in ("SEQUENCE", "LAST-MODIFIED"):
+            assert all(after[one].decoded(name) >= event.decoded(name) for one, event in before.items()), name
 
     def test_missed_window_is_cancelled(self, acme: Tenant, session: Session) -> None:
         now = factories.now()

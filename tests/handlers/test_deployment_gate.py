@@ -9,16 +9,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant
+from tests.harness.servers import in_thread
 
 GATE = Path(__file__).resolve().parents[2] / "gate"
 TIMEOUT_SECONDS = 60
@@ -94,11 +93,6 @@ class Gate:
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    return factories.branch(session, acme.repository("web"))
-
-
-@pytest.fixture
 def gate(acme: Tenant, web: WatchedBranch, served: str, tmp_path: Path) -> Gate:
     key = factories.api_key(acme.session, acme.organization, "freeze:read").secret
     return Gate(tmp_path, {"FREEZE_URL": served, "FREEZE_KEY": key})
@@ -121,15 +115,8 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: Any) -> None:
             """Write nothing."""
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(TIMEOUT_SECONDS)
+    with in_thread(HTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 def unused_address() -> str:

@@ -9,11 +9,15 @@ from tests.handlers.callers import Tenant
 
 PATHS = {
     "update_current_organization": "/v1/orgs/current",
+    "update_my_notifications": "/v1/me/notifications",
     "update_member": "/v1/members/{userId}",
     "update_repository": "/v1/repos/{repoId}",
     "update_branch": "/v1/branches/{branchId}",
     "update_schedule": "/v1/schedules/{scheduleId}",
+    "update_slack_subscription": "/v1/slack/subscriptions/{slackSubscriptionId}",
+    "update_webhook": "/v1/webhooks/{webhookId}",
 }
+WITHOUT_GET = ("update_member", "update_slack_subscription")
 WITH_SETTINGS = ("update_current_organization", "update_repository", "update_branch")
 EMPTY: list[dict[str, object]] = [{}, {"settings": {}}]
 CASES = [(operation, body) for operation in PATHS for body in EMPTY[: 2 if operation in WITH_SETTINGS else 1]]
@@ -30,6 +34,8 @@ def ids(acme: Tenant, session: Session) -> dict[str, str]:
         "repoId": branch.repository_id,
         "branchId": branch.id,
         "scheduleId": factories.schedule(session, acme.organization).id,
+        "slackSubscriptionId": factories.slack_subscription(session, acme.organization).id,
+        "webhookId": factories.webhook(session, acme.organization).id,
     }
 
 
@@ -42,7 +48,7 @@ def test_empty_patch_changes_and_audits_nothing(
     acme: Tenant, ids: dict[str, str], operation: str, body: dict[str, object]
 ) -> None:
     owner, path = acme.person("owner"), PATHS[operation].format(**ids)
-    before = None if operation == "update_member" else owner.get(path).json()
+    before = None if operation in WITHOUT_GET else owner.get(path).json()
     answer = owner.patch(path, body)
     assert answer.status_code == 200, answer.text
     assert before in (None, answer.json())

@@ -22,11 +22,6 @@ def reported(instant: datetime) -> str:
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    return factories.branch(session, acme.repository("web"))
-
-
-@pytest.fixture
 def pull(session: Session, web: WatchedBranch) -> PullRequest:
     return factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
 

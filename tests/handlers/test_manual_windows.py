@@ -30,12 +30,6 @@ UNKNOWN = "sch_00000000000000000000000000"
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, acme.repository("web"))
-
-
-@pytest.fixture
 def schedule(acme: Tenant, session: Session, web: WatchedBranch) -> Schedule:
     return factories.schedule(session, acme.organization)
 

@@ -178,6 +178,28 @@ class TestReceiveGithubWebhook:
         assert stored(session)[0].event == event
 
     @pytest.mark.parametrize(
+        ("event", "action", "sender", "kept"),
+        [
+            ("check_run", "created", "change-freeze[bot]", False),
+            ("check_run", "completed", "change-freeze[bot]", False),
+            ("check_suite", "completed", "change-freeze[bot]", False),
+            ("check_run", "completed", "octocat", True),
+            ("check_run", "rerequested", "octocat", True),
+            ("check_run", "requested_action", "octocat", True),
+            ("check_suite", "rerequested", "octocat", True),
+        ],
+        ids=str,
+    )
+    def test_webhook_of_a_check_is_stored_if_another_caused_it(
+        self, http: httpx.Client, session: Session, event: str, action: str, sender: str, *, kept: bool
+    ) -> None:
+        about = {"head_sha": "a" * 40, "app": {"id": 1, "slug": "change-freeze"}}
+        body = {**PUSH, "action": action, "sender": {"login": sender}, event: about}
+        answer = deliver(http, json.dumps(body).encode(), X_GitHub_Event=event)
+        assert (answer.status_code, answer.json()["duplicate"]) == (202, False)
+        assert [row.payload for row in stored(session)] == [body] * kept
+
+    @pytest.mark.parametrize(
         ("header", "value", "code"),
         [
             ("X_GitHub_Event", None, "missing_parameter"),

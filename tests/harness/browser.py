@@ -145,10 +145,11 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
 
-    def prefer(self, color_scheme: str) -> None:
-        """Have pages shown in a colour scheme: `light` or `dark`."""
-        feature = {"name": "prefers-color-scheme", "value": color_scheme}
-        self.call("Emulation.setEmulatedMedia", features=[feature])
+    def prefer(self, color_scheme: str, forced_colors: str = "none") -> None:
+        """Have pages shown in a colour scheme, `light` or `dark`, and with forced colours if they are `active`."""
+        features = {"prefers-color-scheme": color_scheme, "forced-colors": forced_colors}
+        named = [{"name": name, "value": value} for name, value in features.items()]
+        self.call("Emulation.setEmulatedMedia", features=named)
 
     def run_scripts(self, *, enabled: bool) -> None:
         """Switch the scripts of pages on or off."""

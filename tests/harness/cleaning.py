@@ -10,14 +10,26 @@ PROCESSES_RUN: LiteralString = (
 )
 """A worker and a sweeper that no clock finds silent: where none runs, that needs attention."""
 
+RUNS_HERE: LiteralString = """
+    UPDATE database_identity i
+    SET (system_identifier, database_oid, table_oid, timeline) =
+        (SELECT n.system_identifier, n.database_oid, n.table_oid, n.timeline FROM present_database n)
+"""
+"""The database is no restored one, although it is a copy."""
+NOT_RESTORED: LiteralString = "UPDATE database_identity SET noticed_at = NULL WHERE noticed_at IS NOT NULL"
+KEPT = ("alembic_version", "database_identity")
+"""Tables whose rows are of the database itself."""
+
 
 def define_reset(connection: psycopg.Connection[Any]) -> None:
     """Define what `reset` calls on this connection: a function, whose statements PostgreSQL plans once."""
     tables = connection.execute(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL(%s)", [list(KEPT)]
     ).fetchall()
     statements = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for (table,) in tables]
-    body = sql.SQL("BEGIN {}; END").format(sql.SQL("; ").join([*statements, sql.SQL(PROCESSES_RUN)]))
+    body = sql.SQL("BEGIN {}; END").format(
+        sql.SQL("; ").join([*statements, sql.SQL(PROCESSES_RUN), sql.SQL(NOT_RESTORED)])
+    )
     connection.execute(
         sql.SQL("CREATE FUNCTION pg_temp.reset() RETURNS void LANGUAGE plpgsql AS {}").format(
             sql.Literal(body.as_string(connection))
@@ -35,7 +47,8 @@ def define_snapshot(connection: psycopg.Connection[Any]) -> None:
     columns = connection.execute(
         "SELECT c.relname, array_agg(quote_ident(a.attname) ORDER BY a.attnum) FROM pg_class c "
         "JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' "
-        "AND c.relname <> 'alembic_version' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' GROUP BY 1"
+        "AND c.relname <> ALL(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' GROUP BY 1",
+        [list(KEPT)],
     ).fetchall()
     statements = []
     for table, names in columns:

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from integrations.mail.smtp import MailServer
 from tools.mailbox import Handle, Mailbox, serve
 
+CERTIFICATE = "mail.pem"
+"""The file with the key and the certificate of `certified`."""
 SENDER = "Change-Freeze Service <freezes@example.com>"
 
 
@@ -36,7 +38,7 @@ def certified(directory: Path) -> Certified:
     builder = builder.serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
     names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))])
     certificate = builder.add_extension(names, critical=False).sign(key, SHA256()).public_bytes(Encoding.PEM)
-    file = directory / "mail.pem"
+    file = directory / CERTIFICATE
     file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(file)

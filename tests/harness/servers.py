@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import HTTPServer
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import uvicorn
 
 from app.edge.connexion_adapter import Application
 from app.edge.http_protocol import EdgeProtocol
+from tests.harness.concurrency import PATIENCE
 from tests.harness.socket_transport import SocketTransport
 
 
@@ -41,6 +43,19 @@ def serving(application: Application, listener: socket.socket | None = None) -> 
         thread.join(timeout=20)
         listener.close()
     assert not thread.is_alive(), "the server did not stop"
+
+
+@contextmanager
+def in_thread(server: HTTPServer) -> Iterator[int]:
+    """Have a server of the standard library answer in a thread while the block runs, yield its port, and close it."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join(PATIENCE)
+        server.server_close()
 
 
 def client_of(base_url: str, **options: Any) -> httpx.Client:

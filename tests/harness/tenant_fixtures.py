@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey
 from models.attention import AttentionItem
-from models.audit import AuditEntry, AuditSeal
+from models.audit import AuditEntry, AuditRemoval, AuditSeal
 from models.base import Base
 from models.calendar_feeds import CalendarFeed
 from models.enforcement import EnforcementSetup, FrozenBranchPush, WrittenRuleset
@@ -15,12 +15,15 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation, RepositorySync
+from models.notifications import MailChoice, NotificationDestination, Reminder
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import Organization, User, Withdrawal
+from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from models.pull_requests import PullRequest
 from models.repositories import BranchTip, RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
-from models.schedules import Occurrence
+from models.schedules import CancelledWindow, Occurrence, Schedule
+from models.slack import SlackSubscription
 from models.stripe import StripeCustomer, StripeSubscription
 from rules.ids import new_id
 from schemas.contract import Operation
@@ -44,6 +47,9 @@ class TenantFixture:
     api_key: ApiKey
     connection: OAuthGrant
     calendar_feed: CalendarFeed
+    slack_subscription: SlackSubscription
+    webhook: WebhookEndpoint
+    delivery: WebhookMessage
     key: str
     token: str
 
@@ -70,6 +76,9 @@ class TenantFixture:
             "apiKeyId": [(self.api_key.id, new_id("key"))],
             "connectionId": [(self.connection.id, new_id("ogr"))],
             "calendarFeedId": [(self.calendar_feed.id, new_id("cal"))],
+            "slackSubscriptionId": [(self.slack_subscription.id, new_id("sls"))],
+            "webhookId": [(self.webhook.id, new_id("whk"))],
+            "deliveryId": [(self.delivery.id, new_id("msg"))],
             "userId": [(self.owner.id, new_id("usr"))],
             "invitationId": [(self.invitation.id, new_id("inv"))],
             "account": [(owner, "nothing")],
@@ -98,10 +107,13 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     factories.branch_enforcement(session, branch)
     schedule = factories.schedule(session, organization)
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
+    session.add(cancelled(schedule))
     invitation = invited(organization)
+    notified(session, organization, owner)
     session.add_all([invitation, *of_people(organization), *of_requests(organization, repository)])
     session.add_all([*of_enforcement(organization, installation, branch), *of_billing(organization)])
     key = factories.api_key(session, organization)
+    webhook = factories.webhook(session, organization)
     return TenantFixture(
         organization=organization,
         owner=owner,
@@ -115,9 +127,36 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
         pull=pull,
         api_key=key.row,
         calendar_feed=factories.calendar_feed(session, owner, organization)[0],
+        slack_subscription=slack_workspace(session, organization, owner),
+        webhook=webhook,
+        delivery=factories.webhook_message(session, webhook),
         connection=connected(session, organization, owner),
         key=key.secret,
         token=factories.session_token(session, owner, organization),
+    )
+
+
+def cancelled(schedule: Schedule) -> CancelledWindow:
+    """Return a window that was taken from the plan."""
+    now = factories.now()
+    of = {"organization_id": schedule.organization_id, "schedule_id": schedule.id}
+    return CancelledWindow(id=new_id("occ"), starts_at=now, ends_at=now, **of)
+
+
+def notified(session: Session, organization: Organization, owner: User) -> None:
+    """Add a destination of notifications, to which a window was announced, and what the owner chose."""
+    now, destination_id = factories.now(), f"{organization.id} mails"
+    session.add(NotificationDestination(id=destination_id, organization_id=organization.id, channel="mail", sequence=0))
+    session.add(MailChoice(organization_id=organization.id, user_id=owner.id, updated_at=now))
+    session.flush()
+    session.add(
+        Reminder(
+            destination_id=destination_id,
+            occurrence_id="x",
+            minutes=60,
+            organization_id=organization.id,
+            created_at=now,
+        )
     )
 
 
@@ -144,6 +183,15 @@ def of_requests(organization: Organization, repository: Repository) -> list[Base
             sealed_at=now,
             action="freeze.started",
             source="system",
+        ),
+        AuditRemoval(
+            organization_id=organization.id,
+            sequence=0,
+            hash=b"x",
+            sealed_at=now,
+            file_sha256=b"x",
+            removed_by="x",
+            recorded_at=now,
         ),
         RemoteBranchList(repository_id=repository.id, organization_id=organization.id, fetched_at=now, branches=[]),
         IdempotencyKey(
@@ -246,6 +294,15 @@ def connected(session: Session, organization: Organization, owner: User) -> OAut
         ]
     )
     return grant
+
+
+def slack_workspace(session: Session, organization: Organization, owner: User) -> SlackSubscription:
+    """Add a workspace with a link of the owner and a subscribed channel that got a message."""
+    connection = factories.slack_connection(session, organization)
+    factories.slack_link(session, connection, owner)
+    subscription = factories.slack_subscription(session, organization)
+    factories.slack_message(session, subscription)
+    return subscription
 
 
 def invited(organization: Organization) -> Invitation:

@@ -177,7 +177,7 @@ class TestAddresses:
             connected.append(address)
             return connect(address, timeout)
 
-        monkeypatch.setattr("integrations.client_documents.socket.create_connection", record)
+        monkeypatch.setattr("integrations.guarded_https.socket.create_connection", record)
         assert documents.fetch(server.address).body == DOCUMENT
         assert connected == [("127.0.0.1", server.port)]
         assert next(answers) == ["10.0.0.1"], "the name was resolved a second time"

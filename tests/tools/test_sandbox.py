@@ -75,13 +75,16 @@ WALK: dict[str, list[int]] = {
     "docs/guide/overview.md": [200],
     "docs/guide/enforcement.md": [200, 202, 200, 409, 202],
     "docs/guide/schedules.md": [201, 200],
-    "docs/guide/people-and-keys.md": [200, 200, 201, 200],
+    "docs/guide/people-and-keys.md": [200, 200, 200, 201, 200],
     "docs/guide/cli-sign-in.md": [200, 400],
     "docs/guide/plans.md": [200, 200, 200, 200, 200],
     "docs/guide/mcp.md": [200],
     "docs/guide/connections.md": [200, 200],
     "docs/guide/compat.md": [200, 200, 200],
     "docs/guide/automation.md": [201],
+    "docs/guide/notifications.md": [200],
+    "docs/guide/webhooks.md": [201],
+    "docs/guide/slack.md": [201],
 }
 """The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
 
@@ -149,7 +152,7 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
             cwd=ROOT,
             env=inherited
             | {"SANDBOX_DIR": str(directory), "PORT": "0", "FAKE_GITHUB_PORT": "0"}
-            | {"FAKE_STRIPE_PORT": "0", "MAILBOX_PORT": "0"}
+            | {"FAKE_STRIPE_PORT": "0", "FAKE_SLACK_PORT": "0", "MAILBOX_PORT": "0"}
             | environment,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -199,13 +202,29 @@ class TestReadySandbox:
         acme = sandbox.report["organizations"]["acme"]
         assert sandbox.get("/v1/freeze-state?repo=acme/web", acme["keys"]["freeze:read"]).json()["frozen"] is False
 
+    def test_command_line_starts_and_lifts_a_freeze_of_the_sandbox(self, sandbox: Run) -> None:
+        key = sandbox.report["organizations"]["globex"]["keys"]["all"]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "cli"), "HOME": str(sandbox.directory)}
+        environment |= {"FREEZE_URL": sandbox.report["baseUrl"], "FREEZE_KEY": key}
+
+        def freeze(*arguments: str) -> int:
+            command = [sys.executable, "-m", "change_freeze_cli", *arguments]
+            return subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False).returncode
+
+        [repository] = sandbox.get("/v1/repos?limit=1&enabled=true", key).json()["data"]
+        assert freeze("start", repository["fullName"], "--reason", "Release under way", "--yes") == 0
+        assert freeze("state", repository["fullName"], "--exit-code") == 1
+        assert freeze("lift", repository["fullName"]) == 0
+        assert freeze("state", repository["fullName"], "--exit-code") == 0
+
     def test_report_is_readable_only_by_its_owner(self, sandbox: Run) -> None:
         for name in ("sandbox.json", "secrets.json", "service.env"):
             assert (sandbox.directory / name).stat().st_mode & 0o777 == 0o600
 
     def test_report_names_every_running_process(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
-        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "fake_github", "fake_stripe", "mailbox"}
+        simulated = {"fake_github", "fake_stripe", "fake_slack", "mailbox"}
+        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", *simulated}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
     def test_stripe_answers_and_sends_its_webhooks_to_the_service(self, sandbox: Run) -> None:

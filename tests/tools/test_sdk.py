@@ -54,7 +54,11 @@ def test_each_operation_can_be_called_from_the_client(operation: Operation, clie
 def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any], client: str) -> None:
     parsed = getattr(importlib.import_module(f"{client}.models"), model).from_dict(value)
     assert parsed.to_dict().keys() == value.keys()
-    assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
+    schema = load_contract().document["components"]["schemas"].get(model, {})
+    if "properties" in schema or not schema.get(
+        "additionalProperties"
+    ):  # not what Slack defines, whose names are its own
+        assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
 
 
 @pytest.mark.check

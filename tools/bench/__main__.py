@@ -17,7 +17,11 @@ NAMES = (
     "windows",
     "audit_export",
     "overview",
+    "pages",
     "stripe",
+    "notifications",
+    "processes",
+    "restarts",
 )
 
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.database import Reads
-from app.edge.auth import _FIND_KEY
+from app.edge.authentication import _FIND_KEY
 from app.edge.rate_limits import _SCRIPT
 from services.freezes.state import _COLUMNS, _COVERING, _FROM_REPOSITORY, _FULL_NAME
 from services.identity.api_key_secrets import secret_hash

@@ -23,10 +23,10 @@ import uvloop
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from app.commands.command_line import NoWakeups
+from app.commands.units_of_work import NoWakeups
 from app.config import Config
 from app.database import Reads
-from app.edge.auth import Credentials
+from app.edge.authentication import Credentials
 from app.edge.key_uses import KeyUses
 from app.main import Application, Parts, create_app, make_credentials
 from models.organizations import Organization
@@ -211,9 +211,10 @@ def store_plans(database_url: str) -> None:
         for name in ("find_api_key", "find_session"):
             query = text("SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = :name")
             source = str(connection.scalar(query, {"name": name}))
-            begin = source.index("(SELECT json_agg(")
-            end = source.index("g.organization_id = o.id)", begin) + len("g.organization_id = o.id)")
+            begin = source.index("CASE WHEN p.organization_id")
+            end = source.index("END", begin) + len("END")
             changed = (source[:begin] + "o.plan" + source[end:]).replace("public.", "stored_plans.", 1)
+            changed = changed.replace("LEFT JOIN plan_grants p ON p.organization_id = o.id", "")
             connection.exec_driver_sql(changed.replace("%", "%%"))
             arguments = changed[changed.index(name) :].partition("RETURNS")[0].strip()
             connection.execute(text(f"ALTER FUNCTION stored_plans.{arguments} OWNER TO change_freeze_worker"))

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, LiteralString, cast
 
 import orjson
@@ -30,7 +30,7 @@ from starlette.routing import Route
 
 from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog
-from app.edge.auth import Credentials
+from app.edge.authentication import Credentials
 from app.edge.downloads import DatabaseDownloads
 from app.edge.early_errors import EarlyErrors
 from app.edge.errors import ErrorMapper
@@ -113,6 +113,7 @@ KEY_ROW: dict[str, Any] = {
 }
 
 
+@cache
 def bench_contract() -> Contract:
     """Return the whole contract with the measured operations in its middle."""
     contract = load_contract()

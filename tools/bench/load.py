@@ -28,6 +28,7 @@ class Load:
     seconds: float
     per_second: float
     p50_ms: float
+    p95_ms: float
     p99_ms: float
     statuses: dict[str, int]
 
@@ -65,14 +66,8 @@ async def _generate(url: str, headers: Sequence[str], connections: int, seconds:
     )
     took = time.perf_counter() - start_time
     times.sort()
-    return Load(
-        len(times),
-        took,
-        len(times) / took,
-        times[len(times) // 2] * 1000,
-        times[min(len(times) - 1, int(len(times) * 0.99))] * 1000,
-        statuses,
-    )
+    p50, p95, p99 = (times[min(len(times) - 1, int(len(times) * share))] * 1000 for share in (0.5, 0.95, 0.99))
+    return Load(len(times), took, len(times) / took, p50, p95, p99, statuses)
 
 
 def run(url: str, *, headers: Sequence[str] = (), connections: int = 16, seconds: float = 4.0) -> Load:

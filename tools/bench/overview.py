@@ -25,6 +25,13 @@ FREEZES, ENDED, SCHEDULES, WINDOWS, REQUESTS = 20, 200, 50, 90, 100
 CONNECTIONS, SECONDS = 4, 5.0
 PATHS = ("/v1/overview", "/v1/attention")
 AIM_MS = 100
+RELEASED = text("""
+    INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, operation, state, generation)
+    SELECT 'tgt_' || md5(f.id || b.id), f.organization_id, f.id, b.id, 'release', 'released', 1
+    FROM freezes f, (SELECT id, row_number() OVER (ORDER BY id) AS number FROM watched_branches) b
+    WHERE f.ended_at IS NOT NULL AND b.number % 10 = 0
+""")
+"""Every tenth branch was covered by each of the freezes that have ended."""
 
 
 def seed(database_url: str) -> str:
@@ -59,9 +66,8 @@ def _freezes(
             decision = "granted" if number % 2 else None
             factories.exception(session, running[number % FREEZES], pull, branch, decision=decision)
     for _ in range(ENDED):
-        ended = factories.freeze(session, acme, [], ended_at=factories.now(), end_reason="lifted")
-        for branch in branches[::10]:
-            factories.target(session, ended, branch, operation="release", state="released")
+        factories.freeze(session, acme, [], ended_at=factories.now(), end_reason="lifted")
+    session.execute(RELEASED)
 
 
 def _schedules(session: Session, acme: Organization) -> None:

@@ -27,6 +27,7 @@ class Storage:
 
     database_url: str
     redis_url: str
+    postgres: EmbeddedPostgres
 
     @property
     def environment(self) -> dict[str, str]:
@@ -46,7 +47,7 @@ def storage() -> Iterator[Storage]:
         with EmbeddedPostgres(Path(home, "postgres")) as postgres, EmbeddedValkey(Path(home, "redis")) as valkey:
             url = postgres.url("postgres").replace("postgresql://", "postgresql+psycopg://", 1)
             migrate(url)
-            yield Storage(url, valkey.url)
+            yield Storage(url, valkey.url, postgres)
 
 
 def free_port() -> int:
@@ -67,7 +68,7 @@ def process(module: list[str], environment: Mapping[str, str]) -> Iterator[subpr
             yield started
         finally:
             _stop(started)
-            if started.returncode not in {0, -signal.SIGTERM}:
+            if started.returncode not in {0, -signal.SIGTERM, -signal.SIGKILL}:
                 log.seek(0)
                 sys.stderr.write(log.read().decode(errors="replace")[-3000:])
 
@@ -90,11 +91,16 @@ class WebServer:
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU time of its processes until now, in user mode and in the kernel."""
-        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text().split()
-        stats = [Path(f"/proc/{each}/stat").read_text() for each in (self.process_id, *children)]
-        ticks = sum(int(value) for stat in stats for value in stat.rpartition(")")[2].split()[11:13])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        """The CPU time of its processes until now."""
+        return cpu_seconds(self.process_id)
+
+
+def cpu_seconds(process_id: int) -> float:
+    """Return the CPU time of a process and of those that it has started, in user mode and in the kernel."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    stats = [Path(f"/proc/{each}/stat").read_text() for each in (process_id, *children)]
+    ticks = sum(int(value) for stat in stats for value in stat.rpartition(")")[2].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -45,6 +45,12 @@ class Stack:
     stores: Storage
     private_key: str = field(repr=False)
     """The App's."""
+    processes: Mapping[str, int] = field(default_factory=dict)
+    """Ids of the service's processes: `api-1`, …, `worker-1`, …, `sweeper-1`, …."""
+    hosts: Sequence[str] = ()
+    """Addresses of every host of the API; `api` is the first."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What a further process needs to be one of the service's."""
 
     def call(self, method: str, path: str, body: Any = None, login: str = LOGIN) -> requests.Response:
         """Call the service with a key of the organisation that has every scope."""
@@ -80,28 +86,39 @@ def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> It
 
 @contextmanager
 def serving(
-    accounts: Sequence[Account], *, settings: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    accounts: Sequence[Account],
+    *,
+    settings: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    counts: tuple[int, int, int] = (1, 1, 1),
 ) -> Iterator[Stack]:
     """Run everything with these organisations, at rest; `settings` are GitHub's (`tools.fake_github.settings`).
 
-    One worker, one sweeper and two API processes; no full pass by the clock unless `environment` says otherwise.
+    `counts` are the hosts of the API, of two processes each, the workers and the sweepers. No full pass by the clock
+    unless `environment` says otherwise.
     """
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
         own, public = _identity(Path(home))
-        port, api_port = free_port(), free_port()
+        port, api_ports = free_port(), [free_port() for _ in range(counts[0])]
         fake_github = f"http://127.0.0.1:{port}"
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
-        arguments += ["--webhook-url", f"http://127.0.0.1:{api_port}/webhooks/github"]
+        arguments += ["--webhook-url", f"http://127.0.0.1:{api_ports[0]}/webhooks/github"]
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
         server = stack.enter_context(process(["tools.fake_github", *arguments], {}))
         wait_for(f"{fake_github}/_control/settings", server)
         keys = seed(stores.database_url, fake_github, accounts)
         requests.put(f"{fake_github}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
         dependencies = {**own, **stores.environment, "GITHUB_API_URL": fake_github, **(environment or {})}
-        api = stack.enter_context(web("app.main:app", dependencies, "/healthz", api_port)).address
-        stack.enter_context(process(["app", "worker"], dependencies))
-        stack.enter_context(process(["app", "sweeper"], dependencies))
-        yield Stack(api, fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])
+        hosts = [stack.enter_context(web("app.main:app", dependencies, "/healthz", each)) for each in api_ports]
+        processes = {f"api-{number}": host.process_id for number, host in enumerate(hosts, start=1)}
+        for command, count in zip(("worker", "sweeper"), counts[1:], strict=True):
+            for number in range(1, count + 1):
+                started = stack.enter_context(process(["app", command], dependencies))
+                processes[f"{command}-{number}"] = started.pid
+        addresses = [host.address for host in hosts]
+        yield Stack(
+            addresses[0], fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"], processes, addresses, dependencies
+        )
 
 
 def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:

@@ -1,10 +1,6 @@
 """`python -m tools.fake_github`: the simulated GitHub as a process of its own."""
 
 import argparse
-import asyncio
-import contextlib
-import signal
-import sys
 from pathlib import Path
 
 import uvloop
@@ -12,9 +8,8 @@ import uvloop
 from tools.fake_github.application import Application
 from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.simulation.server import listen, make_server, url_of
-
-SAVE_SECONDS = 3.0
+from tools.simulation.process import serve_until_stopped
+from tools.simulation.server import listen, url_of
 
 
 def arguments() -> argparse.Namespace:
@@ -44,15 +39,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _keep_saving(github: FakeGitHub) -> None:
-    while True:
-        await asyncio.sleep(SAVE_SECONDS)
-        try:
-            await asyncio.to_thread(github.save)
-        except OSError as error:
-            print(f"the state was not saved: {error}", file=sys.stderr, flush=True)
-
-
 async def run(given: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
     key = given.app_public_key.read_text(encoding="utf-8") if given.app_public_key else None
@@ -71,21 +57,9 @@ async def run(given: argparse.Namespace) -> None:
     listener = listen(given.host, given.port)
     github.use_base_url(url_of(listener))
     print(f"GitHub at {github.base_url}", flush=True)
-    server = make_server(Application(github))
-
-    def stop() -> None:
-        server.should_exit = True
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    saving = asyncio.create_task(_keep_saving(github))
     try:
-        await server.serve([listener])
+        await serve_until_stopped(Application(github), listener, github.save)
     finally:
-        saving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await saving
-        github.save()
         github.sender.stop()
 
 

@@ -9,6 +9,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from tools.fake_github.answers import fault_answer, refusal_answer
+from tools.fake_github.app_manifest import answer_manifest
 from tools.fake_github.control.routes import answer as answer_control
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.graph import endpoint
@@ -108,6 +109,11 @@ class Application:
             with self.github.world.lock:
                 answer = install_page(self.github, page["slug"], incoming.query)
             await reply(send, answer, {})
+            return
+        with self.github.world.lock:
+            of_manifest = answer_manifest(self.github, incoming)
+        if of_manifest is not None:
+            await reply(send, of_manifest, {})
             return
         found = self._place(incoming)
         self.github.calls.began(found.operation)

@@ -63,6 +63,7 @@ class Calls:
                     "checkRunId": run.id,
                     "status": run.status,
                     "conclusion": run.conclusion,
+                    "summary": run.output.get("summary"),
                     "externalId": run.external_id,
                     "at": run.completed_at or run.started_at,
                     "receivedAt": time.time(),  # epoch seconds, with the fraction that `at` lacks

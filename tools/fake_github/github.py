@@ -1,6 +1,8 @@
 """The simulated GitHub as one object."""
 
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tools.fake_github import persistence
 from tools.fake_github.builder import OrganizationBuilder
@@ -32,6 +34,8 @@ class FakeGitHub(Core):
     ) -> None:
         super().__init__(app_id, app_slug, app_public_key, person_token)
         self.oauth = OAuth(self)
+        self.manifests: dict[str, tuple[dict[str, Any], datetime]] = {}
+        """Manifests of Apps that wait to be exchanged, by their codes, and when they end."""
         self.sender = Sender(self)
         self.state = state
         if state:

@@ -147,12 +147,7 @@ class Credentials:
         app = self.world.apps.get(int(issuer)) if issuer.isascii() and issuer.isdigit() else None
         if app is None:
             raise Refusal(404, "Integration not found")
-        try:
-            options: dict[str, object] = {"verify_exp": False, "verify_iat": False, "verify_iss": False}
-            claims = jwt.decode(token, app.public_key or "", algorithms=["RS256"], options=options)  # type: ignore[arg-type]
-        except (jwt.PyJWTError, ValueError) as error:
-            raise Refusal(401, "A JSON web token could not be decoded") from error
-        self._check_times(claims)
+        self._check_times(_verified(token, app))
         return Caller(self.world.accounts[app.bot_id], app=app)
 
     def _check_times(self, claims: dict[str, object]) -> None:
@@ -171,3 +166,14 @@ class Credentials:
                 401,
                 "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued",
             )
+
+
+def _verified(token: str, app: App) -> dict[str, object]:
+    """Return the claims of a token that one of the App's keys signed, or refuse with 401."""
+    options: dict[str, object] = {"verify_exp": False, "verify_iat": False, "verify_iss": False}
+    for key in (app.public_key or "", *app.further_public_keys):
+        try:
+            return jwt.decode(token, key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
+        except (jwt.PyJWTError, ValueError):
+            continue
+    raise Refusal(401, "A JSON web token could not be decoded")

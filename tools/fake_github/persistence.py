@@ -24,6 +24,7 @@ from tools.fake_github.model.records import (
     Ruleset,
 )
 from tools.fake_github.model.world import World
+from tools.simulation.process import replace_file
 
 VERSION = 1
 
@@ -54,11 +55,8 @@ def dump(github: Core) -> bytes:
 
 
 def save(github: Core, path: Path) -> None:
-    """Write the state file: a neighbour first, then renamed over it."""
-    neighbour = path.with_name(path.name + ".new")
-    neighbour.write_bytes(dump(github))
-    neighbour.chmod(0o600)
-    neighbour.replace(path)
+    """Write the state file."""
+    replace_file(path, dump(github))
 
 
 def load(github: Core, path: Path) -> bool:

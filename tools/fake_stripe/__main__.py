@@ -1,10 +1,6 @@
 """`python -m tools.fake_stripe`: the simulated Stripe as a process of its own."""
 
 import argparse
-import asyncio
-import contextlib
-import signal
-import sys
 from pathlib import Path
 
 import uvloop
@@ -13,9 +9,8 @@ from tools.fake_stripe.application import Application
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.fake_stripe.stripe import FakeStripe
 from tools.fake_stripe.timeline import catch_up
-from tools.simulation.server import listen, make_server, url_of
-
-SAVE_INTERVAL = 3.0
+from tools.simulation.process import serve_until_stopped
+from tools.simulation.server import listen, url_of
 
 
 def arguments() -> argparse.Namespace:
@@ -36,18 +31,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _keep_going(stripe: FakeStripe) -> None:
-    """Save now and then, and let time pass also if nothing is called."""
-    while True:
-        await asyncio.sleep(SAVE_INTERVAL)
-        with stripe.lock:
-            catch_up(stripe)
-        try:
-            await asyncio.to_thread(stripe.save)
-        except OSError as error:
-            print(f"the state was not saved: {error}", file=sys.stderr, flush=True)
-
-
 async def run(given: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
     stripe = FakeStripe(
@@ -59,21 +42,15 @@ async def run(given: argparse.Namespace) -> None:
     listener = listen(given.host, given.port)
     stripe.base_url = url_of(listener)
     print(f"Stripe at {stripe.base_url}", flush=True)
-    server = make_server(Application(stripe))
 
-    def stop() -> None:
-        server.should_exit = True
+    def advance() -> None:
+        """Let time pass also if nothing is called."""
+        with stripe.lock:
+            catch_up(stripe)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    going = asyncio.create_task(_keep_going(stripe))
     try:
-        await server.serve([listener])
+        await serve_until_stopped(Application(stripe), listener, stripe.save, advance=advance)
     finally:
-        going.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await going
-        stripe.save()
         stripe.sender.stop()
 
 

@@ -8,12 +8,13 @@ import orjson
 
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.settings import Settings
+from tools.simulation.process import replace_file
 
 VERSION = 1
 
 
 def save(core: Core, path: Path) -> None:
-    """Write the state file: a neighbour first, then renamed over it."""
+    """Write the state file."""
     with core.lock:
         document = orjson.dumps(
             {
@@ -26,10 +27,7 @@ def save(core: Core, path: Path) -> None:
                 "restrictedKeys": core.keys.restricted,
             },
         )
-    neighbour = path.with_name(path.name + ".new")
-    neighbour.write_bytes(document)
-    neighbour.chmod(0o600)
-    neighbour.replace(path)
+    replace_file(path, document)
 
 
 def load(core: Core, path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from schemas.contract import load_contract
 from tools.fuzz.credentials import SIGN_IN, Credential, credentials_of
+from tools.fuzz.fixtures.call_fixtures import open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.fixtures.per_call import open_call_fixtures
 from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
 from tools.sandbox.settings import ROOT
@@ -37,6 +37,8 @@ class ThrottledAttempt:
     phases: str
     examples: int
     seed: int
+    paths: Sequence[str] = ()
+    """Options that choose paths."""
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -58,7 +60,7 @@ def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[Th
     return [
         ThrottledAttempt(one, QUICK_PHASES, 3, given.seed)
         if given.quick and one.kind not in THOROUGH
-        else ThrottledAttempt(one, _phases(one, given.phases), given.examples, given.seed)
+        else ThrottledAttempt(one, _phases(one, given.phases), given.examples, given.seed, _paths(one, given))
         for one in credentials_of(organization)
         if not given.credential or one.kind in given.credential
     ]
@@ -67,6 +69,16 @@ def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[Th
 def _phases(credential: Credential, wanted: str) -> str:
     """Return the phases that there are for a credential: the stateful one fails where no link is to be followed."""
     return ",".join(one for one in wanted.split(",") if credential.kind != SIGN_IN or one != "stateful")
+
+
+def _paths(credential: Credential, given: argparse.Namespace) -> Sequence[str]:
+    """Return the options that choose what a credential is tried with at length.
+
+    A quick run leaves what belongs to session tokens to them: nothing there takes a key.
+    """
+    if credential.kind == SIGN_IN:
+        return ("--include-path-regex", OF_SIGN_IN)
+    return ("--exclude-path-regex", OF_SIGN_IN) if given.quick else ()
 
 
 class Fuzzing:
@@ -93,8 +105,7 @@ class Fuzzing:
         credential = attempt.credential
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
         command += ["--seed", str(attempt.seed), "--max-examples", str(attempt.examples), "--phases", attempt.phases]
-        if credential.kind == SIGN_IN:
-            command += ["--include-path-regex", OF_SIGN_IN]
+        command += attempt.paths
         if credential.token:
             command += ["--header", f"Authorization: Bearer {credential.token}"]
         variables = {

@@ -19,13 +19,16 @@ from schemathesis.openapi.checks import MissingHeaderNotRejected
 from sqlalchemy import text
 
 from integrations.github.signatures import sign
+from integrations.slack import signatures as slack_signatures
 from integrations.stripe import signatures
 from rules.freezes.branch_names import branch_name_error
 from schemas.contract import Operation, load_contract
+from tools.fake_slack.settings import SIGNING_SECRET
 from tools.fuzz.audited import QUERY, AuditedAction, fault
 from tools.fuzz.credentials import Credential, is_guarded
+from tools.fuzz.fixtures.call_fixtures import open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, open_call_fixtures
+from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
@@ -59,13 +62,13 @@ FORM_ERRORS = {
 }
 SEMANTIC_MESSAGES = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
-    r"/(plan|currency)$|"
+    r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query|one_off_unfreeze_at)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine.
 
-Not every plan is sold in every currency.
+Not every plan is sold in every currency, not every address may be sent to, and events are a list that grows.
 """
 SCOPES_OF_REQUESTS = {"decide_authorization", "device_approve"}
 """Operations whose `scopes` have to be among those that a client or a device has requested."""
@@ -88,6 +91,9 @@ class Signature(requests.auth.AuthBase):
         raw = body.encode() if isinstance(body, str) else bytes(body)
         request.headers["X-Hub-Signature-256"] = sign(WEBHOOK_SECRET, raw)
         request.headers["Stripe-Signature"] = signatures.sign(STRIPE_WEBHOOK_SECRET, raw, int(time.time()))
+        stamp = str(int(time.time()))
+        request.headers["X-Slack-Request-Timestamp"] = stamp
+        request.headers["X-Slack-Signature"] = slack_signatures.sign(SIGNING_SECRET, raw, stamp)
         return request
 
 
@@ -110,7 +116,9 @@ def yaml_as_text(ctx: Any, response: Response) -> str:  # noqa: ARG001 - theirs
     return response.text
 
 
-GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(path=["/webhooks/github", "/webhooks/stripe"])
+GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(
+    path=["/webhooks/github", "/webhooks/slack", "/webhooks/stripe"]
+)
 
 
 def operation_of(case: Case[Any]) -> Operation:

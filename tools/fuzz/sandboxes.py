@@ -30,6 +30,7 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
         "PORT": "0",
         "FAKE_GITHUB_PORT": "0",
         "FAKE_STRIPE_PORT": "0",
+        "FAKE_SLACK_PORT": "0",
         "MAILBOX_PORT": "0",
         "DEMO": "0",
     }

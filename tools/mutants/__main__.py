@@ -75,8 +75,6 @@ def run_tests(tests: Sequence[str], root: Path) -> tuple[Outcome, str]:
         "-q",
         "--tb=no",
         "-p",
-        "no:xdist",
-        "-p",
         "no:cacheprovider",
         *tests,
     ]

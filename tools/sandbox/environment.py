@@ -10,6 +10,9 @@ from pathlib import Path
 from app.config import Config
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_slack.settings import CLIENT_ID as SLACK_CLIENT_ID
+from tools.fake_slack.settings import CLIENT_SECRET as SLACK_CLIENT_SECRET
+from tools.fake_slack.settings import SIGNING_SECRET as SLACK_SIGNING_SECRET
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.sandbox.persisted_secrets import PersistedSecrets, write_private_text
 from tools.sandbox.settings import HOST, Settings
@@ -51,17 +54,20 @@ def child_environment(
         "STRIPE_API_URL": settings.stripe_url,
         "STRIPE_SECRET_KEY": SECRET_KEY,
         "STRIPE_WEBHOOK_SECRET": secrets.stripe_webhook_secret,
+        "SLACK_URL": settings.slack_url,
+        "SLACK_CLIENT_ID": SLACK_CLIENT_ID,
+        "SLACK_CLIENT_SECRET": SLACK_CLIENT_SECRET,
+        "SLACK_SIGNING_SECRET": SLACK_SIGNING_SECRET,
         "CURSOR_SECRET": secrets.cursor_secret,
         "SECRET_KEY": secrets.cursor_secret,
         "SMTP_URL": f"smtp://{HOST}:{settings.smtp_port}",
         "MAIL_FROM": "Change-Freeze Service <no-reply@sandbox.test>",
         "SESSION_JWT_TTL": str(settings.session_ttl_seconds),
         "MAINTENANCE_FILE": str(settings.directory / "maintenance"),
-        "PROMETHEUS_MULTIPROC_DIR": str(settings.directory / "metrics"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
     }
-    overridden = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER"}
+    overridden = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER", "SLACK_COMMAND"}
     inherited = {name: value for name, value in os.environ.items() if name not in overridden}
     return comfortable | inherited | wanted
 

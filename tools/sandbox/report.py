@@ -26,6 +26,7 @@ def write_report(
         "webUrl": settings.base_url,
         "githubUrl": settings.github_url,
         "stripeUrl": settings.stripe_url,
+        "slackUrl": settings.slack_url,
         "mailboxUrl": settings.mailbox_url,
         "githubToken": secrets.github_token,
         "stripeKey": SECRET_KEY,
@@ -47,6 +48,7 @@ API        {settings.base_url}
 Reference  {settings.base_url}/docs
 GitHub     {settings.github_url}
 Stripe     {settings.stripe_url}
+Slack      {settings.slack_url}
 Mail sent  {settings.mailbox_url}
 Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}

@@ -27,7 +27,7 @@ from tools.sandbox.report import print_summary, write_report
 from tools.sandbox.seed import Seed
 from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.shop import set_up_shop
-from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
+from tools.sandbox.tenants import APP_ID, APP_SLUG, SLACK_USERS, TENANTS, Tenant
 
 DATABASE = "change_freeze"
 LOGIN = "change_freeze_service"
@@ -60,8 +60,9 @@ class Sandbox:
         environment = child_environment(self.settings, self.secrets, self.app_key(), service_url, addresses["redisUrl"])
         with self.step("GitHub"):
             self.start_fake_github(environment)
-        with self.step("Stripe and mailbox"):
+        with self.step("Stripe, Slack and mailbox"):
             self.start_fake_stripe(environment)
+            self.start_fake_slack(environment)
             self.start_mailbox(environment)
             environment["STRIPE_PORTAL_CONFIGURATION"] = set_up_shop(self.settings.stripe_url)
         write_environment(self.settings.directory / ENVIRONMENT, environment)
@@ -162,6 +163,18 @@ class Sandbox:
         client = Client(self.settings.stripe_url)
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "Stripe's start")
 
+    def start_fake_slack(self, environment: dict[str, str]) -> None:
+        """Start the simulated Slack."""
+        options = {
+            "--port": str(self.settings.fake_slack_port),
+            "--state": str(self.settings.directory / "fake_slack.json"),
+            "--request-url": f"{self.settings.base_url}/webhooks/slack",
+        }
+        command = [sys.executable, "-m", "tools.fake_slack", *(part for option in options.items() for part in option)]
+        self.pids["fake_slack"] = self.processes.start("fake_slack", command, environment)
+        client = Client(self.settings.slack_url)
+        self.processes.wait_until(lambda: client.answers("/_control/settings"), "Slack's start")
+
     def start_mailbox(self, environment: dict[str, str]) -> None:
         """Start the mail server that keeps what it is sent, and shows it."""
         ports = {"--smtp-port": str(self.settings.smtp_port), "--port": str(self.settings.mailbox_port)}
@@ -201,9 +214,6 @@ class Sandbox:
 
     def start_service(self, environment: dict[str, str]) -> None:
         """Start the service's own processes."""
-        metrics = Path(environment["PROMETHEUS_MULTIPROC_DIR"])
-        shutil.rmtree(metrics, ignore_errors=True)
-        metrics.mkdir()
         for name in ("api", "worker", "sweeper"):
             self.pids[name] = self.processes.start(name, [sys.executable, "-m", "app", name], environment)
         client = Client(self.settings.base_url)
@@ -215,8 +225,19 @@ class Sandbox:
         for tenant in TENANTS:
             service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
             Preparation(tenant, service, fake_github, self.processes.wait_until).run()
+        for tenant in TENANTS:
+            self.connect_slack(tenant)
         viewer = Client(self.settings.base_url, self.organizations[TENANTS[0].slug]["sessions"]["viewer"])
         self.processes.wait_until(lambda: viewer.answers("/v1/billing/prices"), "Reading the prices")
+
+    def connect_slack(self, tenant: Tenant) -> None:
+        """Connect an organisation's workspace at Slack, unless it is, as its administrator does."""
+        service = Client(self.settings.base_url, self.organizations[tenant.slug]["sessions"]["admin"])
+        if service.call("GET", "/v1/slack")["state"] != "connected":
+            url = service.call("GET", "/v1/slack/install-url")["url"]
+            consent = {"url": url, "user": SLACK_USERS[tenant.slug]}
+            back = Client(self.settings.slack_url).call("POST", "/_control/install", consent)
+            service.call("POST", "/v1/slack/claim", back)
 
     def demonstrate(self) -> None:
         """Show what this is all about."""

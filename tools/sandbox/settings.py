@@ -24,6 +24,7 @@ class Settings:
     port: int
     fake_github_port: int
     fake_stripe_port: int
+    fake_slack_port: int
     mailbox_port: int
     smtp_port: int
     demonstrate: bool
@@ -45,6 +46,11 @@ class Settings:
         return f"http://{HOST}:{self.fake_stripe_port}"
 
     @property
+    def slack_url(self) -> str:
+        """Where the simulated Slack answers."""
+        return f"http://{HOST}:{self.fake_slack_port}"
+
+    @property
     def mailbox_url(self) -> str:
         """Where the mails that were sent are shown."""
         return f"http://{HOST}:{self.mailbox_port}"
@@ -57,6 +63,7 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
         fake_github_port=any_port(number("FAKE_GITHUB_PORT", environment.get("FAKE_GITHUB_PORT") or "9000", 65535)),
         fake_stripe_port=any_port(number("FAKE_STRIPE_PORT", environment.get("FAKE_STRIPE_PORT") or "9001", 65535)),
+        fake_slack_port=any_port(number("FAKE_SLACK_PORT", environment.get("FAKE_SLACK_PORT") or "9002", 65535)),
         mailbox_port=any_port(number("MAILBOX_PORT", environment.get("MAILBOX_PORT") or "8025", 65535)),
         smtp_port=any_port(0),
         demonstrate=environment.get("DEMO", "1") != "0",
@@ -86,10 +93,11 @@ def claim_ports(settings: Settings) -> None:
         "PORT": settings.port,
         "FAKE_GITHUB_PORT": settings.fake_github_port,
         "FAKE_STRIPE_PORT": settings.fake_stripe_port,
+        "FAKE_SLACK_PORT": settings.fake_slack_port,
         "MAILBOX_PORT": settings.mailbox_port,
     }
     if len(set(ports.values())) < len(ports):
-        raise SandboxError("PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT and MAILBOX_PORT must differ.")
+        raise SandboxError("PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT, FAKE_SLACK_PORT and MAILBOX_PORT must differ.")
     for variable, port in ports.items():
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -27,6 +27,9 @@ PEOPLE = {"owner": "Olive Owner", "admin": "Adam Admin", "member": "Mary Member"
 assert set(PEOPLE) == set(ROLES)
 PASSWORD = "seven green bicycles"  # noqa: S105 - of people who are only here; their addresses are like owner@acme.example
 
+SLACK_USERS = {"acme": "U0ADA", "globex": "U1HANK"}
+"""Slug of an organisation → who installs the app in its workspace of the simulated Slack."""
+
 TITLES = (
     "Retry failed uploads",
     "Show totals in the customer's currency",

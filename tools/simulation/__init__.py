@@ -1,1 +1,1 @@
-"""What the simulated GitHub and the simulated Stripe share: HTTP over real sockets, faults, settings, webhooks."""
+"""What the simulated GitHub, Stripe and Slack share: HTTP over real sockets, faults, settings, webhooks."""

@@ -9,10 +9,9 @@ from sqlalchemy.dialects.postgresql import insert
 from models.oauth import OAuthClient, OAuthGrant
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity.oauth.grants import end_grant
-
-MIN_REASON_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ def block(uow_factory: UnitOfWorkFactory, client_id: str, *, by: str, reason: st
     connection waits for what the client is writing. Blocking once more ends what an aborted attempt has left. The
     audit logs of the organisations name the operator and the reason. Raise `validation_failed` for a short reason.
     """
-    if len(reason) < MIN_REASON_LENGTH:
+    if not is_reason(reason):
         message = f"A reason of at least {MIN_REASON_LENGTH} characters is required; the organisations can read it."
         raise ServiceError("validation_failed", message)
     caller = Caller(None, Actor("support", None, by), "system")

@@ -8,7 +8,8 @@ from sqlalchemy import (
 )
 
 from models.api_keys import ApiKey
-from services.overview.alert_sources.columns import HOME, NOW, ORGANIZATION, Query, alert_columns, format_instant
+from rules.web_addresses import API_KEYS
+from services.overview.alert_sources.columns import NOW, ORGANIZATION, Query, alert_columns, format_instant, page
 
 EXPIRING = "The API key “%s” expires on %s. Create a new key, update the clients that use this one, and revoke it."
 _EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
@@ -24,7 +25,7 @@ def expiring_keys() -> Query:
         format_instant(ApiKey.expires_at),
     )
     subject = ("api_key", ApiKey.id, ApiKey.name)
-    action = ("Open the API keys", HOME)
+    action = ("Open the API keys", page(API_KEYS))
     query = select(*alert_columns("expiring_key", literal("warning"), since, subject, message, action))
     return query.where(
         ApiKey.organization_id == ORGANIZATION,

@@ -20,8 +20,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 Query = Select[*tuple[Any, ...]]
 ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
 NOW: Any = literal_column("CAST(:now AS timestamptz)", DateTime(timezone=True))
-BILLING: ColumnElement[str] = literal_column("CAST(:billing AS text)", String)
-HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
+_WEB: ColumnElement[str] = literal_column("CAST(:web AS text)", String)
 PLAN: ColumnElement[str] = literal_column("CAST(:plan AS text)", String)
 DECIDABLE: ColumnElement[bool] = literal_column("CAST(:decidable AS boolean)", Boolean)
 TRIAL_ENDS_AT: Any = literal_column("CAST(:trial_ends_at AS timestamptz)", DateTime(timezone=True))
@@ -48,6 +47,11 @@ def alert_columns(  # noqa: PLR0917 - the columns of an alert
         message.label("message"),
         func.jsonb_build_object("label", action[0], "url", action[1], type_=JSONB).label("action"),
     )
+
+
+def page(address: str, about: Any = "") -> Any:
+    """Return the URL of one of our pages, given its address; `about` is the id of the thing that it is about."""
+    return _WEB + literal(address.removesuffix("{id}")) + about
 
 
 def interval(value: str) -> ColumnElement[timedelta]:

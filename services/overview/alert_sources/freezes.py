@@ -14,16 +14,16 @@ from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
-from services.overview.alert_sources.columns import DECIDABLE, HOME, NOW, ORGANIZATION, Query, alert_columns
+from rules.web_addresses import EXCEPTIONS, FREEZE
+from services.overview.alert_sources.columns import DECIDABLE, NOW, ORGANIZATION, Query, alert_columns, page
 
-NOT_BLOCKED = "%s branches may not be blocked by the freeze “%s”: checks could not be written."
-STILL_BLOCKED = "%s branches may still be blocked by the freeze “%s”, which has ended: checks could not be written."
-RETRIED = " %s: %s They are retried automatically; to retry them now: POST /v1/freezes/%s/retry."
-REQUESTED = "%s requests to merge %s during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
+NOT_BLOCKED = "%s may not be blocked by the freeze “%s”: checks could not be written."
+STILL_BLOCKED = "%s may still be blocked by the freeze “%s”, which has ended: checks could not be written."
+RETRIED = " %s: %s They are retried automatically; the page of the freeze can retry them now."
+REQUESTED = "%s requests to merge %s during a freeze: “%s”. Approve or deny it."
 UNDECIDABLE = (
-    "%s requests to merge %s during a freeze: “%s”. The plan no longer includes exceptions. Withdraw the "
-    "request: "
-    "POST /v1/exceptions/%s/revoke."
+    "%s requests to merge %s during a freeze: “%s”. The plan no longer includes exceptions: withdraw the "
+    "request, or change the plan."
 )
 
 
@@ -37,11 +37,10 @@ def failed_targets() -> Query:
     first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
     message = func.format(
         case((running, NOT_BLOCKED), else_=STILL_BLOCKED) + RETRIED,
-        func.count(),
+        case((func.count() == 1, "1 branch"), else_=func.concat(func.count(), " branches")),
         Freeze.reason,
         first,
         func.max(FreezeTarget.last_error_message),
-        Freeze.id,
     )
     query = select(
         *alert_columns(
@@ -50,7 +49,7 @@ def failed_targets() -> Query:
             since,
             ("freeze", Freeze.id, Freeze.reason),
             message,
-            ("Open the freezes", HOME),
+            ("Open the freeze", page(FREEZE, Freeze.id)),
         )
     )
     return (
@@ -78,7 +77,6 @@ def pending_requests() -> Query:
         requester,
         name,
         func.min(row.reason),
-        func.min(row.id),
     )
     query = select(
         *alert_columns(
@@ -87,7 +85,7 @@ def pending_requests() -> Query:
             func.min(func.coalesce(row.requested_at, row.created_at)),
             ("exception", func.min(row.id), name),
             message,
-            ("Open the pull request", PullRequest.url),
+            ("Open the exceptions", page(EXCEPTIONS)),
             about=row.request_group_id,
         )
     )

@@ -12,16 +12,18 @@ from sqlalchemy import (
 from models.audit import AuditEntry
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
+from rules import web_addresses
 from services.installations.views import NOT_REMOVED
 from services.overview.alert_sources.columns import (
-    HOME,
     NOW,
     ORGANIZATION,
     Query,
     alert_columns,
     format_instant,
     interval,
+    page,
 )
+from services.reconcile.late_freezes import WRITE_PATIENCE
 from services.reconcile.leases import BRANCHES
 
 UNINSTALLED = (
@@ -35,10 +37,8 @@ LATE = (
     "%s branches in %s wait for their checks since %s, such as %s, although nothing prevents writing them. A freeze "
     "may not block there yet, or may still block after its end. The operator of the service has to start workers."
 )
-WRITE_PATIENCE = "interval '60 seconds'"
-"""For how long a branch may be due, and free to be worked on, until its enforcement is late."""
 REREAD_PATIENCE = "interval '15 minutes'"
-"""The same of a branch that is only read again: its checks are written, and a full resync makes all branches due."""
+"""For how long a branch may be due that is only read again: its checks are written, and a full resync makes all due."""
 
 
 def gone_installation() -> Query:
@@ -57,7 +57,7 @@ def gone_installation() -> Query:
             func.coalesce(changed_at.correlate(Installation).scalar_subquery(), Installation.created_at),
             ("installation", cast(Installation.id, String), Installation.account),
             message,
-            ("Connect GitHub", HOME),
+            ("Connect GitHub", page(web_addresses.INSTALLED)),
         )
     )
     order = (NOT_REMOVED.desc(), Installation.created_at.desc(), Installation.id.desc())
@@ -95,7 +95,7 @@ def limits() -> Query:
             func.coalesce(Installation.paused_since, Installation.created_at),
             ("installation", cast(Installation.id, String), Installation.account),
             message,
-            ("See waiting branches", HOME),
+            ("See the watched branches", page(web_addresses.BRANCHES)),
         )
     )
     return query.where(
@@ -110,7 +110,10 @@ def late_enforcement() -> Query:
     """
     unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
     since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
-    patience = case((unwritten, interval(WRITE_PATIENCE)), else_=interval(REREAD_PATIENCE))
+    patience = case(
+        (unwritten, interval(f"interval '{WRITE_PATIENCE.total_seconds():.0f} seconds'")),
+        else_=interval(REREAD_PATIENCE),
+    )
     message = func.format(
         LATE,
         func.count(),
@@ -125,7 +128,7 @@ def late_enforcement() -> Query:
             func.min(since),
             ("installation", cast(Installation.id, String), Installation.account),
             message,
-            ("Open the overview", HOME),
+            ("See the watched branches", page(web_addresses.BRANCHES)),
         )
     )
     return (

@@ -20,8 +20,8 @@ from models.organizations import Organization
 from models.stripe import StripeSubscription
 from rules.billing.grants import TRIAL_NOTICE
 from rules.billing.subscriptions import LIVE, UNPAID
+from rules.web_addresses import BILLING
 from services.overview.alert_sources.columns import (
-    BILLING,
     NOW,
     ORGANIZATION,
     PLAN,
@@ -29,6 +29,7 @@ from services.overview.alert_sources.columns import (
     Query,
     alert_columns,
     format_instant,
+    page,
 )
 
 EXCEEDED = (
@@ -39,7 +40,7 @@ TRIAL_ENDING = (
     "The trial of the %s plan ends on %s. Freezes, schedules and granted exceptions go on after it; features that your "
     "plan does not include then cannot be used, and nothing can be added over its limits."
 )
-_PAY = "Pay it or change the payment method in the portal: POST /v1/billing/portal. "
+_PAY = "Pay it or change the payment method: the page of plan and billing leads there. "
 _GOES_ON = "Freezes and schedules go on in any case."
 UNPAID_PLAN = f"A payment for the %s plan failed. {_PAY}The plan ends on %s if it stays unpaid. {_GOES_ON}"
 UNPAID_PLAN_ENDED = (
@@ -53,8 +54,8 @@ _UNCLEAR = (
 UNCLEAR = _UNCLEAR % "The last known plan ends on %s unless this is resolved."
 UNCLEAR_WITHOUT_PLAN = _UNCLEAR % "It gives no plan."
 SEVERAL = (
-    "%s subscriptions are charged for this organisation. The best plan counts. Cancel the others in the portal: "
-    "POST /v1/billing/portal."
+    "%s subscriptions are charged for this organisation. The best plan counts. Cancel the others: the "
+    "page of plan and billing leads there."
 )
 
 
@@ -72,7 +73,7 @@ def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) 
             func.coalesce(ended_at.scalar_subquery(), Organization.created_at),
             ("organization", Organization.id, Organization.name),
             func.format(EXCEEDED, PLAN, allowed, literal(things), used),
-            ("Open plan and billing", BILLING),
+            ("Open plan and billing", page(BILLING)),
             about=Organization.id + " " + literal(limit),
         )
     )
@@ -88,7 +89,7 @@ def ending_trial() -> Query:
             TRIAL_ENDS_AT - literal_column(f"interval '{TRIAL_NOTICE.days} days'", Interval),
             ("organization", Organization.id, Organization.name),
             func.format(TRIAL_ENDING, PLAN, format_instant(TRIAL_ENDS_AT)),
-            ("Open plan and billing", BILLING),
+            ("Open plan and billing", page(BILLING)),
         )
     )
     return query.where(Organization.id == ORGANIZATION, TRIAL_ENDS_AT > NOW)
@@ -128,7 +129,7 @@ def several_subscriptions() -> Query:
             func.max(row.created_at),
             ("organization", Organization.id, Organization.name),
             func.format(SEVERAL, func.count()),
-            ("Open plan and billing", BILLING),
+            ("Open plan and billing", page(BILLING)),
         )
     )
     return (
@@ -148,7 +149,7 @@ def _about_subscription(kind: str, since: Any, message: ColumnElement[str]) -> Q
             since,
             ("organization", Organization.id, Organization.name),
             message,
-            ("Open plan and billing", BILLING),
+            ("Open plan and billing", page(BILLING)),
             about=StripeSubscription.id,
         )
     )

@@ -13,15 +13,16 @@ from sqlalchemy import (
 
 from models.leases import LeaseHolder
 from models.organizations import Organization
+from rules.web_addresses import STATUS
 from services.core.lease_holder import PROCESS_PATIENCE, Kind
 from services.overview.alert_sources.columns import (
-    HOME,
     NOW,
     ORGANIZATION,
     Query,
     alert_columns,
     format_instant,
     interval,
+    page,
 )
 
 WORKER_DOWN = (
@@ -85,6 +86,6 @@ def _is_silent(heartbeat: Any) -> ColumnElement[bool]:
 def _process_columns(
     kind: Kind, severity: ColumnElement[str], since: ColumnElement[Any], message: ColumnElement[str]
 ) -> tuple[ColumnElement[Any], ...]:
-    subject, action = ("process", literal(kind), literal(kind)), ("Open the overview", HOME)
+    subject, action = ("process", literal(kind), literal(kind)), ("Open the status page", page(STATUS))
     about = Organization.id + " " + literal(kind)
     return alert_columns("process_down", severity, since, subject, message, action, about=about)

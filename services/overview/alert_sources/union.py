@@ -1,8 +1,8 @@
 """Sources of alerts: the stored ones, and one query for each type that is derived from the present state.
 
-All queries have the same columns, and parameters: `organization`, `now`, `home` (a URL), and of the plan in force
-`plan` (its name), `decidable` (whether it includes exceptions), `branch_limit` and `schedule_limit`, and
-`trial_ends_at` if it is to be announced. They are built once.
+All queries have the same columns, and parameters: `organization`, `now`, `web` (the origin of the pages), and
+of the plan in force `plan` (its name), `decidable` (whether it includes exceptions), `branch_limit` and
+`schedule_limit`, and `trial_ends_at` if it is to be announced. They are built once.
 """
 
 from typing import Any
@@ -22,6 +22,7 @@ from services.overview.alert_sources.api_keys import expiring_keys
 from services.overview.alert_sources.columns import ORGANIZATION, Query
 from services.overview.alert_sources.freezes import failed_targets, pending_requests
 from services.overview.alert_sources.installations import gone_installation, late_enforcement, limits
+from services.overview.alert_sources.notifications import late_notifications
 from services.overview.alert_sources.plans import (
     ending_trial,
     exceeded_limit,
@@ -30,6 +31,7 @@ from services.overview.alert_sources.plans import (
     unpaid_subscriptions,
 )
 from services.overview.alert_sources.processes import missing_process, reduced_processes
+from services.overview.alert_sources.restores import restored_database
 
 TYPES = (
     "failed_targets",
@@ -38,7 +40,9 @@ TYPES = (
     "installation_gone",
     "code_host_limit",
     "enforcement_late",
+    "notifications_late",
     "process_down",
+    "database_restored",
     "limit_exceeded",
     "trial_ending",
     "payment_failed",
@@ -58,7 +62,14 @@ def union_of_sources() -> TextualSelect:
     )
     paid = (unpaid_subscriptions(), unclear_subscriptions(), several_subscriptions())
     every = union_all(
-        *(source() for source in sources), late_enforcement(), *limited, ending_trial(), *paid, *processes
+        *(source() for source in sources),
+        late_enforcement(),
+        late_notifications(),
+        *limited,
+        ending_trial(),
+        *paid,
+        *processes,
+        restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
     return text(sql_of(every)).columns(**columns)

@@ -1,7 +1,6 @@
 """The operator's command that blocks a client: what it ends at once, and what the organisations can read about it."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import psycopg
@@ -16,14 +15,12 @@ from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import Organization
 from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
-from tests.factories import SECRET_KEY
 from tests.handlers.device_sign_in.requests import GRANT, signed_in
 from tests.handlers.late_requests import HeldLock
 from tests.handlers.oauth.requests import entry, query_of
 from tests.harness.concurrency import Task
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import client_of, serving
-from tests.harness.sessions import committing
+from tests.harness.servers import serving
 from tests.harness.wakeups import RecordedWakeups
 
 BY = ("--by", "grace@example.com")
@@ -38,29 +35,6 @@ def served(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]
     )
     with serving(create_app(config, product_parts(wakeups=RecordedWakeups()))) as url:
         yield url
-
-
-@pytest.fixture
-def http(served: str) -> Iterator[httpx.Client]:
-    with client_of(served) as client:
-        yield client
-
-
-@pytest.fixture
-def session(
-    database: str, shared_database: psycopg.Connection, redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Session]:
-    """Open a session on the database of the command."""
-    monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
-    with committing(database) as session:
-        yield session
-
-
-@pytest.fixture
-def acme(session: Session) -> Organization:
-    return factories.organization(session)
 
 
 @pytest.fixture

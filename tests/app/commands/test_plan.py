@@ -1,11 +1,9 @@
 """The operator's command that grants, ends and shows plans."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,20 +12,6 @@ from app.commands.plan import main, read_arguments
 from models.audit import AuditEntry
 from models.organizations import Organization
 from tests import factories
-from tests.harness.product import address_of
-from tests.harness.sessions import committing
-
-
-@pytest.fixture
-def session(
-    database: str, shared_database: psycopg.Connection, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Session]:
-    """Open a session on the database of the command."""
-    monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setenv("SECRET_KEY", factories.SECRET_KEY)
-    with committing(database) as session:
-        yield session
 
 
 @pytest.fixture

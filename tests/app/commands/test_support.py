@@ -18,8 +18,7 @@ from tests import factories
 from tests.factories import SECRET_KEY
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.servers import client_of, serving
-from tests.harness.sessions import committing
+from tests.harness.servers import serving
 from tests.harness.wakeups import RecordedWakeups
 
 BY = ("--by", "grace@example.com")
@@ -45,33 +44,15 @@ def served(shared_database: psycopg.Connection, redis_url: str, clock_of_module:
 
 
 @pytest.fixture
-def http(served: str) -> Iterator[httpx.Client]:
-    with client_of(served) as client:
-        yield client
-
-
-@pytest.fixture
-def session(
-    database: str, shared_database: psycopg.Connection, redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Session]:
-    """Open a session on the database of the command."""
-    monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
-    with committing(database) as session:
-        sign_as_ever(session)
-        yield session
+def session(session: Session) -> Session:
+    sign_as_ever(session)
+    return session
 
 
 def sign_as_ever(session: Session) -> None:
     """Have tokens signed by the key of all tests: the application reads unknown ones every few seconds only."""
     factories.signer(session)
     session.query(SigningKey).update({"active_from": factories.now() - timedelta(days=1)})
-
-
-@pytest.fixture
-def acme(session: Session) -> Organization:
-    return factories.organization(session)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from app.database import WORKER_ROLE
 from services.core.stored_replies import decrypt_body
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.maintenance.tasks import purge_expired
+from services.maintenance.retention import purge_expired
 from tests.app.edge.machinery import things
 from tests.factories import SECRET_KEY
 from tests.harness.clock import MovableClock
@@ -56,6 +56,13 @@ def test_reformatted_json_body_is_the_same_request(api: httpx.Client) -> None:
     raw = b'{"scope": {"type":   "organization"},\n"name":"a thing"}'
     again = api.post("/v1/things", content=raw, headers={"Idempotency-Key": "one", "Content-Type": "application/json"})
     assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_stored_hash_of_a_request_is_another_for_each_key(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    create(api, "one")
+    create(api, "two")
+    hashes = [row[0] for row in sql.execute("SELECT request_hash FROM idempotency_keys").fetchall()]
+    assert len({*hashes}) == 2  # or passwords in bodies could be guessed with one table for all
 
 
 def test_idempotency_key_reuse_for_another_request_is_a_conflict(
@@ -179,9 +186,9 @@ def test_secret_is_replayed_for_an_hour_and_stored_encrypted(
     rows = sql.execute("SELECT body, idempotency_keys::text FROM idempotency_keys").fetchall()
     assert [b"canary-secret" in bytes(body) or "canary-secret" in row for body, row in rows] == [False]
     body = bytes(rows[0][0])
-    assert decrypt_body(b"another secret of a service", "one", body) is None, "the key of the client is not enough"
-    assert decrypt_body(SECRET_KEY.encode(), "another key", body) is None
-    assert decrypt_body(SECRET_KEY.encode(), "one", body) == replies[0].content
+    assert decrypt_body([b"another secret of a service"], "one", body) is None, "the key of the client is not enough"
+    assert decrypt_body([SECRET_KEY.encode()], "another key", body) is None
+    assert decrypt_body([SECRET_KEY.encode()], "one", body) == replies[0].content
     clock.offset = timedelta(minutes=59)
     assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
     clock.offset = timedelta(hours=1, seconds=1)

@@ -1,7 +1,6 @@
 """A proxy that answers as a later version of the service might: with added properties and added values."""
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +11,8 @@ import httpx
 
 from schemas import walk
 from schemas.contract import Node, load_contract
-from tests.harness.concurrency import PATIENCE
 from tests.harness.response_conformance import operation_id_of
-from tests.harness.servers import client_of
+from tests.harness.servers import client_of, in_thread
 
 ADDED_VALUE = "added_later"
 CONTRACT = load_contract()
@@ -24,17 +22,10 @@ CONTRACT = load_contract()
 def later_version(base_url: str) -> Iterator[tuple[str, Counter[str]]]:
     """Yield the address of the proxy, and how many properties and values it has added so far."""
     added: Counter[str] = Counter()
-    upstream = client_of(base_url)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"upstream": upstream, "added": added}))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", added
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(PATIENCE)
-        upstream.close()
+    with client_of(base_url) as upstream:
+        handler = type("Handler", (_Handler,), {"upstream": upstream, "added": added})
+        with in_thread(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as port:
+            yield f"http://127.0.0.1:{port}", added
 
 
 class _Handler(BaseHTTPRequestHandler):

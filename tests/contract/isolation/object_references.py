@@ -21,8 +21,8 @@ CREDENTIALLED = [
 """Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|account|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
-UNOWNED = {("claim_installation", "installationId")}
-"""The object named there gets an owner; `tests/handlers/installations` tests which."""
+UNOWNED = {("claim_installation", "installationId"), ("subscribe_slack_channel", "channelId")}
+"""The object named there gets an owner, or is Slack's; `tests/handlers/installations` tests which owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ WITHOUT_OWNER = {
     "throttled_attempts",
     "lease_holders",
     "used_trials",
+    "trial_hash_keys",
     "stripe_prices",
     "stripe_catalogues",
     "oauth_clients",
+    "database_identity",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}
@@ -34,12 +36,16 @@ def owned_tables() -> dict[str, str]:
     return {name: "id" if name == "organizations" else "organization_id" for name in tables}
 
 
-def rows_of(connection: psycopg.Connection[Any], organization_id: str) -> dict[str, list[Any]]:
-    """Return all rows of an organisation, by table."""
-    query = "SELECT to_jsonb(t)::text FROM {} t WHERE {} = %s ORDER BY 1"
-    return {
-        table: connection.execute(
-            composing.SQL(query).format(composing.Identifier(table), composing.Identifier(column)), (organization_id,)
-        ).fetchall()
+def rows_of(connection: psycopg.Connection[Any], organization_id: str) -> dict[str, list[str]]:
+    """Return all rows of an organisation as JSON, by table."""
+    tables = [
+        composing.SQL("SELECT {}, to_jsonb(t)::text FROM {} t WHERE {} = %(organization)s").format(
+            composing.Literal(table), composing.Identifier(table), composing.Identifier(column)
+        )
         for table, column in owned_tables().items()
-    }
+    ]
+    query = composing.SQL(" UNION ALL ").join(tables) + composing.SQL(" ORDER BY 1, 2")
+    found: dict[str, list[str]] = {table: [] for table in owned_tables()}
+    for table, row in connection.execute(query, {"organization": organization_id}):
+        found[table].append(row)
+    return found

@@ -63,7 +63,7 @@ class TestRowLevelSecurity:
         self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: TenantFixture, table: str
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
-        [(row,), *_] = before[table]
+        [row, *_] = before[table]
         name, whose = composing.Identifier(table), composing.Identifier(owned_tables()[table])
         given = (column.name for column in Base.metadata.tables[table].columns if column.computed is None)
         columns = composing.SQL(", ").join(map(composing.Identifier, given))
@@ -122,6 +122,7 @@ class TestRowLevelSecurity:
             "UPDATE stripe_prices SET unit_amount = 0",
             "UPDATE stripe_catalogues SET due_at = NULL",
             "UPDATE used_trials SET used_at = now()",
+            "DELETE FROM trial_hash_keys",
         ],
     )
     def test_application_role_cannot_bypass_row_level_security(

@@ -22,13 +22,14 @@ until everything is at rest, and judges: every open head carries the verdict of 
 lost or doubled, no `success` was sent that a freeze forbade, and all that within so many seconds. What only this fault
 promises is said with `assert` or `trial.require`.
 
-What there is: `stack.wire(process, "postgres" | "redis" | "fake_github" | "fake_stripe")` and `stack.wires_to(server)`
-can `cut`, `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.host` is the
-simulated GitHub itself (`stack.host.faults.add("error", "graphql mutation", status=502)`), `stack.stripe` the simulated
-Stripe; `stack.processes[...]` take signals; `stack.sql` looks past everything; `stack.skip(seconds)` lets stored time
-(leases, retries, pauses) pass at once in a quick run and does nothing in a long one. Organisation `acme` is the fault's
-own; a load of freezes, lifts and pushes runs in `beta` all the while (`load=False` keeps it away). `needs_redis=True`
-leaves a fault out where there is no Redis, `quick=False` leaves it out of `make test`.
+What there is: `stack.wire(process, "postgres" | "redis" | "fake_github" | "fake_stripe" | "fake_slack" | "mail")` and
+`stack.wires_to(server)` can `cut`, `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer;
+`stack.host` is the simulated GitHub itself (`stack.host.faults.add("error", "graphql mutation", status=502)`),
+`stack.stripe` the simulated Stripe, `stack.slack` the simulated Slack; `stack.processes[...]` take signals; `stack.sql`
+looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a quick run and
+does nothing in a long one. Organisation `acme` is the fault's own; a load of freezes, lifts and pushes runs in `beta`
+all the while (`load=False` keeps it away). `needs_redis=True` leaves a fault out where there is no Redis, `quick=False`
+leaves it out of `make test`.
 
 `python -m tests.faults.suite --help` runs it.
 """

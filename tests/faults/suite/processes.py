@@ -20,8 +20,12 @@ Arguments = list[str]
 class Process:
     """One program of the service; it can be started again under the same name."""
 
-    def __init__(self, name: str, arguments: Arguments, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, name: str, arguments: Arguments, environment: Mapping[str, str], log: Path, directory: Path = ROOT
+    ) -> None:
         self.name, self.log = name, log
+        self.directory = directory
+        """Whose code the next start runs."""
         self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self._arguments = [sys.executable, "-m", *arguments]
         self._child: subprocess.Popen[bytes] | None = None
@@ -43,7 +47,7 @@ class Process:
         """Start it, unless it runs."""
         if not self.runs:
             environment = {**self.environment, **self._clock()}
-            program = Program(self._arguments, environment, directory=ROOT, stop_signal=signal.SIGKILL)
+            program = Program(self._arguments, environment, directory=self.directory, stop_signal=signal.SIGKILL)
             with self.log.open("ab") as log:
                 self._child = start_child(program, log)
             self._hangs = False

@@ -23,16 +23,27 @@ import requests
 from app.commands.migrate import migrate
 from app.database import ROLES as DATABASE_ROLES
 from tests.faults.suite.identity import STRIPE_SECRET, WEBHOOK_SECRET, make_identity
-from tests.faults.suite.processes import HUNG_THREAD, Process, wait_until
+from tests.faults.suite.processes import HUNG_THREAD, ROOT, Process, wait_until
 from tests.faults.suite.protocols import Statements
+from tests.faults.suite.releases import Release, downgrade
 from tests.faults.suite.seeding import Organization, fill, offer_plans
 from tests.faults.suite.tcp_proxies import Exchange, Wire
+from tests.harness.mail import CERTIFICATE, certified
+from tests.harness.pgbouncer import PgBouncer
+from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.processes import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve
+from tools.fake_slack import FakeSlack
+from tools.fake_slack import Handle as SlackHandle
+from tools.fake_slack import serve as serve_slack
+from tools.fake_slack.settings import CLIENT_ID, CLIENT_SECRET, SIGNING_SECRET
 from tools.fake_stripe import FakeStripe
 from tools.fake_stripe import Handle as StripeHandle
 from tools.fake_stripe import serve as serve_stripe
+from tools.mailbox import Handle as MailHandle
+from tools.mailbox import Mailbox
+from tools.mailbox import serve as serve_mail
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
@@ -52,6 +63,11 @@ class Stack:
     valkey: EmbeddedValkey
     fake_github: Handle
     fake_stripe: StripeHandle
+    fake_slack: SlackHandle
+    receiver: WebhookReceiver
+    """Where webhooks are sent."""
+    mail: MailHandle
+    """The mail server."""
     exchange: Exchange
     redis: bool
     """Whether there is a Redis at all."""
@@ -71,9 +87,19 @@ class Stack:
         return self.fake_github.github
 
     @property
+    def mailbox(self) -> Mailbox:
+        """The mails that were delivered."""
+        return self.mail.mailbox
+
+    @property
     def stripe(self) -> FakeStripe:
         """Stripe's state; hold `stripe.lock` while you touch it."""
         return self.fake_stripe.stripe
+
+    @property
+    def slack(self) -> FakeSlack:
+        """Slack's state; hold `slack.lock` while you touch it."""
+        return self.fake_slack.slack
 
     @property
     def address(self) -> str:
@@ -94,7 +120,7 @@ class Stack:
         return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
 
     def wire(self, process: Process | str, server: str) -> Wire:
-        """Return the wire from a process to `postgres`, `redis`, `fake_github` or `fake_stripe`."""
+        """Return the wire from a process to `postgres`, `redis`, `mail`, or a simulated server such as `fake_slack`."""
         return self.wires[process if isinstance(process, str) else process.name, server]
 
     def wires_to(self, server: str) -> list[Wire]:
@@ -184,6 +210,7 @@ class Stack:
         """Undo whatever a fault has left: servers run, wires carry, processes run, go on, and know the time."""
         self.host.faults.clear()
         self.stripe.faults.clear()
+        self.slack.faults.clear()
         self.stripe.settings.webhooks = "deliver"
         self.start_postgres()
         self.start_redis()
@@ -219,8 +246,18 @@ class Stack:
 
 
 @contextmanager
-def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> Iterator[Stack]:
-    """Run everything, filled and at rest."""
+def running(
+    *,
+    redis: bool = True,
+    quick: bool = False,
+    small: bool = False,
+    release: Release | None = None,
+    pooled: bool = False,
+) -> Iterator[Stack]:
+    """Run everything, filled and at rest: this code, or a release of before on its own schema.
+
+    `pooled` has PgBouncer between the processes and PostgreSQL, and only their locks pass it by.
+    """
     with ExitStack() as exit_stack:
         home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-faults-", dir="/tmp")))
         exit_stack.callback(_keep_logs, home)
@@ -241,31 +278,52 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
         stripe = serve_stripe(FakeStripe(webhook_secrets=(STRIPE_SECRET,)))
         exit_stack.callback(stripe.stop)
         offer_plans(stripe.stripe)
+        slack = serve_slack(FakeSlack())
+        exit_stack.callback(slack.stop)
+        slack.slack.settings.seconds_per_message = 0
+        receiver = exit_stack.enter_context(webhook_receiver(certified(home)))
         exchange = Exchange()
         exit_stack.callback(exchange.stop)
-        stack = Stack(home, postgres, valkey, fake_github, stripe, exchange, redis, quick)
+        mail = serve_mail()
+        exit_stack.callback(mail.stop)
+        stack = Stack(home, postgres, valkey, fake_github, stripe, slack, receiver, mail, exchange, redis, quick)
         _lay_wires(stack)
         stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.host, small=small)
+        if release is not None:
+            downgrade(stack.postgres.url("postgres"), release.revision)
         exit_stack.callback(_end, stack)
-        _make_processes(stack, identity.environment)
+        _make_processes(stack, identity.environment, release.directory if release else ROOT)
+        if pooled:
+            pooler = exit_stack.enter_context(PgBouncer(home / "pgbouncer", postgres, LOGIN, "postgres"))
+            for process in stack.processes.values():
+                process.environment["DATABASE_DIRECT_URL"] = process.environment["DATABASE_URL"]
+                process.environment["DATABASE_URL"] = pooler.url
         stack.run_all()
         yield stack
 
 
 def _lay_wires(stack: Stack) -> None:
-    github, stripe = (int(each.base_url.rpartition(":")[2]) for each in (stack.fake_github, stack.fake_stripe))
+    addresses = {
+        "GitHub": stack.fake_github.base_url,
+        "Stripe": stack.fake_stripe.base_url,
+        "Slack": stack.fake_slack.base_url,
+    }
+    ports = {name: int(address.rpartition(":")[2]) for name, address in addresses.items()}
     for role in ROLES:
         database = f"{stack.postgres.sockets}/.s.PGSQL.5432"
         stack.wires[role, "postgres"] = Wire(stack.exchange, f"{role} to PostgreSQL", database, Statements)
         stack.wires[role, "redis"] = Wire(stack.exchange, f"{role} to Redis", str(stack.valkey.socket))
-        stack.wires[role, "fake_github"] = Wire(stack.exchange, f"{role} to GitHub", ("127.0.0.1", github))
-        stack.wires[role, "fake_stripe"] = Wire(stack.exchange, f"{role} to Stripe", ("127.0.0.1", stripe))
+        stack.wires[role, "mail"] = Wire(stack.exchange, f"{role} to mail", ("127.0.0.1", stack.mail.smtp_port))
+        for name, port in ports.items():
+            wire = Wire(stack.exchange, f"{role} to {name}", ("127.0.0.1", port))
+            stack.wires[role, f"fake_{name.lower()}"] = wire
 
 
-def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
+def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> None:
     stack.api_port = _free_port()
     stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
     stack.stripe.settings.webhook_url = f"{stack.address}/webhooks/stripe"
+    stack.slack.settings.request_url = f"{stack.address}/webhooks/slack"
     programs = {
         "api": ["app", "api"],
         "worker-1": ["app", "worker"],
@@ -281,14 +339,21 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
             "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
             "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_github').port}",
             "STRIPE_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_stripe').port}",
+            "SMTP_URL": f"smtp://127.0.0.1:{stack.wire(role, 'mail').port}",
+            "MAIL_FROM": "Change-Freeze Service <no-reply@faults.test>",
+            "SLACK_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_slack').port}",
+            "SLACK_CLIENT_ID": CLIENT_ID,
+            "SLACK_CLIENT_SECRET": CLIENT_SECRET,
+            "SLACK_SIGNING_SECRET": SIGNING_SECRET,
             "PORT": str(stack.api_port),
             "WEB_CONCURRENCY": str(stack.api_processes),
+            "SSL_CERT_FILE": str(stack.home / CERTIFICATE),
             "SWEEP_EVERY": "1",
             "FULL_PASS_EVERY": "86400",
         }
         if role != "api":
             environment["PYTHONPATH"] = str(HUNG_THREAD)
-        stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log")
+        stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log", directory)
 
 
 def _free_port() -> int:

@@ -5,23 +5,12 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy.orm import Session
 
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.compatibility.requests import ClassicClient
 
 SCOPES = ("freeze:read", "freeze:write", "exception:write", "schedule:write")
-
-
-@pytest.fixture
-def repository(acme: Tenant) -> Repository:
-    return acme.repository("web")
-
-
-@pytest.fixture
-def web(repository: Repository, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, repository)
 
 
 @pytest.fixture

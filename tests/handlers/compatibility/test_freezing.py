@@ -103,7 +103,7 @@ class TestFreeze:
 
 
 class TestUnfreeze:
-    def test_every_freeze_of_the_branch_alone_ends_whoever_began_it(
+    def test_every_freeze_of_the_branch_alone_ends_also_those_of_others(
         self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         scope = {"type": "branch", "branchId": web.id}

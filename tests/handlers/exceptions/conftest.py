@@ -13,17 +13,6 @@ from tests.handlers.exceptions.requests import requested
 
 
 @pytest.fixture
-def repository(acme: Tenant) -> Repository:
-    return acme.repository("web")
-
-
-@pytest.fixture
-def web(repository: Repository, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, repository)
-
-
-@pytest.fixture
 def pull(session: Session, web: WatchedBranch, repository: Repository) -> PullRequest:
     """Return acme/web#7, into `main`."""
     return factories.pull_request(session, repository)

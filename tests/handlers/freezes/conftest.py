@@ -10,12 +10,6 @@ from tests.handlers.callers import Tenant
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, acme.repository("web"))
-
-
-@pytest.fixture
 def api(acme: Tenant, session: Session) -> WatchedBranch:
     return factories.branch(session, acme.repository("api"))
 

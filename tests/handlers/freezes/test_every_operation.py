@@ -21,6 +21,7 @@ CALLS: dict[str, Callable[[Caller, str], httpx.Response]] = {
     "create_freeze": lambda caller, _id: caller.post("/v1/freezes", FIRST),
     "lift_freezes": lambda caller, _id: caller.post("/v1/freezes/lift", {"scope": EVERYTHING}),
     "get_freeze": lambda caller, freeze_id: caller.get(f"/v1/freezes/{freeze_id}"),
+    "preview_lift": lambda caller, freeze_id: caller.get(f"/v1/freezes/{freeze_id}/lift-preview"),
     "list_freeze_targets": lambda caller, freeze_id: caller.get(f"/v1/freezes/{freeze_id}/targets"),
     "lift_freeze": lambda caller, freeze_id: caller.post(f"/v1/freezes/{freeze_id}/lift"),
     "extend_freeze": lambda caller, freeze_id: caller.post(f"/v1/freezes/{freeze_id}/extend", {"endsAt": None}),
@@ -116,7 +117,15 @@ class TestEveryOperation:
 
     @pytest.mark.parametrize(
         "operation",
-        ["get_freeze", "list_freeze_targets", "lift_freeze", "extend_freeze", "thaw_override_freeze", "retry_freeze"],
+        [
+            "get_freeze",
+            "preview_lift",
+            "list_freeze_targets",
+            "lift_freeze",
+            "extend_freeze",
+            "thaw_override_freeze",
+            "retry_freeze",
+        ],
     )
     def test_operation_on_an_unknown_freeze_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str

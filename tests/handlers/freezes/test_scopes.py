@@ -123,6 +123,10 @@ class TestPreviewScope:
             "openPullRequestCount": 2,
             "frozenBranchCount": 1,
             "unenforcedBranchCount": 2,
+            "unenforcedBranches": [
+                {"branchId": api.id, "repository": "acme/api", "branch": "main"},
+                {"branchId": web.id, "repository": "acme/web", "branch": "main"},
+            ],
             "repositories": [
                 {
                     "id": api.repository_id,
@@ -151,6 +155,7 @@ class TestPreviewScope:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert preview["branchCount"] == len([*lights, never, asked])
         assert preview["unenforcedBranchCount"] == len([api, never, asked])
+        assert [row["branchId"] for row in preview["unenforcedBranches"]] == [api.id, never.id, asked.id]
 
     def test_preview_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
@@ -161,3 +166,4 @@ class TestPreviewScope:
             factories.watched(session, acme.organization, f"acme/r{number}")
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], len(preview["repositories"]), preview["truncated"]) == (101, 100, True)
+        assert (preview["unenforcedBranchCount"], len(preview["unenforcedBranches"])) == (101, 10)

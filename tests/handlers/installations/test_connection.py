@@ -103,6 +103,8 @@ class TestGetOnboarding:
         assert shown.status_code == 200, shown.text
         assert shown.json()["nextStep"] == "organization"
         assert {step["done"] for step in shown.json()["steps"]} == {False}
+        pages = [urlsplit(step["action"]["url"]).path for step in shown.json()["steps"]]
+        assert pages == ["/", "/installed", *["/repositories"] * 2, "/enforcement/setup", "/freezes/new"]
 
     def test_onboarding_of_a_deleted_organization_begins_with_creating_one(
         self, acme: Tenant, session: Session

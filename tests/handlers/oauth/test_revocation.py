@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.commands.command_line import NoWakeups
+from app.commands.units_of_work import NoWakeups
 from app.database import IDENTITY_ROLE
 from app.edge import request_context
 from models.audit import AuditEntry

@@ -1,16 +1,18 @@
 """Attention items: their content, who sees them, and that they resolve by themselves."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
-from models.audit import AuditEntry
+from models.audit import AuditEntry, AuditSeal
+from models.database_identity import DatabaseIdentity
 from models.installations import Installation
 from models.leases import LeaseHolder
+from models.notifications import NotificationDestination
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
@@ -19,9 +21,12 @@ from services.bypass_detection import reports
 from services.enforcement import orphans
 from services.overview.alert_sources import union
 from services.schedules import alerts, overlap_alerts
+from services.slack import connection_loss
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.overview.requests import ATTENTION, items, only, raised, shown
+
+WEB = "http://127.0.0.1:8080"
 
 
 class TestListAttentionItems:
@@ -87,7 +92,8 @@ class TestListAttentionItems:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["x-extensible-enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
-        raised_types |= {"unenforced_branch", "missing_permissions"} | set(union.TYPES)
+        raised_types |= {"unenforced_branch", "missing_permissions", "webhook_disabled"} | set(union.TYPES)
+        raised_types |= {connection_loss.LOST, connection_loss.SCOPES_MISSING, connection_loss.PAUSED}
         assert raised_types == known
 
 
@@ -108,13 +114,15 @@ class TestAttentionSources:
         assert item["subject"] == {"type": "freeze", "id": freeze.id, "name": "50% of it"}
         assert item["message"].startswith("2 branches may not be blocked by the freeze “50% of it”")
         assert "GitHub said no." in item["message"]
-        assert f"/v1/freezes/{freeze.id}/retry" in item["message"]
+        assert item["action"] == {"label": "Open the freeze", "url": f"{WEB}/freezes/{freeze.id}"}
         freeze.ended_at = factories.now()
         session.flush()
         ended = only(viewer)
         assert (ended["severity"], ended["id"]) == ("warning", item["id"])
-        for target in targets:
-            target.state = "released"
+        targets[0].state = "released"
+        session.flush()
+        assert only(viewer)["message"].startswith("1 branch may still be blocked by the freeze “50% of it”, which has")
+        targets[1].state = "released"
         session.flush()
         assert items(viewer) == []
 
@@ -158,11 +166,10 @@ class TestAttentionSources:
             "exception",
             "acme/web#7",
         )
-        assert item["message"].startswith(
-            f"Bob requests to merge acme/web#7 during a freeze: “{rows[0].reason}”. Grant or deny it: "
-        )
-        assert f"/v1/exception-requests/{item['subject']['id']}/decide" in item["message"]
-        assert item["action"] == {"label": "Open the pull request", "url": hotfix.url}
+        wanted = f"Bob requests to merge acme/web#7 during a freeze: “{rows[0].reason}”. Approve or deny it."
+        assert item["message"] == wanted
+        assert item["subject"]["id"] in {row.id for row in rows}
+        assert item["action"] == {"label": "Open the exceptions", "url": f"{WEB}/exceptions"}
         for row in rows:
             row.decision = "denied"
         session.flush()
@@ -241,6 +248,35 @@ class TestAttentionSources:
         assert (item["type"], item["severity"]) == ("code_host_limit", "warning")
         assert "1 branches wait" in item["message"]
         later(minutes=11)
+        assert items(viewer) == []
+
+
+class TestLateNotifications:
+    def test_entry_that_waits_for_a_destination_makes_notifications_late(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
+        place = {"id": "whk_1", "organization_id": acme.id, "channel": "webhook"}
+        destination = NotificationDestination(**place, sequence=0, due_at=factories.now())
+        seal = AuditSeal(
+            organization_id=acme.id,
+            sequence=1,
+            entry_id=new_id("aud"),
+            hash=b"x",
+            previous_hash=b"x",
+            sealed_at=factories.now() - timedelta(seconds=110),
+            action="freeze.started",
+            source="system",
+        )
+        session.add_all([destination, seal])
+        session.flush()
+        assert items(viewer) == []
+        seal.sealed_at = factories.now() - timedelta(seconds=130)
+        session.flush()
+        item = only(viewer)
+        assert (item["type"], item["severity"]) == ("notifications_late", "warning")
+        assert "1 destinations have waited" in item["message"]
+        destination.sequence, destination.due_at = 1, None
+        session.flush()
         assert items(viewer) == []
 
 
@@ -372,3 +408,18 @@ def lease_holder(kind: str, *, silent: float, started: float = 3600) -> LeaseHol
     """Return a process with its start and its last heartbeat so many seconds ago."""
     now = factories.now()
     return LeaseHolder(kind=kind, started_at=now - timedelta(seconds=started), beat_at=now - timedelta(seconds=silent))
+
+
+def test_restored_database_needs_attention_until_it_is_confirmed(
+    session: Session, viewer: Caller, acme: Tenant
+) -> None:
+    record = session.get_one(DatabaseIdentity, 1)
+    record.noticed_at, record.seen_at = factories.now(), datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
+    session.flush()
+    item = only(viewer)
+    assert (item["type"], item["severity"]) == ("database_restored", "critical")
+    assert (item["subject"]["type"], item["subject"]["id"]) == ("organization", acme.id)
+    assert "after 2026-11-01 08:30 UTC may be missing" in item["message"]
+    record.noticed_at = None
+    session.flush()
+    assert items(viewer) == []

@@ -54,6 +54,8 @@ class TestGetOverview:
         assert overview["enforcement"] == {"light": "amber", "counts": {"green": 1, "amber": 1, "red": 0}}
         (done,) = overview["activity"]
         assert (done["action"], done["target"]["id"]) == ("freeze.started", freeze.json()["id"])
+        counts = {"freezes": {"inForce": 1, "newest": []}, "windows": [], "activity": [], "at": ...}
+        assert {**shown(viewer, countsOnly="true"), "at": ...} == overview | counts
         acme.person("member").post(f"/v1/freezes/{freeze.json()['id']}/lift")
         after = shown(viewer)
         assert (after["freezes"]["inForce"], after["branches"]["frozen"]) == (0, 0)

@@ -12,12 +12,6 @@ from tests.handlers.callers import Tenant, refusal
 from tools.fake_github import Handle
 
 
-@pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return `main` of the one enabled repository."""
-    return factories.branch(session, acme.repository("web"))
-
-
 class TestListPullRequests:
     def test_list_pull_requests_requires_freeze_read_scope_or_membership(self, acme: Tenant) -> None:
         path = f"/v1/repos/{acme.repository().id}/pulls"

@@ -4,18 +4,15 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy.orm import Session
 
 from integrations.calendars import ics, reader
 from models.repositories import WatchedBranch
-from tests import factories
 from tests.handlers.callers import Caller, Tenant
 
 
 @pytest.fixture(autouse=True)
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, acme.repository("web"))
+def _watched(web: WatchedBranch) -> None:
+    """Have a watched branch in every test."""
 
 
 @pytest.fixture

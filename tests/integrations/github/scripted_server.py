@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.harness.concurrency import PATIENCE
+from tests.harness.servers import in_thread
 
 TOKEN_PATH = "/app/installations/7/access_tokens"
 
@@ -116,12 +115,6 @@ def serving(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     server = _Server(("127.0.0.1", 0), _handler(script))
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    script.base = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
-    try:
+    with in_thread(server) as port:
+        script.base = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
         yield script.base
-    finally:
-        server.shutdown()
-        thread.join(PATIENCE)
-        server.server_close()

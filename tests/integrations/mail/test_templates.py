@@ -8,7 +8,7 @@ BAD = "<b>Free</b>\r\nBcc: eve@example.com\u202e & more"
 
 
 def rendered(template: str, value: str = "x") -> RenderedMail:
-    items = {"left"}
+    items = {"left", "lines"}
     return render(template, {name: [value] if name in items else value for name in TEMPLATES[template].fields})
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from services.core.unit_of_work import Caller
-from services.maintenance.tasks import purge_expired
+from services.maintenance.retention import purge_expired
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync
 from tests.jobs.bypass_detection.pushes import (

@@ -30,6 +30,11 @@ def test_onboarding_is_done_and_describes_the_setup_when_complete() -> None:
     ]
 
 
+def test_onboarding_speaks_to_people_and_not_of_operations() -> None:
+    for facts in (None, Facts("Acme"), replace(EVERYTHING, frozen_once=False), EVERYTHING):
+        assert [step.message for step in steps(facts) if "/v1/" in step.message or "URL" in step.message] == []
+
+
 def test_onboarding_step_has_an_action_when_nothing_is_set_up() -> None:
     found = steps(None)
     assert [step.done for step in found] == [False] * 6
@@ -47,7 +52,7 @@ def test_onboarding_step_has_an_action_when_nothing_is_set_up() -> None:
     ("changed", "undone", "operation", "words"),
     [
         ({"installation": "none"}, "installation", "get_install_url", "Install the GitHub App"),
-        ({"installation": "pending"}, "installation", "claim_installation", "then claim"),
+        ({"installation": "pending"}, "installation", "claim_installation", "back to claim"),
         ({"installation": "suspended"}, "installation", "get_installation_status", "suspended in acme"),
         ({"installation": "removed"}, "installation", "get_install_url", "uninstalled"),
         ({"missing_permissions": ["checks:write"]}, "installation", "get_installation_status", "checks:write"),
@@ -55,7 +60,7 @@ def test_onboarding_step_has_an_action_when_nothing_is_set_up() -> None:
         ({"enabled": 0}, "repositories", "enable_repositories", "covers 3"),
         ({"unenforced": 1}, "enforcement", "setup_enforcement", "1 branch is not known"),
         ({"unenforced": 4}, "enforcement", "setup_enforcement", "4 branches are not known"),
-        ({"frozen_once": False}, "first_freeze", "create_freeze", "POST /v1/scope/preview"),
+        ({"frozen_once": False}, "first_freeze", "create_freeze", "what it would cover"),
     ],
 )
 def test_only_the_missing_onboarding_step_is_open(

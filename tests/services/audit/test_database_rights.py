@@ -5,6 +5,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
+from models.organizations import Organization
 from services.audit.hash_chain import seal_entries
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests.services.audit.conftest import Record
@@ -18,6 +19,8 @@ class TestRights:
             "UPDATE audit_entries SET action = 'freeze.lifted'",
             "UPDATE audit_entries SET at = at",
             "UPDATE audit_seals SET hash = ''",
+            "UPDATE audit_removals SET sequence = 9",
+            "INSERT INTO audit_removals SELECT organization_id, 1, hash, sealed_at, hash, '', now() FROM audit_seals",
             "UPDATE audit_seals SET sequence = sequence + 1",
             "TRUNCATE audit_entries, audit_seals",
             "ALTER TABLE audit_entries DISABLE TRIGGER await_seal",
@@ -46,6 +49,21 @@ class TestRights:
         seal_entries(jobs)
         with worker_engine.begin() as connection:
             assert connection.execute(text(f"DELETE FROM {table}")).rowcount == 0
+
+    def test_jobs_can_erase_exported_entries_alone(
+        self, worker_engine: Engine, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
+    ) -> None:
+        for _ in range(3):
+            record()
+        seal_entries(jobs)
+        session.execute(
+            text("INSERT INTO audit_removals VALUES (:id, 2, '', now(), '', 'grace', now())"), {"id": acme.id}
+        )
+        session.commit()
+        with worker_engine.begin() as connection:
+            assert connection.execute(text("DELETE FROM audit_entries")).rowcount == 2
+            assert connection.execute(text("DELETE FROM audit_seals")).rowcount == 2
+            assert connection.execute(text("DELETE FROM audit_removals")).rowcount == 0
 
     @pytest.mark.parametrize("role", ["app", "identity"])
     def test_seals_can_be_written_only_by_jobs(self, session: Session, role: str) -> None:

@@ -13,7 +13,7 @@ from models.oauth import OAuthClient, OAuthCode, OAuthGrant, OAuthRefreshToken
 from models.organizations import Organization
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.identity.oauth.grants import end_grant
-from services.maintenance.tasks import purge_expired
+from services.maintenance.retention import purge_expired
 from services.offboarding import purge
 from services.offboarding.purge import purge_deleted
 from tests import factories

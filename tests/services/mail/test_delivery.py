@@ -19,7 +19,7 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.mail import delivery
 from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
-from services.maintenance.tasks import purge_expired
+from services.maintenance.retention import purge_expired
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy.exc
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
@@ -148,6 +148,37 @@ def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Org
     assert not purge_deleted(jobs)
     session.rollback()
     assert session.scalar(text("SELECT purged_at FROM organizations")) == first
+
+
+def test_no_transaction_of_the_purge_deletes_more_than_a_batch(
+    jobs: UnitOfWorkFactory,
+    session: Session,
+    acme: Organization,
+    clock: MovableClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(purge, "BATCH_SIZE", 20)
+    session.execute(
+        text(
+            "INSERT INTO webhook_deliveries (delivery_id, event, installation_id, payload, received_at) "
+            "SELECT n, 'push', i.id, '{}', now() FROM installations i, generate_series(1, 50) n "
+            "WHERE i.organization_id = :id"
+        ),
+        {"id": acme.id},
+    )
+    session.commit()
+    deleted: list[int] = []
+
+    def add(_connection: object, cursor: Any, statement: str, *_: object) -> None:
+        if statement.startswith("DELETE"):
+            deleted[-1] += cursor.rowcount
+
+    event.listen(jobs.engine, "begin", lambda _connection: deleted.append(0))
+    event.listen(jobs.engine, "after_cursor_execute", add)
+    clock.offset += timedelta(days=31)
+    purge_deleted(jobs)
+    assert max(deleted) == 20
+    assert count(session, "SELECT count(*) FROM webhook_deliveries") == 0
 
 
 class TestBatches:

@@ -85,7 +85,7 @@ def test_attention_items_are_found_by_an_index(connection: Connection, source: C
     values = {
         "organization": "org_1",
         "now": factories.now(),
-        "home": "https://changefreeze.example/",
+        "web": "https://changefreeze.example",
         "decidable": True,
     }
     plan = connection.execute(text(f"EXPLAIN {union.sql_of(source())}"), values).scalars().all()

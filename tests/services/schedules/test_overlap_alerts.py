@@ -1,5 +1,6 @@
 """Overlaps that arise after schedules were saved have an alert until they are resolved."""
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,14 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from models.schedules import Schedule
+from rules.ids import derive_id
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.overlap_alerts import MAX_COMPARED, RECHECK_INTERVAL, find_overlaps
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.services.schedules.test_overlaps import WEB, windows
 
+_SECONDS = itertools.count(1)
 API: dict[str, Any] = {"type": "glob", "patterns": ["acme/api*"]}
 
 
@@ -28,7 +31,8 @@ def weekends(session: Session, acme: Organization) -> Schedule:
 
 
 def add(session: Session, of: Organization, *hours: tuple[float, float], **columns: Any) -> Schedule:
-    made = factories.schedule(session, of, windows=windows(*hours), **columns)
+    ordered = factories.now() + timedelta(seconds=next(_SECONDS))  # ids of one millisecond have no order
+    made = factories.schedule(session, of, id=derive_id("sch", of.id, ordered), windows=windows(*hours), **columns)
     session.commit()
     return made
 
@@ -53,8 +57,9 @@ def test_later_schedule_has_an_overlap_alert_that_names_the_earlier(
     [(subject, message)] = open_alerts(session)
     assert subject == "Release night"
     assert message.startswith("Windows of Release night overlap with those of Weekends from ")
-    row = session.execute(text("SELECT type, severity, action FROM attention_items")).one()
-    assert row == ("schedules_overlap", "info", {"label": "Open the schedules", "url": "https://freeze.test/"})
+    row = session.execute(text("SELECT type, severity, action, subject ->> 'id' FROM attention_items")).one()
+    action = {"label": "Open the schedule", "url": f"https://freeze.test/schedules/{row[3]}"}
+    assert row[:3] == ("schedules_overlap", "info", action)
 
 
 def test_overlap_alert_follows_the_shared_branches(

@@ -130,7 +130,7 @@ class Shop:
 
 def about_plan(page: Page) -> str:
     """Return what the page says about the plan in force."""
-    return words(page.text.partition("Sign out")[2].partition("Usage")[0])
+    return words(page.text.partition("Sign out")[2].partition("Plan and billing")[2].partition("Usage")[0])
 
 
 def words(text: str) -> str:

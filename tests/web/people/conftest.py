@@ -2,7 +2,8 @@
 
 Fixtures:
 
-- `ada`: a person with a browser and an account; `visitor` has a browser and no account. `visit()` creates more.
+- `ada`: a person who is signed in; `signed_in(account("Bob"))` is another. `visitor` has a browser and no account;
+  `visit()` creates more.
 - `acme`: an organisation that Ada administers.
 - `mailed(address)`: the link of the last mail to an address.
 - `session`: rows as they are; what is added or changed there is committed at once.
@@ -30,7 +31,9 @@ from app.main import create_app
 from integrations.stripe import Stripe, StripeSettings
 from models.identity import Mail
 from models.organizations import Organization, User
+from rules.access.login_sessions import LIFETIME
 from services.core.encryption import decrypt
+from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.mail.outbox import USE, associated_data
 from tests import factories
@@ -43,6 +46,7 @@ from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 from tests.web.people.billing import Shop
 from tests.web.people.forms import Person
+from tools import fake_slack
 from tools.fake_stripe import FakeStripe, Handle, serve
 
 SECRET_KEY = "what seals the mails of these tests"
@@ -50,6 +54,7 @@ PASSWORD = "green paper boats on the canal"
 
 Mailed = Callable[[str], str]
 Visit = Callable[..., Person]
+SignedIn = Callable[..., Person]
 Later = Callable[..., None]
 
 
@@ -71,8 +76,19 @@ def stripe_of_pages(clock_of_pages: MovableClock) -> Iterator[Handle]:
 
 
 @pytest.fixture(scope="session")
+def slack_of_pages() -> Iterator[fake_slack.Handle]:
+    handle = fake_slack.serve(fake_slack.FakeSlack())
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(scope="session")
 def site_of_session(
-    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_pages: MovableClock, stripe_of_pages: Handle
+    shared_database: psycopg.Connection[Any],
+    redis_url: str,
+    clock_of_pages: MovableClock,
+    stripe_of_pages: Handle,
+    slack_of_pages: fake_slack.Handle,
 ) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -84,6 +100,10 @@ def site_of_session(
         stripe_secret_key=stripe_of_pages.stripe.keys.secret_key,
         stripe_webhook_secret=("whsec_of_the_pages",),
         stripe_api_url=stripe_of_pages.base_url,
+        slack_client_id=slack_of_pages.slack.settings.client_id,
+        slack_client_secret=slack_of_pages.slack.settings.client_secret,
+        slack_signing_secret=(slack_of_pages.slack.settings.signing_secret,),
+        slack_url=slack_of_pages.base_url,
     )
     parts = product_parts(clock=clock_of_pages, wakeups=RecordedWakeups())
     with serving(create_app(config, parts), listener) as served:
@@ -143,13 +163,23 @@ def account(session: Session) -> Callable[[str], User]:
 
 
 @pytest.fixture
-def ada(account: Callable[[str], User], visit: Visit) -> Person:
-    """Return Ada, signed in by the page."""
-    account("Ada")
-    person = visit()
-    person.sign_in("ada@example.test", PASSWORD)
-    assert person.session is not None
-    return person
+def signed_in(session: Session, visit: Visit) -> SignedIn:
+    """Return a function that gives a person a browser with a session, as the sign-in page does with four requests."""
+
+    def make(user: User, organization: Organization | None = None) -> Person:
+        token, end = new_session_token(), factories.now() + LIFETIME
+        factories.login(session, user, organization, token_hash=token_hash(token), expires_at=end)
+        person = visit()
+        person.client.cookies.set("session", token, domain="127.0.0.1")
+        return person
+
+    return make
+
+
+@pytest.fixture
+def ada(account: Callable[[str], User], signed_in: SignedIn) -> Person:
+    """Return Ada, signed in."""
+    return signed_in(account("Ada"))
 
 
 @pytest.fixture
@@ -179,12 +209,11 @@ def shop(session: Session, database: str, clock_of_pages: MovableClock, stripe_o
 
 
 @pytest.fixture
-def admin(account: Callable[[str], User], visit: Visit, shop: Shop) -> Person:
-    """Return Ada, who administers the organisation of the shop, signed in by the page."""
-    shop.joined_by(account("Ada"), "admin")
-    person = visit()
-    person.sign_in("ada@example.test", PASSWORD)
-    return person
+def admin(account: Callable[[str], User], signed_in: SignedIn, shop: Shop) -> Person:
+    """Return Ada, signed in, who administers the organisation of the shop."""
+    user = account("Ada")
+    shop.joined_by(user, "admin")
+    return signed_in(user, shop.organization)
 
 
 @pytest.fixture

@@ -31,48 +31,69 @@ class Page(HTMLParser):
         self.status = answer.status_code
         self.forms: list[Form] = []
         self.links: dict[str, str] = {}
+        """Addresses by the texts of their links."""
+        self.addresses: list[str] = []
+        """Of every link, and of every part that is read again."""
         self.labels: dict[str, str] = {}
         self.ids: list[str] = []
         self.text = ""
         self._inside: list[str] = []
-        self._link = self._label = self._button = ""
+        self._link = self._label = self._control = ""
         self.feed(answer.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.ids += [given["id"]] if "id" in given else []
+        self.addresses += [given[name] for name in ("href", "hx-get") if name in given]
         if tag == "form":
-            self.forms.append(Form(given["action"], given["method"]))
-        elif tag == "input" and self.forms and "name" in given:
-            self._control(given)
-        elif tag == "button":
-            self.forms[-1].buttons.append((given.get("name", ""), given.get("value", ""), ""))
+            self.forms.append(Form(given.get("action", ""), given["method"]))
+        elif tag in {"input", "textarea", "select"} and self._form and "name" in given:
+            self._add_control(tag, given)
+        elif tag == "option" and self._form and self._control:
+            if "selected" in given or self._control not in self._form.fields:
+                self._form.fields[self._control] = given["value"]
+        elif tag == "button" and self._form:
+            self._form.buttons.append((given.get("name", ""), given.get("value", ""), ""))
         elif tag == "a":
             self._link = given.get("href", "")
         elif tag == "label":
             self._label = given.get("for", "")
-        if tag in {"button", "a", "label", "style", "script"}:
+        if tag in {"form", "button", "a", "label", "style", "script", "textarea"}:
             self._inside.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._inside:
             self._inside.remove(tag)
+        if tag in {"select", "textarea"}:
+            self._control = ""
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if "button" in self._inside:
-            name, value, text = self.forms[-1].buttons[-1]
-            self.forms[-1].buttons[-1] = (name, value, text + data)
+        if "button" in self._inside and self._form:
+            name, value, text = self._form.buttons[-1]
+            self._form.buttons[-1] = (name, value, text + data)
         if "a" in self._inside:
             self.links[data.strip()] = self._link
         if "label" in self._inside and self._label:
             self.labels[self._label] = data.strip()
+        if "textarea" in self._inside and self._form and self._control:
+            self._form.fields[self._control] += data
 
-    def _control(self, given: dict[str, str]) -> None:
-        form = self.forms[-1]
-        form.kinds[given["name"]] = given
-        if given.get("type") not in {"radio", "checkbox"} or "checked" in given:
-            form.fields[given["name"]] = given.get("value", "")
+    @property
+    def _form(self) -> Form | None:
+        """The form that is being read."""
+        return self.forms[-1] if "form" in self._inside else None
+
+    def _add_control(self, tag: str, given: dict[str, str]) -> None:
+        assert self._form is not None
+        self._form.kinds[given["name"]] = given
+        if tag == "input":
+            if given.get("type") not in {"radio", "checkbox"} or "checked" in given:
+                self._form.fields[given["name"]] = given.get("value", "")
+            return
+        self._control = given["name"]
+        if tag == "textarea":
+            self._form.fields[self._control] = ""
 
     def form(self, button: str) -> Form:
         """Return the form with this button."""
@@ -84,7 +105,7 @@ class Page(HTMLParser):
     @property
     def title(self) -> str:
         """The main heading."""
-        return self.answer.text.partition("<h1>")[2].partition("</h1>")[0]
+        return self.answer.text.partition("<h1")[2].partition(">")[2].partition("</h1>")[0]
 
 
 class Person:
@@ -110,6 +131,11 @@ class Person:
         if answer.is_redirect:
             return self.open(answer.headers["location"])
         return Page(answer)
+
+    def upload(self, form: Form, fields: dict[str, str], files: dict[str, tuple[str, bytes, str]]) -> Page:
+        """Send a form with files, as the browser does from a page of ours."""
+        headers = {"Origin": self.site}
+        return Page(self.client.post(form.action, data=fields, files=files, headers=headers))
 
     def sign_in(self, email: str, password: str, **parameters: str) -> Page:
         """Sign in by the page."""

@@ -259,7 +259,7 @@ class TestAttacks:
 class TestConnections:
     def test_person_sees_and_disconnects_a_client(self, ada: Person, acme: Organization, session: Session) -> None:
         press(ada, show(ada), "Approve", "freeze:read")
-        assert "Connected clients" in ada.open("/").links
+        assert "Connected clients" in ada.open("/settings/account").links
         page = ada.open("/connections")
         words = " ".join(page.text.split())
         assert "Example Client" in words
@@ -279,7 +279,7 @@ class TestConnections:
         bob.sign_in("bob@example.test", PASSWORD)
         press(bob, show(bob), "Approve", "freeze:read")
         assert "Of other members" not in bob.open("/connections").text
-        ada.press(ada.open("/"), "Switch")
+        ada.press(ada.open("/settings/account"), "Switch")
         page = ada.open("/connections")
         assert "Example Client of Bob" in " ".join(page.text.split())
         ada.press(page, "Disconnect")

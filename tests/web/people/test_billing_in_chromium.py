@@ -131,6 +131,7 @@ class TestWithoutScripts:
     ) -> None:
         member("admin")
         shop.open_stripe()
+        browser.open(f"{site}/settings/account")
         press(browser, "Plan and billing")
         choose(browser, "Team: 490.00 EUR a year")
         leave(browser, "Continue to checkout")

@@ -13,7 +13,7 @@ from rules.billing.prices import format_amount
 from services.billing.trials import announce_trial_ends
 from tests import factories
 from tests.web.people.billing import CHECKOUT, INVOICE, PAY, PORTAL, TRIAL, Shop, about_plan, words
-from tests.web.people.conftest import PASSWORD, Visit
+from tests.web.people.conftest import PASSWORD, SignedIn
 from tests.web.people.forms import Page, Person
 from web.billing_summary import days_left
 from web.instants import format_distance
@@ -118,11 +118,11 @@ class TestStates:
 
     @pytest.mark.parametrize(("role", "state"), [("viewer", "none"), ("viewer", "active"), ("member", "past_due")])
     def test_page_offers_nothing_that_the_role_is_refused(
-        self, shop: Shop, account: Callable[[str], User], visit: Visit, role: str, state: str
+        self, shop: Shop, account: Callable[[str], User], signed_in: SignedIn, role: str, state: str
     ) -> None:
-        shop.joined_by(account("Grace"), role)
-        person = visit()
-        person.sign_in("grace@example.test", PASSWORD)
+        grace = account("Grace")
+        shop.joined_by(grace, role)
+        person = signed_in(grace, shop.organization)
         shop.sell()
         STATES[state][0](shop)
         page = person.open("/billing")

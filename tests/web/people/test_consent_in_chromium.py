@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from sqlalchemy import select
@@ -16,6 +15,7 @@ from models.organizations import User
 from tests import factories
 from tests.handlers.oauth.requests import answer_of
 from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.servers import in_thread
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.test_authorize_page import PATH, client, query
 from tests.web.people.test_in_chromium import Keep, browser, fill, keep, running
@@ -53,14 +53,8 @@ class Client(BaseHTTPRequestHandler):
 @pytest.fixture
 def loopback() -> Iterator[str]:
     """Return where the client is served on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Client) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://localhost:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Client)) as port:
+        yield f"http://localhost:{port}"
 
 
 @pytest.fixture

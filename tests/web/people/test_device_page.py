@@ -70,7 +70,7 @@ class TestConsent:
         assert "access_token" in device.poll()
         [row] = devices_of(session)
         assert (row.user_id, row.organization_id) == (user_of(session).id, acme.id)
-        assert "freeze-cli" in ada.open("/").text
+        assert "freeze-cli" in ada.open("/settings/account").text
 
     def test_decision_sent_twice_takes_effect_once(
         self, ada: Person, acme: Organization, device: Device, session: Session

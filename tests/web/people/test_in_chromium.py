@@ -293,6 +293,7 @@ class TestWithScripts:
         account("Ada")
         scripted.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
         sign_in(scripted, site, "ada@example.test")
+        scripted.open(f"{site}/settings/account")
         shown, title, instant = scripted.value(
             "(t => [t.textContent, t.title, t.dateTime])(document.querySelector('time'))"
         )

@@ -1,16 +1,14 @@
 """`/invitation`: who invites to what, with which role; only the account of the invited address accepts it."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from functools import partial
 
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.identity import Invitation, OneTimeToken
+from models.identity import Invitation
 from models.organizations import Membership, Organization, User
-from rules.ids import new_id
-from services.core.tokens import new_one_time_token, token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later
 from tests.web.people.forms import Page, Person
@@ -28,31 +26,7 @@ def acme(session: Session) -> Organization:
 @pytest.fixture
 def invite(session: Session, acme: Organization) -> Invite:
     """Invite an address; returns the token of its mail, and the invitation."""
-
-    def make(email: str, role: str = "member") -> tuple[str, Invitation]:
-        token, now = new_one_time_token(), factories.now()
-        invitation = Invitation(
-            id=new_id("inv"),
-            organization_id=acme.id,
-            email=email,
-            role=role,
-            invited_by={"type": "user", "id": "usr_x", "name": "Linus <b>"},
-            created_at=now,
-            expires_at=now + timedelta(days=7),
-        )
-        row = OneTimeToken(
-            token_hash=token_hash(token),
-            purpose="invitation",
-            subject=invitation.id,
-            organization_id=acme.id,
-            created_at=now,
-            expires_at=invitation.expires_at,
-        )
-        session.add_all([invitation, row])
-        session.flush()
-        return token, invitation
-
-    return make
+    return partial(factories.invitation, session, acme)
 
 
 def roles(session: Session, acme: Organization) -> list[tuple[str, str]]:

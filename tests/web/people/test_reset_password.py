@@ -40,7 +40,7 @@ class TestReset:
         assert open_sessions(session) == []
         assert ada.open("/").title == "Sign in"
         assert visitor.sign_in("ada@example.test", PASSWORD).status == 401
-        assert visitor.sign_in("ada@example.test", ANOTHER).title == "Your account"
+        assert visitor.sign_in("ada@example.test", ANOTHER).title == "First steps"
 
     @pytest.mark.parametrize("password", ["", "short", "password123", "x" * 201])
     def test_rejected_password_does_not_consume_the_reset_link(
@@ -61,7 +61,7 @@ class TestReset:
         again = visitor.press(page, "Change password", password="an attacker chooses this one")
         assert (again.status, again.links["Request a new link"]) == (404, "/forgot")
         assert visitor.open(link).status == 404
-        assert visitor.sign_in("ada@example.test", ANOTHER).title == "Your account"
+        assert visitor.sign_in("ada@example.test", ANOTHER).title == "First steps"
 
     def test_reset_link_expires_after_an_hour(self, ada: Person, visitor: Person, mailed: Mailed, later: Later) -> None:
         asked(visitor)

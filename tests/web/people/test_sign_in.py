@@ -130,7 +130,7 @@ class TestFixation:
         visitor.send(old, email=grace.email, password=PASSWORD)
         old.action = "/sign-out"
         assert visitor.send(old).status_code == 403
-        assert visitor.open("/").title == "Your account"
+        assert visitor.open("/").title == "First steps"
 
 
 class TestRedirects:
@@ -184,7 +184,7 @@ class TestSigningOut:
     ) -> None:
         copy = visit()
         copy.client.cookies.set("session", ada.session or "")
-        assert copy.open("/").title == "Your account"
+        assert copy.open("/").title == "First steps"
         page = ada.press(ada.open("/"), "Sign out")
         assert page.title == "Sign in"
         assert "You are signed out." in page.text

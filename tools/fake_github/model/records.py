@@ -239,3 +239,8 @@ class App:
     bot_id: int
     created_at: str
     public_key: str | None = None
+    further_public_keys: list[str] = field(default_factory=list)
+    """GitHub accepts the tokens of each of an App's keys, so that one can replace another."""
+    permissions: dict[str, str] | None = None
+    events: list[str] | None = None
+    """What its manifest said; None: what the simulation gives to every App."""

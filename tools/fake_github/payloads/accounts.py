@@ -135,8 +135,8 @@ def app_json(view: View, app: App) -> Json:
         "html_url": f"{view.base}/apps/{app.slug}",
         "created_at": app.created_at,
         "updated_at": app.created_at,
-        "permissions": dict(PERMISSIONS),
-        "events": list(EVENTS),
+        "permissions": dict(PERMISSIONS if app.permissions is None else app.permissions),
+        "events": list(EVENTS if app.events is None else app.events),
     }
 
 

@@ -1,0 +1,102 @@
+"""The facts of the whole service that a sweeper shows as metrics, read from PostgreSQL and Redis when it is scraped.
+
+A sweeper does it because one always runs, serves no requests, and answers while no API or worker does. Nothing is read
+where nothing is scraped, and at most every five seconds for many that scrape. It has a connection of its own for this,
+so that a read takes none from the jobs, and a job none from it. A statement that takes longer than a second is ended;
+what could not be read is missing, and `change_freeze_read_success` says so.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from time import monotonic
+
+import redis
+import sqlalchemy.exc
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from psycopg.errors import QueryCanceled
+
+from app.database import WORKER_ROLE, make_engine
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.monitoring import families
+from services.monitoring.families import Family
+from services.monitoring.readings import Reading, reads_of
+
+logger = logging.getLogger(__name__)
+
+MAX_AGE_SECONDS = 5.0
+"""For how long what was read is shown again."""
+MAX_READ_SECONDS = 4.0
+"""After so long nothing more is read for one scrape: Prometheus waits for ten seconds by default."""
+MAX_STATEMENT_SECONDS = 1
+MAX_SILENT_SECONDS = 3.0
+"""After so long PostgreSQL is taken for unavailable."""
+WAKEUPS = "wakeups"
+
+
+def make_facts(database_url: str, jobs: UnitOfWorkFactory, count_wakeups: Callable[[], int]) -> "FactsCollector":
+    """Return the collector of facts, with a connection of its own beside those of the jobs."""
+    engine = make_engine(
+        database_url, 1, WORKER_ROLE, patience=MAX_SILENT_SECONDS, statement_timeout=MAX_STATEMENT_SECONDS
+    )
+    return FactsCollector(UnitOfWorkFactory(engine, jobs.clock, jobs.wakeups, jobs.dependencies), count_wakeups)
+
+
+class FactsCollector(Collector):
+    """Reads the facts of the whole service."""
+
+    def __init__(self, uow_factory: UnitOfWorkFactory, count_wakeups: Callable[[], int]) -> None:
+        self._uow_factory = uow_factory
+        self._count_wakeups = count_wakeups
+        self._reads = reads_of(uow_factory.dependencies)
+        self._lock = Lock()
+        self._read_at: float | None = None
+        self._readings: list[Reading] = []
+
+    def describe(self) -> Iterable[Metric]:
+        """Name nothing: registering reads nothing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the facts, at most `MAX_AGE_SECONDS` old."""
+        with self._lock:
+            if self._read_at is None or monotonic() - self._read_at >= MAX_AGE_SECONDS:
+                self._readings = list(self._read())
+                self._read_at = monotonic()
+            readings = self._readings
+        values = defaultdict[Family, list[Reading]](list)
+        for reading in readings:
+            values[reading.family].append(reading)
+        for family, found in values.items():
+            metric = GaugeMetricFamily(family.full_name, family.meaning, labels=family.labels)
+            for reading in found:
+                metric.add_metric(reading.labels, reading.value)
+            yield metric
+
+    def _read(self) -> Iterator[Reading]:
+        give_up_at, is_available = monotonic() + MAX_READ_SECONDS, True
+        for name, read in self._reads.items():
+            began, found = monotonic(), None
+            if is_available and began < give_up_at:
+                try:
+                    with self._uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
+                        found = list(read(uow))
+                except sqlalchemy.exc.OperationalError as error:
+                    is_available = isinstance(error.orig, QueryCanceled)
+                    logger.warning("metrics: reading %s failed: %s", name, error.orig)
+                except Exception:  # one mistake must not take the other metrics away
+                    logger.exception("metrics: reading %s failed", name)
+            yield from self._result(name, began, found)
+        began = monotonic()
+        try:
+            yield from self._result(WAKEUPS, began, [Reading(families.WAKEUPS_QUEUED, self._count_wakeups())])
+        except redis.RedisError as error:
+            logger.warning("metrics: Redis is not available: %s", error)
+            yield from self._result(WAKEUPS, began, None)
+
+    def _result(self, name: str, began: float, found: list[Reading] | None) -> Iterator[Reading]:
+        yield from found or ()
+        yield Reading(families.READ_SUCCESS, float(found is not None), (name,))
+        yield Reading(families.READ_DURATION, monotonic() - began, (name,))

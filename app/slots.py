@@ -1,0 +1,42 @@
+"""Slots: so many uses of something at once, such as connections, for which requests wait in turn, and not for long."""
+
+import asyncio
+
+from prometheus_client import Counter
+
+from rules.errors import ServiceError
+
+MAX_WAIT_SECONDS = 2.0
+
+
+class Slots:
+    """The slots of one event loop; `waits` and `refusals` count who has to wait, and who waits in vain."""
+
+    def __init__(self, size: int, waits: Counter, refusals: Counter) -> None:
+        self.size = size
+        self.in_use = 0
+        self._free = asyncio.Semaphore(size)
+        self._waits, self._refusals = waits, refusals
+
+    async def acquire(self) -> None:
+        """Take a slot. Raise `database_unavailable` if all stay in use."""
+        if self._free.locked():
+            await self._wait()
+        else:
+            await self._free.acquire()
+        self.in_use += 1
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self.in_use -= 1
+        self._free.release()
+
+    async def _wait(self) -> None:
+        self._waits.inc()
+        try:
+            async with asyncio.timeout(MAX_WAIT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            self._refusals.inc()
+            message = "All database connections are in use. Try again."
+            raise ServiceError("database_unavailable", message, retry_after=1) from None

@@ -1,0 +1,238 @@
+"""What commands print of the API's objects. Fields and values that are new or missing do no harm."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from change_freeze_cli.text import NOTHING, count, table
+
+Time = Callable[[object], str]
+Json = Mapping[str, Any]
+
+
+def rows_of(body: Json, name: str = "data") -> list[Json]:
+    """Return the objects of a list."""
+    found = body.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def scope_text(scope: object) -> str:
+    """Return a scope in a few words; one of a new type by its type."""
+    if not isinstance(scope, dict):
+        return NOTHING
+    match scope.get("type"):
+        case "organization":
+            what = "everything"
+        case "glob":
+            what = _joined(scope.get("patterns"))
+        case "repositories":
+            what = _joined(scope.get("repositories"))
+        case "branch":
+            return f"{scope.get('repository')}:{scope.get('branch')}"
+        case other:
+            what = str(other)
+    branches = scope.get("branches")
+    return f"{what} ({_joined(branches)})" if branches else what
+
+
+def name_of(actor: object) -> str:
+    """Return who did something."""
+    return str(actor.get("name") or actor.get("type")) if isinstance(actor, dict) else NOTHING
+
+
+def end_of(one: Json, time: Time) -> str:
+    """Return when a freeze ends."""
+    return "until lifted" if one.get("endsAt") is None else time(one["endsAt"])
+
+
+def freezes(body: Json, time: Time) -> list[str]:
+    """Return a list of freezes."""
+    return table(
+        ("ID", "STATE", "SCOPE", "REASON", "SINCE", "UNTIL", "BY"),
+        [
+            (
+                one.get("id"),
+                one.get("state"),
+                scope_text(one.get("scope")),
+                one.get("reason"),
+                time(one.get("startedAt")),
+                time(one.get("endedAt")) if one.get("endedAt") else end_of(one, time),
+                name_of(one.get("createdBy")),
+            )
+            for one in rows_of(body)
+        ],
+    )
+
+
+def freeze(one: Json, time: Time) -> Iterator[str]:
+    """Yield what a freeze is, and how far its checks are."""
+    counts = one.get("targets") or {}
+    yield f"{one.get('id')}  {one.get('state')}  {scope_text(one.get('scope'))}"
+    yield f"  reason    {one.get('reason')}"
+    yield f"  since     {time(one.get('startedAt'))}"
+    if one.get("endedAt"):
+        yield f"  ended     {time(one['endedAt'])} ({one.get('endReason')})"
+    else:
+        yield f"  until     {end_of(one, time)}"
+    yield f"  branches  {', '.join(f'{number} {name}' for name, number in counts.items())}"
+
+
+def state(body: Json, time: Time) -> Iterator[str]:
+    """Yield whether a subject is frozen, by what, and when that changes."""
+    name = (body.get("subject") or {}).get("name")
+    if not body.get("frozen"):
+        yield f"{name} is open."
+    elif body.get("coverage") == "all":
+        yield f"{name} is frozen."
+    else:
+        frozen, watched = body.get("frozenBranchCount"), body.get("watchedBranchCount")
+        yield f"{name} is frozen in part: {frozen} of {watched} branches."
+    if rows_of(body, "freezes"):
+        yield from table(
+            ("ID", "REASON", "SINCE", "UNTIL"),
+            [
+                (one.get("id"), one.get("reason"), time(one.get("startedAt")), end_of(one, time))
+                for one in rows_of(body, "freezes")
+            ],
+        )
+    if body.get("freezesTruncated"):
+        yield "More freezes cover it than are listed."
+    frozen_branches = [str(one.get("name")) for one in rows_of(body, "branches") if one.get("frozen")]
+    if frozen_branches and body.get("coverage") != "all":
+        yield f"Frozen branches: {', '.join(frozen_branches)}"
+    if body.get("nextChangeAt"):
+        yield f"Next change: {time(body['nextChangeAt'])}"
+
+
+def impact(body: Json) -> Iterator[str]:
+    """Yield what a scope covers."""
+    yield (
+        f"{count(body.get('branchCount'), 'branch', 'branches')} in "
+        f"{count(body.get('repositoryCount'), 'repository', 'repositories')}, "
+        f"{count(body.get('openPullRequestCount'), 'open pull request', 'open pull requests')}"
+    )
+    if body.get("frozenBranchCount"):
+        yield f"{count(body['frozenBranchCount'], 'branch is', 'branches are')} frozen already."
+    if body.get("unenforcedBranchCount"):
+        number = body["unenforcedBranchCount"]
+        yield f"{count(number, 'branch', 'branches')} may not be blocked: `freeze doctor` says why."
+
+
+def covered(body: Json) -> Iterator[str]:
+    """Yield what a scope covers, branch by branch."""
+    yield from impact(body)
+    yield from table(
+        ("REPOSITORY", "BRANCHES"),
+        [
+            (
+                one.get("fullName"),
+                ", ".join(
+                    f"{branch.get('name')}{' (frozen)' if branch.get('frozen') else ''}"
+                    for branch in rows_of(one, "branches")
+                ),
+            )
+            for one in rows_of(body, "repositories")
+        ],
+    )
+    if body.get("truncated"):
+        yield "More repositories are covered than are listed."
+
+
+def lifted(body: Json) -> Iterator[str]:
+    """Yield what was lifted, and what is still frozen."""
+    for one in rows_of(body):
+        yield f"Lifted {one.get('id')} ({scope_text(one.get('scope'))})"
+    if body.get("stillFrozenCount"):
+        by = sorted({str(freeze) for one in rows_of(body, "stillFrozen") for freeze in one.get("freezeIds") or ()})
+        number = count(body["stillFrozenCount"], "branch is", "branches are")
+        yield f"{number} still frozen by {', '.join(by)}."
+
+
+def pull_request(body: Json, time: Time) -> Iterator[str]:
+    """Yield why a pull request may merge or not."""
+    yield f"{body.get('repository')}#{body.get('number')} into {body.get('baseBranch')}: {body.get('verdict')}"
+    yield f"  {body.get('title')} ({body.get('author')}, {body.get('state')})"
+    check = body.get("check") or {}
+    yield f"  check {check.get('name')}: {check.get('conclusion')} ({check.get('state')})"
+    if rows_of(body, "freezes"):
+        yield from table(
+            ("FREEZE", "REASON", "SINCE", "UNTIL", "EXCEPTION"),
+            [
+                (
+                    one.get("id"),
+                    one.get("reason"),
+                    time(one.get("startedAt")),
+                    end_of(one, time),
+                    one.get("exceptionId") or ("possible" if one.get("exceptionsAllowed") else "not allowed"),
+                )
+                for one in rows_of(body, "freezes")
+            ],
+        )
+    for one in rows_of(body, "exceptions"):
+        yield f"  exception {one.get('id')}: {one.get('state')}, {one.get('reason')}"
+    if body.get("nextChangeAt"):
+        yield f"Next change: {time(body['nextChangeAt'])}"
+
+
+def exceptions(body: Json, time: Time) -> list[str]:
+    """Return a list of exceptions or requests."""
+    rows = []
+    for one in rows_of(body):
+        pull = one.get("pullRequest") or {}
+        rows.append(
+            (
+                one.get("id"),
+                one.get("state"),
+                f"{pull.get('repository')}#{pull.get('number')}",
+                one.get("branch"),
+                one.get("reason"),
+                name_of(one.get("requestedBy")),
+                time(one.get("requestedAt")),
+            )
+        )
+    return table(("ID", "STATE", "PULL REQUEST", "BRANCH", "REASON", "BY", "SINCE"), rows)
+
+
+def schedules(body: Json, time: Time) -> list[str]:
+    """Return a list of schedules."""
+    rows = []
+    for one in rows_of(body):
+        coming = one.get("nextOccurrence") or {}
+        enabled = "on" if one.get("enabled") else "off"
+        starts, finishes = time(coming.get("startsAt")), time(coming.get("endsAt"))
+        scope = scope_text(one.get("scope"))
+        rows.append((one.get("id"), one.get("name"), enabled, scope, one.get("timezone"), starts, finishes))
+    return table(("ID", "NAME", "ON", "SCOPE", "ZONE", "NEXT START", "NEXT END"), rows)
+
+
+def schedule(one: Json, time: Time) -> Iterator[str]:
+    """Yield what a schedule is."""
+    yield f"{one.get('id')}  {one.get('name')}  {'on' if one.get('enabled') else 'off'}"
+    yield f"  scope       {scope_text(one.get('scope'))}"
+    yield f"  reason      {one.get('reason')}"
+    yield f"  zone        {one.get('timezone')}"
+    yield f"  window      {_pairs(one.get('window'))}"
+    yield f"  recurrence  {_pairs(one.get('recurrence'))}"
+    coming = one.get("nextOccurrence")
+    if coming:
+        yield f"  next        {time(coming.get('startsAt'))} to {time(coming.get('endsAt'))} ({coming.get('state')})"
+
+
+def audit(body: Json, time: Time) -> list[str]:
+    """Return a list of audit entries."""
+    rows = []
+    for one in rows_of(body):
+        target = one.get("target") or {}
+        about = target.get("name") or target.get("id")
+        rows.append((time(one.get("at")), one.get("action"), name_of(one.get("actor")), one.get("source"), about))
+    return table(("AT", "ACTION", "ACTOR", "SOURCE", "TARGET"), rows)
+
+
+def _joined(values: object) -> str:
+    return ", ".join(map(str, values)) if isinstance(values, list) else NOTHING
+
+
+def _pairs(values: object) -> str:
+    if not isinstance(values, dict):
+        return NOTHING
+    shown = ((name, _joined(value) if isinstance(value, list) else value) for name, value in values.items())
+    return ", ".join(f"{name} {value}" for name, value in shown if value not in (None, ""))

@@ -1,0 +1,59 @@
+"""What happened, in one sentence of plain text.
+
+Names and reasons that people typed are cut to one line, in which no program recognizes an address.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rules.plain_text import one_line, without_links
+
+MAX_TEXT = 120
+"""Characters of a name or reason."""
+
+_SENTENCES = {
+    "freeze.started": "{actor} started a freeze: {name}.",
+    "freeze.enforced": "A freeze blocks merges into all of its branches ({targets}): {name}.",
+    "freeze.lifted": "{actor} lifted a freeze: {name}.",
+    "freeze.overridden": "{actor} lifted the running freeze of a schedule: {name}.",
+    "freeze.expired": "A freeze reached its planned end: {name}.",
+    "freeze.ended": "A freeze ended with its installation or organisation: {name}.",
+    "exception.requested": "{actor} requested an exception for {name}: {reason}.",
+    "exception.granted": "{actor} granted an exception for {name}.",
+    "exception.denied": "{actor} denied an exception for {name}.",
+    "exception.revoked": "{actor} revoked an exception for {name}.",
+    "exception.used": "{name} was merged with an exception.",
+    "freeze.bypassed": "{name} was changed in spite of a freeze, by {who}.",
+    "freeze.enforcement_gap": "{name} was changed in spite of a freeze, because our check was green by mistake.",
+    "enforcement.lost": "GitHub's rules no longer require our check on {name}: freezes do not block it.",
+    "enforcement.restored": "GitHub's rules require our check on {name} again.",
+    "enforcement.late": "A freeze is late: checks of {pendingTargets} branches are not written yet: {name}.",
+    "freeze.target_failed": "Checks of a freeze could not be written for {targets} branches: {name}. {error}",
+}
+
+
+def sentence_of(action: str, actor: Mapping[str, Any], target: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    """Return a sentence on an audit entry of an action that people are notified of."""
+    values = {
+        "actor": plain(actor.get("name")),
+        "name": plain(target.get("name")),
+        "reason": plain(details.get("reason")),
+        "who": plain(details.get("who") or "an unknown person"),
+        "targets": details.get("targets"),
+        "pendingTargets": details.get("pendingTargets"),
+        "error": plain((details.get("error") or {}).get("message")),
+    }
+    return _SENTENCES[action].format(**values)
+
+
+def sentence_of_window(window: Mapping[str, Any]) -> str:
+    """Return a sentence on a planned window."""
+    starts_at = datetime.fromisoformat(window["startsAt"]).astimezone(UTC)
+    when = f"{starts_at:%-d %B %Y, %H:%M} UTC"
+    return f"{plain(window['scheduleName'])} begins on {when}: {plain(window['reason'])}."
+
+
+def plain(text: object) -> str:
+    """Return a text of people as a part of a sentence."""
+    return without_links(one_line(str(text or ""), MAX_TEXT)).rstrip(".")

@@ -1,0 +1,1 @@
+"""Outgoing webhooks: signatures, events that can be chosen, addresses and retries."""

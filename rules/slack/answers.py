@@ -1,0 +1,112 @@
+"""Answers that only the person who typed or clicked sees."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rules import web_addresses
+from rules.slack import actions as names
+from rules.slack.blocks import Block, Message, button, context, section
+from rules.slack.markup import MAX_REASON, at, count, link, literal, words
+
+MAX_SHOWN = 10
+COMMANDS = (
+    ("status", "what is frozen now; `status acme/web#main` for one branch"),
+    ("start", "freeze merging, by a form; `start acme/web` fills in what"),
+    ("lift", "the freezes in force, with a button each; `lift frz_…` lifts one"),
+    ("request", "request an exception: `request acme/web#7`"),
+    ("subscribe", "post here what happens: `subscribe freeze.started exception.requested acme/*`"),
+    ("unsubscribe", "post nothing here any more"),
+    ("link", "connect your Slack user with your account"),
+    ("unlink", "end that"),
+)
+
+
+def said(text: str) -> Message:
+    """Return an answer of our own words, with markup."""
+    return Message(text, [section(text)])
+
+
+def refusal(message: str) -> Message:
+    """Return why something was not done; the API's words, which may repeat those of people."""
+    return said(f":no_entry: {literal(message, 1500)}")
+
+
+def help_text(command: str, unknown: str | None = None) -> Message:
+    """Return what can be typed."""
+    lines = [f"`{command} {verb}` {meaning}" for verb, meaning in COMMANDS]
+    blocks = [section("\n".join(lines))]
+    if unknown is not None:
+        blocks.insert(0, section(f"There is no `{words(unknown, 50).replace('`', '')}`."))
+    return Message("What you can type", blocks)
+
+
+def linking(url: str) -> Message:
+    """Return the one-time link with which a person says who they are."""
+    text = (
+        f":link: {link(url, 'Connect your Slack user')} with your account first. The link works once, for 10 minutes."
+    )
+    return said(text)
+
+
+def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more: bool, liftable: bool) -> Message:
+    """Return the freezes in force, with a button to lift each of them if the person wants to."""
+    if not freezes:
+        return said(":sunny: Nothing is frozen.")
+    blocks: list[Block] = []
+    for freeze in freezes[:MAX_SHOWN]:
+        until = (
+            f"until {at(datetime.fromisoformat(freeze['endsAt']))}" if freeze["endsAt"] else "until a person lifts it"
+        )
+        page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
+        text = f":snowflake: {link(page, freeze['reason'])}, {until}\n`{freeze['id']}`"
+        question = "Merging becomes possible on branches that no other freeze covers."
+        lift = button("Lift", names.LIFT, freeze["id"], style="danger", question=question) if liftable else None
+        blocks.append(section(text, lift))
+    if more or len(freezes) > MAX_SHOWN:
+        blocks.append(context(link(web_url + web_addresses.FREEZES, "All freezes")))
+    return Message(f"{count(len(freezes), 'freeze')} in force", blocks)
+
+
+def branch_state(state: Mapping[str, Any], web_url: str) -> Message:
+    """Return whether a repository or a branch is frozen, and by what."""
+    subject = words(state["subject"]["name"])
+    if not state["frozen"]:
+        return said(f":sunny: *{subject}* is not frozen.")
+    of_branches = count(state["watchedBranchCount"], "branch", "branches")
+    some = f"is frozen on {state['frozenBranchCount']:,} of {of_branches}"
+    covered = "is frozen" if state["coverage"] == "all" else some
+    listed = freezes_in_force(state["freezes"], web_url, more=state["freezesTruncated"], liftable=False)
+    return Message(f"{subject} {covered}", [section(f":snowflake: *{subject}* {covered}."), *listed.blocks])
+
+
+def started(freeze: Mapping[str, Any], web_url: str) -> str:
+    """Say, as mrkdwn, that a freeze has started."""
+    page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
+    where = count(freeze["targets"]["total"], "branch", "branches")
+    return f":snowflake: {link(page, 'Merging is frozen')} on {where}.\n>{words(freeze['reason'], MAX_REASON)}"
+
+
+def requested(exceptions: Sequence[Mapping[str, Any]], web_url: str) -> str:
+    """Say, as mrkdwn, that exceptions were requested."""
+    pull = exceptions[0]["pullRequest"]
+    name = link(pull["url"], f"{pull['repository']}#{pull['number']}")
+    page = link(web_url + web_addresses.EXCEPTIONS, "Exceptions")
+    return f":raised_hand: An exception for {name} is requested; another person decides. {page}"
+
+
+def lifted(freeze: Mapping[str, Any]) -> Message:
+    """Say that a freeze was lifted."""
+    return said(f":sunny: Lifted: {words(freeze['reason'])}")
+
+
+def subscribed(subscription: Mapping[str, Any]) -> Message:
+    """Say what a channel is subscribed to."""
+    events = ", ".join(f"`{words(event, 50)}`" for event in subscription["events"])
+    patterns = subscription["patterns"]
+    where = (
+        " in " + ", ".join(f"`{words(each, 100).replace('`', '')}`" for each in patterns[:MAX_SHOWN])
+        if patterns
+        else ""
+    )
+    return said(f":bell: This channel gets {events}{where}.")

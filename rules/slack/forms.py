@@ -1,0 +1,134 @@
+"""Forms that Slack shows over a channel, and what people wrote into them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rules.slack import actions as names
+from rules.slack.blocks import MAX_TITLE, Block, context, plain_text, section
+from rules.slack.markup import MAX_REASON, at, count, words
+
+MAX_REASON_LENGTH = 1000
+MAX_SCOPE_LENGTH = 400
+"""So that all that a person wrote fits into the 3,000 characters that a confirmation carries."""
+MAX_PULL_LENGTH = 500
+
+Form = dict[str, Any]
+
+
+def start_form(scope: str = "", channel: str = "") -> Form:
+    """Return the form that starts a freeze."""
+    return _form(
+        names.START_FORM,
+        "Freeze merging",
+        "Freeze",
+        [
+            _field(names.SCOPE, "What", MAX_SCOPE_LENGTH, initial=scope, hint=_SCOPE_HINT),
+            {
+                "type": "input",
+                "block_id": names.UNTIL,
+                "optional": True,
+                "label": plain_text("Until (leave empty to lift it yourself)", 150),
+                "element": {"type": "datetimepicker", "action_id": names.VALUE},
+            },
+            _field(names.REASON, "Why", MAX_REASON_LENGTH, multiline=True),
+        ],
+        metadata=channel,
+    )
+
+
+_SCOPE_HINT = "everything, or names and patterns of repositories: acme/web, acme/web#main, acme/*"
+
+
+def confirm_form(wanted: Mapping[str, Any], preview: Mapping[str, Any]) -> Form:
+    """Return the form that shows how much a wide freeze reaches before it starts."""
+    until = (
+        f"until {at(datetime.fromtimestamp(wanted['until'], UTC))}" if wanted["until"] else "until a person lifts it"
+    )
+    reaches = (
+        f"This freezes *{count(preview['branchCount'], 'branch', 'branches')} of "
+        f"{count(preview['repositoryCount'], 'repository', 'repositories')}* with "
+        f"{count(preview['openPullRequestCount'], 'open pull request')}, {until}."
+    )
+    blocks = [section(reaches), section(f">{words(wanted['reason'], MAX_REASON)}")]
+    if preview["unenforcedBranchCount"]:
+        missing = count(preview["unenforcedBranchCount"], "branch", "branches")
+        blocks.append(context(f":warning: On {missing} GitHub may not require our check: merging may stay possible."))
+    carried = json.dumps({**wanted, "count": preview["repositoryCount"]}, ensure_ascii=False, separators=(",", ":"))
+    return _form(names.CONFIRM_FORM, "Freeze merging?", "Freeze", blocks, metadata=carried)
+
+
+def request_form(pull_request: str = "") -> Form:
+    """Return the form that requests an exception."""
+    fields = [
+        _field(names.PULL_REQUEST, "Pull request", MAX_PULL_LENGTH, initial=pull_request, hint=_PULL_HINT),
+        _field(names.REASON, "Why now", MAX_REASON_LENGTH, multiline=True),
+    ]
+    return _form(names.REQUEST_FORM, "Request an exception", "Request", fields)
+
+
+_PULL_HINT = "Its address, or acme/web#7"
+
+
+def deny_form(exception_id: str) -> Form:
+    """Return the form that denies a request, with a reason if the person gives one."""
+    field = {**_field(names.REASON, "Reason", MAX_REASON_LENGTH, multiline=True), "optional": True}
+    return _form(names.DENY_FORM, "Deny the exception", "Deny", [field], metadata=exception_id)
+
+
+def done_form(title: str, text: str) -> Form:
+    """Return what a form shows after it was sent."""
+    return {
+        "type": "modal",
+        "title": plain_text(title, MAX_TITLE),
+        "close": plain_text("Close", MAX_TITLE),
+        "blocks": [section(text)],
+    }
+
+
+def values_of(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a person wrote into a form, by field: text, or seconds since the epoch for an instant."""
+    state = view.get("state")
+    rows = state.get("values") if isinstance(state, Mapping) else None
+    found: dict[str, Any] = {}
+    for field, elements in (rows or {}).items():
+        element = elements.get(names.VALUE) if isinstance(elements, Mapping) else None
+        if isinstance(element, Mapping):
+            found[field] = element.get("value") if "value" in element else element.get("selected_date_time")
+    return found
+
+
+def confirmed_values(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a confirmation carries. Raise ValueError if it is not ours."""
+    carried = json.loads(str(view.get("private_metadata", "")))
+    if not isinstance(carried, dict) or not {"scope", "until", "reason", "count"} <= carried.keys():
+        raise ValueError("a confirmation carries what was written before")
+    return carried
+
+
+def _form(callback: str, title: str, submit: str, blocks: Sequence[Block], *, metadata: str = "") -> Form:
+    return {
+        "type": "modal",
+        "callback_id": callback,
+        "private_metadata": metadata,
+        "title": plain_text(title, MAX_TITLE),
+        "submit": plain_text(submit, MAX_TITLE),
+        "close": plain_text("Cancel", MAX_TITLE),
+        "blocks": list(blocks),
+    }
+
+
+def _field(name: str, label: str, length: int, *, multiline: bool = False, initial: str = "", hint: str = "") -> Block:
+    element: Block = {
+        "type": "plain_text_input",
+        "action_id": names.VALUE,
+        "max_length": length,
+        "multiline": multiline,
+    }
+    if initial:
+        element["initial_value"] = initial[:length]
+    made: Block = {"type": "input", "block_id": name, "label": plain_text(label, 150), "element": element}
+    if hint:
+        made["hint"] = plain_text(hint, 150)
+    return made

@@ -1,0 +1,236 @@
+"""Messages of channels: what happened, as the facts of a message say it.
+
+Facts are JSON, with instants as texts: they are stored with the message, which is rendered from them whenever it is
+posted or updated. Facts of several things hold the first MAX_SHOWN of them and their number, so that a message has a
+limit however much happens in a minute.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rules import web_addresses
+from rules.slack import actions as names
+from rules.slack.blocks import MAX_SECTION, MAX_TEXT, Block, Message, actions, button, context, open_button, section
+from rules.slack.markup import MAX_REASON, at, count, link, words
+
+MAX_SHOWN = 10
+_MAX_TITLE = 120
+_MAX_REST = 100
+"""Of the link to the rest of a list, without its address."""
+
+Facts = Mapping[str, Any]
+
+
+def render(kind: str, facts: Facts, web_url: str) -> Message:
+    """Return the message of one of KINDS."""
+    return KINDS[kind](facts, web_url)
+
+
+def _freezes(facts: Facts, web_url: str) -> Message:
+    """Freezes that have started: one, or all windows of a minute."""
+    if facts["total"] == 1:
+        return _freeze(facts["shown"][0], web_url)
+    over, enforced = facts["ended"] >= facts["total"], facts["enforced"]
+    title = f"{'Merging was frozen' if over else 'Merging is frozen'} by {count(facts['total'], 'freeze')}"
+    lines = [_freeze_line(freeze, web_url) for freeze in facts["shown"]]
+    blocks = [
+        section(f":snowflake: *{link(web_url + web_addresses.FREEZES, title)}*"),
+        _list(lines, facts["total"], web_url + web_addresses.FREEZES),
+        context(f"{enforced:,} of {facts['total']:,} fully enforced, {facts['ended']:,} ended"),
+    ]
+    return Message(title, blocks)
+
+
+def _freeze(freeze: Facts, web_url: str) -> Message:
+    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+    over = freeze["endedAt"] is not None
+    title = "Merging was frozen" if over else "Merging is frozen"
+    branches = count(freeze["branches"], "branch", "branches")
+    where = f"{branches} of {count(freeze['repositories'], 'repository', 'repositories')}"
+    blocks = [section(f":snowflake: *{link(url, title)}* on {where}{'' if over else ', ' + _until(freeze)}")]
+    blocks.append(section(f">{words(freeze['reason'], MAX_REASON)}"))
+    if freeze["names"]:
+        blocks.append(_list([words(name) for name in freeze["names"]], freeze["branches"], url))
+    blocks.append(context(_progress(freeze)))
+    if not over:
+        blocks.append(actions(_freeze_buttons(freeze)))
+    return Message(_text(f"{title}: ", freeze["reason"]), blocks)
+
+
+def _freeze_line(freeze: Facts, web_url: str) -> str:
+    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+    where = count(freeze["branches"], "branch", "branches")
+    return f"{link(url, freeze['reason'], _MAX_TITLE)}, {where}, {_until(freeze)}"
+
+
+def _until(freeze: Facts) -> str:
+    return f"until {_at(freeze['endsAt'])}" if freeze["endsAt"] else "until a person lifts it"
+
+
+def _progress(freeze: Facts) -> str:
+    """Say who started a freeze, and how far its checks and rules are."""
+    by = f"by {words(freeze['by'])}"
+    if freeze["endedAt"] is not None:
+        return f"{by} · {_how_ended(freeze)} {_at(freeze['endedAt'])}"
+    return f"{by} · {'fully enforced ' + _at(freeze['enforcedAt']) if freeze['enforcedAt'] else 'being enforced'}"
+
+
+def _how_ended(freeze: Facts) -> str:
+    if freeze["endReason"] in {"lifted", "overridden"}:
+        return f"lifted by {words(freeze['endedBy'])}"
+    return "ended"
+
+
+def _freeze_buttons(freeze: Facts) -> list[Block]:
+    made = [button("Request an exception", names.REQUEST, freeze["id"])] if freeze["exceptionsAllowed"] else []
+    question = "Merging becomes possible on branches that no other freeze covers."
+    return [*made, button("Lift", names.LIFT, freeze["id"], style="danger", question=question)]
+
+
+def _ends(facts: Facts, web_url: str) -> Message:
+    """Freezes that have ended within a minute."""
+    lines = [_end_line(freeze, web_url) for freeze in facts["shown"]]
+    if facts["total"] == 1:
+        freeze = facts["shown"][0]
+        return Message(
+            _text("A freeze has ended: ", freeze["reason"]), [section(f":sunny: *A freeze has ended* · {lines[0]}")]
+        )
+    title = f"{count(facts['total'], 'freeze')} have ended"
+    return Message(
+        title, [section(f":sunny: *{title}*"), _list(lines, facts["total"], web_url + web_addresses.FREEZES)]
+    )
+
+
+def _end_line(freeze: Facts, web_url: str) -> str:
+    url = _page(web_url, web_addresses.FREEZE, freeze["id"])
+    return f"{link(url, freeze['reason'], _MAX_TITLE)}: {_how_ended(freeze)}"
+
+
+def _windows(facts: Facts, web_url: str) -> Message:
+    """Windows that begin at the same time, announced in advance."""
+    shown, total = facts["shown"], facts["total"]
+    when = f"at {_at(shown[0]['startsAt'])}, in {count(facts['minutes'], 'minute')}"
+    lines = [_window_line(window, web_url) for window in shown]
+    if total == 1:
+        title = f"A freeze begins in {count(facts['minutes'], 'minute')}"
+        return Message(
+            _text(f"{title}: ", shown[0]["scheduleName"]), [section(f":calendar: *A freeze begins* {when}\n{lines[0]}")]
+        )
+    title = f"{count(total, 'freeze')} begin in {count(facts['minutes'], 'minute')}"
+    begin = section(f":calendar: *{count(total, 'freeze')} begin* {when}")
+    return Message(title, [begin, _list(lines, total, web_url + web_addresses.CALENDAR)])
+
+
+def _window_line(window: Facts, web_url: str) -> str:
+    url = _page(web_url, web_addresses.SCHEDULE, window["scheduleId"])
+    return f"{link(url, window['scheduleName'])} until {_at(window['endsAt'])}"
+
+
+def _request(facts: Facts, web_url: str) -> Message:
+    """A request for an exception, and what became of it."""
+    pull = link(facts["url"], f"{facts['pullRequest']}: {facts['title']}")
+    blocks = [
+        section(
+            f":raised_hand: *Exception requested* for {pull} into {words(facts['branch'])} by {words(facts['by'])}"
+        ),
+        section(f">{words(facts['reason'], MAX_REASON)}"),
+    ]
+    decided = facts["decided"]
+    if decided is None:
+        buttons = [
+            button("Grant", names.GRANT, facts["id"], style="primary"),
+            button("Deny", names.DENY, facts["id"], style="danger"),
+            open_button(web_url + web_addresses.EXCEPTIONS),
+        ]
+        blocks.append(actions(buttons))
+        return Message(_text(f"Exception requested for {words(facts['pullRequest'])}: ", facts["reason"]), blocks)
+    blocks.append(context(_decision(decided)))
+    return Message(f"Exception {decided['how']} for {words(facts['pullRequest'])}", blocks)
+
+
+def _decision(decided: Facts) -> str:
+    mark = ":white_check_mark:" if decided["how"] == "granted" else ":no_entry:"
+    by = f" by {words(decided['by'])}" if decided["by"] else ""
+    reason = f": {words(decided['reason'], 300)}" if decided["reason"] else ""
+    return f"{mark} {decided['how'].capitalize()}{by} {_at(decided['at'])}{reason}"
+
+
+def _decisions(facts: Facts, web_url: str) -> Message:
+    """A decision in a channel that had no message about the request."""
+    pull = link(facts["url"], f"{facts['pullRequest']}: {facts['title']}")
+    title = f"Exception {facts['decided']['how']} for {words(facts['pullRequest'])}"
+    open_page = link(web_url + web_addresses.EXCEPTIONS, "All exceptions")
+    return Message(title, [section(f"*Exception* for {pull}\n{_decision(facts['decided'])}"), context(open_page)])
+
+
+_NOTES = {
+    "freeze.enforced": (":lock:", "Fully enforced", "freezes are fully enforced"),
+    "exception.used": (":white_check_mark:", "Merged with an exception", "pull requests merged with an exception"),
+    "freeze.bypassed": (":warning:", "Changed in spite of a freeze", "changes in spite of a freeze"),
+    "freeze.enforcement_gap": (
+        ":warning:",
+        "Changed because our check was wrong",
+        "changes because our check was wrong",
+    ),
+    "enforcement.lost": (":rotating_light:", "Freezes no longer block", "branches are no longer blocked by freezes"),
+    "enforcement.restored": (":lock:", "Freezes block again", "branches are blocked by freezes again"),
+    "enforcement.late": (":hourglass:", "A freeze is enforced late", "freezes are enforced late"),
+    "freeze.target_failed": (":warning:", "A check could not be written", "checks could not be written"),
+}
+
+
+def _note(facts: Facts, web_url: str) -> Message:
+    """Events of one action within a minute."""
+    mark, title, plural = _NOTES.get(facts["action"], (":information_source:", facts["action"], facts["action"]))
+    lines = [
+        link(_page(web_url, _PAGES[one["type"]], one["id"]), one["name"])
+        if one["type"] in _PAGES
+        else words(one["name"])
+        for one in facts["shown"]
+    ]
+    if facts["total"] == 1:
+        name = facts["shown"][0]["name"]
+        return Message(_text(f"{title}: ", name), [section(f"{mark} *{title}*: {lines[0]}")])
+    title = f"{facts['total']:,} {plural}"
+    return Message(
+        title, [section(f"{mark} *{title}*"), _list(lines, facts["total"], web_url + web_addresses.ATTENTION)]
+    )
+
+
+_PAGES = {"freeze": web_addresses.FREEZE, "branch": web_addresses.BRANCH}
+
+KINDS: Mapping[str, Callable[[Facts, str], Message]] = {
+    "freezes": _freezes,
+    "ends": _ends,
+    "windows": _windows,
+    "request": _request,
+    "decision": _decisions,
+    "note": _note,
+}
+
+
+def _list(lines: Sequence[str], total: int, url: str) -> Block:
+    """Return lines as one paragraph: as many as fit, and a link to the rest."""
+    shown: list[str] = []
+    left = MAX_SECTION - len(url) - _MAX_REST
+    for line in lines[:MAX_SHOWN]:
+        left -= len(line) + 3
+        if left < 0:
+            break
+        shown.append(f"• {line}")
+    if total > len(shown):
+        shown.append(link(url, f"… and {total - len(shown):,} more"))
+    return section("\n".join(shown))
+
+
+def _text(label: str, reason: str) -> str:
+    return label + words(reason, MAX_TEXT - len(label))
+
+
+def _page(web_url: str, address: str, thing_id: str) -> str:
+    return web_url + address.format(id=thing_id)
+
+
+def _at(instant: str) -> str:
+    return at(datetime.fromisoformat(instant))

@@ -1,0 +1,198 @@
+"""Payloads that Slack sends to one address: events as JSON; commands, clicks and forms as form fields.
+
+Their signature has been verified. What they hold is still checked, because it becomes keys and addresses.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+_MAX_FIELDS = 100
+_MAX_ID = 64
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MAX_VALUE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A Slack user in a workspace."""
+
+    team_id: str
+    user_id: str
+    foreign: bool = False
+    """True for a person of another workspace, in a channel that is shared with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Slack asks whether the address is ours: the answer repeats the challenge."""
+
+    challenge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the app in a workspace; Slack repeats it under the same id."""
+
+    id: str
+    team_id: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """A command that a person typed in a channel."""
+
+    person: Person
+    person_name: str
+    command: str
+    text: str
+    channel_id: str
+    channel_name: str
+    trigger_id: str
+    response_url: str
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of what it does."""
+        return key_of("command", self.trigger_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A button that a person pressed."""
+
+    person: Person
+    person_name: str
+    action: str
+    value: str
+    pressed_at: str
+    trigger_id: str
+    response_url: str
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of what it does."""
+        return key_of("click", self.pressed_at, self.action, self.value, self.person.user_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A form that a person sent."""
+
+    person: Person
+    form: str
+    view_id: str
+    view: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of what it does: a form that is sent twice takes effect once."""
+        return key_of("form", self.view_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A payload that asks for nothing, such as a check of our certificate, or that has no shape that is known."""
+
+
+Inbound = Challenge | Event | TypedCommand | Click | Submission | Ignored
+
+
+def read_payload(raw_body: bytes, content_type: str) -> Inbound:
+    """Return what a signed body says; what has none of Slack's shapes asks for nothing.
+
+    Raise ValueError if it is not UTF-8, or no JSON object where it should be one.
+    """
+    text = raw_body.decode()
+    is_form = content_type.lower().lstrip().startswith(FORM)
+    try:
+        body = {} if is_form else json.loads(text)
+    except RecursionError:
+        raise ValueError("the payload is nested too deep") from None
+    body = _object(body)
+    try:
+        return _read_form(_fields_of(text)) if is_form else _read_event(body)
+    except (ValueError, RecursionError):
+        return Ignored()
+
+
+def _fields_of(text: str) -> Mapping[str, str]:
+    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+
+
+def key_of(*parts: str) -> str:
+    """Return an idempotency key for an interaction."""
+    return "slack-" + hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _read_event(body: Mapping[str, Any]) -> Inbound:
+    if body.get("type") == "url_verification":
+        return Challenge(_text(body.get("challenge"), 500))
+    if body.get("type") != "event_callback" or not isinstance(body.get("team_id"), str):
+        return Ignored()
+    return Event(_id(body.get("event_id")), _id(body["team_id"]), body)
+
+
+def _read_form(form: Mapping[str, str]) -> Inbound:
+    if "payload" in form:
+        return _read_interaction(_object(json.loads(form["payload"])))
+    if form.get("ssl_check"):
+        return Ignored()
+    return TypedCommand(
+        Person(_id(form.get("team_id")), _id(form.get("user_id"))),
+        _text(form.get("user_name", ""), 100),
+        _text(form.get("command"), 50),
+        _text(form.get("text", ""), _MAX_VALUE),
+        _id(form.get("channel_id")),
+        _text(form.get("channel_name", ""), 100),
+        _text(form.get("trigger_id"), 200),
+        _text(form.get("response_url", ""), 500),
+    )
+
+
+def _read_interaction(body: Mapping[str, Any]) -> Inbound:
+    if body.get("type") not in {"block_actions", "view_submission"} or not isinstance(body.get("team"), Mapping):
+        return Ignored()  # among others that of an installation for a whole enterprise, which has no team
+    user, team_id = _object(body.get("user")), _id(body["team"].get("id"))
+    person = Person(team_id, _id(user.get("id")), user.get("team_id", team_id) != team_id)
+    if body["type"] == "view_submission":
+        view = _object(body.get("view"))
+        return Submission(person, _text(view.get("callback_id"), 255), _id(view.get("id")), view)
+    actions = body.get("actions")
+    if not isinstance(actions, list) or not actions:
+        return Ignored()
+    action = _object(actions[0])
+    return Click(
+        person,
+        _text(user.get("username") or user.get("name") or "", 100),
+        _text(action.get("action_id"), 255),
+        _text(action.get("value") or "", _MAX_VALUE),
+        _text(action.get("action_ts"), 50),
+        _text(body.get("trigger_id", ""), 200),
+        _text(body.get("response_url", ""), 500),
+    )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise ValueError("an object is missing")
+
+
+def _id(value: Any) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise ValueError(f"an id has at most {_MAX_ID} letters and digits")
+    return value
+
+
+def _text(value: Any, length: int) -> str:
+    """Return a text that the database and the API take: without NUL and halves of surrogate pairs."""
+    if not isinstance(value, str) or len(value) > length:
+        raise ValueError(f"a text has at most {length} characters")
+    return value.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -1,0 +1,13 @@
+"""Locks with a name, for what has no row to lock: transactions that take the same one follow each other."""
+
+from sqlalchemy import text
+
+from services.core.unit_of_work import UnitOfWork
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+
+
+def acquire_lock(uow: UnitOfWork, name: str) -> None:
+    """Wait for the lock and hold it until the end of the transaction; `uow.now` is then the time of its acquisition."""
+    uow.session.execute(_LOCK, {"name": name})
+    uow.refresh_now()

@@ -1,0 +1,132 @@
+"""Mails of events: one to each member who wants one of them, whatever their number.
+
+A member gets no mail of what they did themselves, nor of what happened before they joined; who has left gets none.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import or_, select
+
+from models.exceptions import PullRequestException
+from models.notifications import MailChoice
+from models.organizations import Membership, Organization, User
+from rules import web_addresses
+from rules.access.organization_settings import OrganizationSettings
+from rules.access.permissions import Role
+from rules.notifications.kinds import KINDS, UPCOMING
+from rules.notifications.links import page_of, page_of_windows
+from rules.notifications.mails import Reader, default_kinds
+from rules.notifications.sentences import sentence_of, sentence_of_window
+from services.core.unit_of_work import UnitOfWork
+from services.events.event import Event
+from services.mail.outbox import enqueue_mail
+
+MAX_LISTED = 20
+"""Events that one mail lists; it says how many there are besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one mail says of one event, or of one window."""
+
+    text: str
+    page: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    reader: Reader
+    address: str
+    joined_at: datetime
+    remind_before: frozenset[int]
+
+
+def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -> None:  # noqa: ARG001 - of all channels
+    """Write the mails of events to the members of the organisation."""
+    requesters = _requesters(uow, events)
+    organization = uow.session.get_one(Organization, uow.organization)
+    for member in _members(uow, organization):
+        lines = [line for event in events for line in _lines(member, event, requesters)]
+        if lines:
+            _write(uow, organization, member.address, lines)
+
+
+def _members(uow: UnitOfWork, organization: Organization) -> list[_Member]:
+    approval = OrganizationSettings.from_json(organization.settings).approval
+    query = (
+        select(Membership, User.email, MailChoice)
+        .join(User, User.id == Membership.user_id)
+        .outerjoin(
+            MailChoice,
+            (MailChoice.organization_id == Membership.organization_id) & (MailChoice.user_id == Membership.user_id),
+        )
+        .where(Membership.organization_id == organization.id)
+        .order_by(User.email)
+    )
+    found = []
+    for membership, email, choice in uow.session.execute(query):
+        role = cast("Role", membership.role)
+        kinds = default_kinds(role) if choice is None or choice.kinds is None else choice.kinds
+        reader = Reader(membership.user_id, role, frozenset(kinds), approval)
+        minutes = frozenset(choice.remind_before if choice is not None else ())
+        found.append(_Member(reader, email, membership.created_at, minutes))
+    return found
+
+
+def _requesters(uow: UnitOfWork, events: Sequence[Event]) -> Mapping[str, frozenset[str]]:
+    """Return who requested the exceptions that were decided, by the id of each exception and of its group."""
+    named = {str(event.target["id"]) for event in events if event.kind == "exception.decided"}
+    if not named:
+        return {}
+    row = PullRequestException
+    query = select(row.id, row.request_group_id, row.requested_by).where(
+        row.organization_id == uow.organization,
+        or_(row.id.in_(named), row.request_group_id.in_(named)),
+        row.requested_by["type"].astext == "user",
+    )
+    people: dict[str, set[str]] = defaultdict(set)
+    for exception_id, group_id, requested_by in uow.session.execute(query):
+        for key in (exception_id, group_id):
+            people[key].add(requested_by["id"])
+    return {key: frozenset(found) for key, found in people.items()}
+
+
+def _lines(member: _Member, event: Event, requesters: Mapping[str, frozenset[str]]) -> list[Line]:
+    """Return what a mail to the member says of an event: nothing if they do not want it."""
+    if event.at < member.joined_at:
+        return []
+    if event.kind == UPCOMING:
+        return [
+            Line(sentence_of_window(window), page_of_windows([window]), UPCOMING)
+            for window in event.details["windows"]
+            if member.remind_before.intersection(window["remindBefore"])
+        ]
+    concerned = requesters.get(str(event.target["id"]), frozenset())
+    if event.kind is None or not member.reader.wants(event.kind, event.actor.get("id"), concerned):
+        return []
+    text = sentence_of(event.action, event.actor, event.target, event.details)
+    return [Line(text, page_of(event.target), event.kind)]
+
+
+def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Sequence[Line]) -> None:
+    pages, kinds = {line.page for line in lines}, {line.kind for line in lines}
+    what = KINDS[kinds.pop()].meaning.split(":")[0].rstrip(".") if len(kinds) == 1 else f"{len(lines)} notifications"
+    listed = [line.text for line in lines[:MAX_LISTED]]
+    if len(lines) > MAX_LISTED:
+        listed.append(f"and {len(lines) - MAX_LISTED} more")
+    web = uow.dependencies.web_url
+    enqueue_mail(
+        uow,
+        address,
+        "notice",
+        what=what,
+        organization=organization.name,
+        lines=listed,
+        url=f"{web}{pages.pop() if len(pages) == 1 else web_addresses.HOME}",
+        settings_url=f"{web}{web_addresses.NOTIFICATIONS}",
+    )

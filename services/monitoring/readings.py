@@ -1,0 +1,258 @@
+"""What metrics show of the database, each with one statement that an index, or a limit, keeps cheap.
+
+Ages are measured by the clock of the database. Nothing here names an organisation, a repository or a person.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, Text, func, literal, select, text, union_all
+
+from models.freezes import IN_FORCE, INCOMPLETE
+from models.installations import Installation
+from models.notifications import NotificationDestination
+from models.queries import NOW
+from models.repositories import Repository, WatchedBranch
+from rules.notifications.kinds import NOTIFIED_ACTIONS
+from rules.rate_budget import HOUR, MINUTE
+from services.billing.prices import CATALOGUES
+from services.billing.sync import CUSTOMERS
+from services.bypass_detection.detection import TIPS
+from services.core.lease_holder import PROCESS_PATIENCE
+from services.core.unit_of_work import Dependencies, UnitOfWork
+from services.core.work_queue import WorkQueue
+from services.enforcement.probe_queue import PROBES
+from services.enforcement.setup_runs import SETUPS
+from services.events.destinations import FOR_SYSTEMS
+from services.events.destinations import JOB as NOTIFICATIONS
+from services.github_access.rate_limiter import LEARNED_FOR
+from services.mail.delivery import MAILS
+from services.monitoring import families
+from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, Family
+from services.offboarding.withdrawal import WITHDRAWALS
+from services.outgoing_webhooks.delivery import MESSAGES
+from services.reconcile.leases import BRANCHES
+from services.repository_sync.sync import SYNCS
+from services.slack.delivery import MESSAGES as SLACK_MESSAGES
+from services.slack.tokens import CONNECTIONS
+from services.webhooks.deliveries import DELIVERIES
+
+WEBHOOKS_SEEN = timedelta(minutes=5)
+"""For how long after its arrival the lag of a webhook is shown."""
+
+
+class Reading(NamedTuple):
+    """A value of a metric."""
+
+    family: Family
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+Read = Callable[[UnitOfWork], Iterable[Reading]]
+
+
+def reads_of(dependencies: Dependencies) -> Mapping[str, Read]:
+    """Return what is read, by name; queues whose server is not configured are left out."""
+    return {
+        "enforcement": read_enforcement,
+        "queues": partial(read_queues, queues=queues_of(dependencies)),
+        "audit": read_audit,
+        "webhooks": read_webhooks,
+        "notifications": read_notifications,
+        "github": read_github,
+        "processes": read_processes,
+    }
+
+
+def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
+    """Return the queues whose work this configuration does."""
+    optional: tuple[tuple[object, tuple[WorkQueue, ...]], ...] = (
+        (dependencies.mail, (MAILS,)),
+        (dependencies.stripe, (CUSTOMERS, CATALOGUES)),
+        (dependencies.slack, (SLACK_MESSAGES, CONNECTIONS)),
+    )
+    always = (DELIVERIES, BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
+    return (*always, *(queue for server, queues in optional if server is not None for queue in queues))
+
+
+def _seconds(since: datetime | None, uow: UnitOfWork) -> float:
+    """Return the age of an instant, 0 for none."""
+    return 0.0 if since is None else max(0.0, (uow.now - since).total_seconds())
+
+
+_FREEZES = text(f"""
+    SELECT count(*) FILTER (WHERE {IN_FORCE}) AS in_force,
+           count(*) FILTER (WHERE {IN_FORCE} AND f.enforced_at IS NULL) AS unenforced,
+           count(*) FILTER (WHERE f.failing_since IS NOT NULL) AS failing,
+           min(f.started_at) FILTER (WHERE {IN_FORCE} AND f.enforced_at IS NULL) AS unenforced_since,
+           min(f.ended_at) FILTER (WHERE f.released_at IS NULL) AS unreleased_since
+    FROM freezes f WHERE f.ended_at IS NULL OR {INCOMPLETE}
+""")  # noqa: S608 - conditions of ours
+# Those of an installation that was paused count from the end of the pause, as in the alert `enforcement_late`.
+_DUE_BRANCH = (
+    select(func.min(func.greatest(WatchedBranch.due_at, Installation.paused_until)))
+    .join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
+    .join(Installation, Installation.id == Repository.installation_id)
+    .where(WatchedBranch.wanted_generation != WatchedBranch.written_generation)
+    .where(Installation.state == "active", BRANCHES.is_available(NOW))
+    .where(func.coalesce(Installation.paused_until <= NOW, True))
+)
+
+
+def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read the freezes that are not enforced or released yet, and the branch that has waited longest."""
+    row = uow.session.execute(_FREEZES, {"now": uow.now}).one()
+    yield Reading(families.FREEZES_IN_FORCE, row.in_force)
+    yield Reading(families.FREEZES_UNENFORCED, row.unenforced)
+    yield Reading(families.FREEZES_FAILING, row.failing)
+    yield Reading(families.OLDEST_UNENFORCED, _seconds(row.unenforced_since, uow))
+    yield Reading(families.OLDEST_UNRELEASED, _seconds(row.unreleased_since, uow))
+    yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_DUE_BRANCH, {"now": uow.now}), uow))
+
+
+_DESTINATIONS = select(
+    literal(NOTIFICATIONS, Text).label("queue"),
+    func.count().filter(NotificationDestination.due_at <= NOW).label("due"),
+    func.min(NotificationDestination.due_at).filter(NotificationDestination.due_at <= NOW).label("oldest_due_at"),
+    func.count().filter(NotificationDestination.attempts > 0).label("retrying"),
+    literal(0).label("leases"),
+).where(NotificationDestination.due_at.is_not(None))
+
+
+@cache
+def _backlog(queue: WorkQueue) -> Select[str, int, datetime | None, int, int]:
+    return select(literal(queue.kind, Text).label("queue"), queue.backlog(MAX_COUNTED).subquery())
+
+
+def read_queues(uow: UnitOfWork, queues: Sequence[WorkQueue]) -> Iterator[Reading]:
+    """Read the work of each queue, and that of destinations of notifications, which are locked and not leased."""
+    leased = [_backlog(queue) for queue in queues]
+    for row in uow.session.execute(union_all(*leased, _DESTINATIONS), {"now": uow.now}):
+        yield Reading(families.QUEUE_DUE, row.due, (row.queue,))
+        yield Reading(families.QUEUE_OLDEST_DUE, _seconds(row.oldest_due_at, uow), (row.queue,))
+        yield Reading(families.QUEUE_RETRYING, row.retrying, (row.queue,))
+        yield Reading(families.QUEUE_LEASES, row.leases, (row.queue,))
+
+
+_UNSEALED = text("""
+    SELECT count(*) AS entries, min(e.at) AS oldest_at
+    FROM (SELECT entry_id FROM audit_unsealed LIMIT :limit) u JOIN audit_entries e ON e.id = u.entry_id
+""")
+
+
+def read_audit(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read the audit entries that are not sealed."""
+    row = uow.session.execute(_UNSEALED, {"limit": MAX_COUNTED}).one()
+    yield Reading(families.AUDIT_UNSEALED, row.entries)
+    yield Reading(families.AUDIT_OLDEST_UNSEALED, _seconds(row.oldest_at, uow))
+
+
+_WEBHOOKS = text("""
+    SELECT greatest(
+        (SELECT max(d.processed_at - d.received_at) FROM webhook_deliveries d WHERE d.received_at > :since),
+        (SELECT CAST(:now AS timestamptz) - min(d.received_at) FROM webhook_deliveries d WHERE d.due_at IS NOT NULL)
+    )
+""")
+
+
+def read_webhooks(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read how late webhooks of GitHub are processed."""
+    lag = uow.session.scalar(_WEBHOOKS, {"now": uow.now, "since": uow.now - WEBHOOKS_SEEN}) or timedelta()
+    yield Reading(families.WEBHOOK_LAG, lag.total_seconds())
+
+
+_OLDEST_MAIL = text("SELECT min(created_at) FROM mails WHERE due_at IS NOT NULL")
+_NOTIFICATIONS = text("""
+    SELECT c.channel, min(first.sealed_at) AS oldest_at
+    FROM unnest(ARRAY['mail', 'slack', 'webhook']) AS c (channel)
+    LEFT JOIN notification_destinations d ON d.channel = c.channel AND d.due_at IS NOT NULL
+    LEFT JOIN LATERAL (SELECT s.sealed_at FROM audit_seals s
+                       WHERE s.organization_id = d.organization_id AND s.sequence > d.sequence
+                         AND (d.channel = ANY(:for_systems) OR s.action = ANY(:notified))
+                       ORDER BY s.sequence LIMIT 1) first ON true
+    GROUP BY c.channel
+""")
+
+
+def read_notifications(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read how late mails are sent, and how late destinations of notifications take what happened."""
+    unsent = None if uow.dependencies.mail is None else uow.session.scalar(_OLDEST_MAIL)
+    yield Reading(families.MAIL_OLDEST_UNSENT, _seconds(unsent, uow))
+    wanted = {"for_systems": list(FOR_SYSTEMS), "notified": list(NOTIFIED_ACTIONS)}
+    for row in uow.session.execute(_NOTIFICATIONS, wanted):
+        yield Reading(families.NOTIFICATION_LAG, _seconds(row.oldest_at, uow), (row.channel,))
+
+
+_INSTALLATIONS = text("""
+    SELECT s.state, count(i.id) AS installations,
+           count(i.id) FILTER (WHERE i.state = 'active' AND i.paused_until > :now) AS paused
+    FROM unnest(ARRAY['active', 'suspended', 'removed']) AS s (state) LEFT JOIN installations i ON i.state = s.state
+    GROUP BY s.state
+""")
+_PAUSES = text("""
+    SELECT id, paused_until FROM installations WHERE state = 'active' AND paused_until > :now
+    ORDER BY paused_until DESC, id LIMIT :limit
+""")
+_BUDGETS = text("""
+    WITH busiest AS MATERIALIZED (
+        SELECT i.id, used.points,
+               coalesce(CAST(:counted AS boolean),
+                        i.content_learnt_at > :learned_since AND i.content_counting <> 'off') AS counted
+        FROM installations i
+        CROSS JOIN LATERAL (SELECT sum(u.points) AS points FROM github_api_usage u
+                            WHERE u.installation_id = i.id AND u.at > :minute) used
+        WHERE i.state = 'active' AND used.points > 0
+        ORDER BY used.points DESC, i.id LIMIT :limit
+    )
+    SELECT b.id, b.points,
+           CASE WHEN b.counted THEN (SELECT coalesce(sum(u.content), 0) FROM github_api_usage u
+                                     WHERE u.installation_id = b.id AND u.at > :hour) END AS content
+    FROM busiest b
+""")
+_CONTENT_COUNTED: dict[str, bool | None] = {"learn": None, "off": False, "requests": True, "aliases": True}
+"""Whether content is counted by configuration; None: if GitHub was observed to count it."""
+
+
+def read_github(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read the installations, the pauses of those that GitHub limits, and the budget left of the busiest."""
+    paused = 0
+    for row in uow.session.execute(_INSTALLATIONS, {"now": uow.now}):
+        yield Reading(families.INSTALLATIONS, row.installations, (row.state,))
+        paused += row.paused
+    yield Reading(families.GITHUB_PAUSED, paused)
+    for row in uow.session.execute(_PAUSES, {"now": uow.now, "limit": MAX_INSTALLATIONS}):
+        yield Reading(families.GITHUB_PAUSE_LEFT, (row.paused_until - uow.now).total_seconds(), (str(row.id),))
+    limits = uow.dependencies.rate_limits
+    values = {
+        "counted": _CONTENT_COUNTED[limits.content],
+        "learned_since": uow.now - LEARNED_FOR,
+        "minute": uow.now - MINUTE,
+        "hour": uow.now - HOUR,
+        "limit": MAX_INSTALLATIONS,
+    }
+    for row in uow.session.execute(_BUDGETS, values):
+        yield Reading(families.GITHUB_BUDGET_LEFT, _left(row.points, limits.points_per_minute), (str(row.id), "points"))
+        if row.content is not None:
+            left = _left(row.content, limits.content_per_hour)
+            yield Reading(families.GITHUB_BUDGET_LEFT, left, (str(row.id), "content"))
+
+
+def _left(used: Any, limit: int) -> float:
+    return max(0.0, 1 - float(used) / limit)
+
+
+_PROCESSES = text(f"""
+    SELECT k.kind, count(h.id) AS running FROM unnest(ARRAY['worker', 'sweeper']) AS k (kind)
+    LEFT JOIN lease_holders h ON h.kind = k.kind AND h.stopped_at IS NULL AND h.ended_at IS NULL
+        AND h.beat_at > clock_timestamp() - {PROCESS_PATIENCE}
+    GROUP BY k.kind
+""")  # noqa: S608 - a constant of ours
+
+
+def read_processes(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read how many processes of each kind have a recent heartbeat."""
+    for row in uow.session.execute(_PROCESSES):
+        yield Reading(families.PROCESSES, row.running, (row.kind,))

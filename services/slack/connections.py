@@ -1,0 +1,233 @@
+"""The workspace of an organisation: connect it, show it, disconnect it.
+
+Slack redirects the user to our page with the `state` of the install URL (`redirect_states`) and a code, which is
+exchanged for the token of our bot. No transaction is open meanwhile.
+"""
+
+from typing import Any
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.dialects.postgresql import insert
+
+from integrations.slack.client import SCOPES, SlackInstallation
+from models.organizations import Organization
+from models.slack import SlackConnection, SlackLink, SlackSubscription
+from rules import web_addresses
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.alerts.alerts import resolve_alerts
+from services.core.unit_of_work import UnitOfWork
+from services.organizations import organizations, redirect_states
+from services.slack.calls import calling_slack, slack_of
+from services.slack.connection_loss import LOST, SCOPES_MISSING, alert_missing_scopes, target_of
+from services.slack.subscriptions import remove_all
+from services.slack.tokens import CONNECTIONS, next_refresh, seal_tokens
+
+_FIND = text("SELECT * FROM find_slack_connection(:team)")
+_KEEP_TOKEN = text("SELECT keep_slack_token(:team)")
+
+
+def show(uow: UnitOfWork) -> dict[str, Any]:
+    """Return the connection as `GET /v1/slack` does, with the caller's Slack user."""
+    connection = find_connection(uow)
+    mine = select(SlackLink.slack_user_id).where(
+        SlackLink.organization_id == uow.organization, SlackLink.user_id == uow.caller.user_id
+    )
+    linked = uow.session.scalar(mine)
+    counted = select(func.count()).where(SlackSubscription.organization_id == uow.organization)
+    return {
+        **_view(connection),
+        "available": uow.dependencies.slack is not None,
+        "subscription_count": uow.session.scalars(counted).one(),
+        "me": {"linked": linked is not None, "slack_user_id": linked},
+    }
+
+
+def install_url(uow: UnitOfWork, team_id: str | None) -> dict[str, Any]:
+    """Return the URL for installing the app in a workspace, with a new state.
+
+    Raise `slack_already_connected` if a workspace is connected and `team_id` is not its id, and `slack_unavailable`.
+    """
+    slack = slack_of(uow)
+    connection = find_connection(uow)
+    if connection is not None and connection.lost_at is None and connection.team_id != team_id:
+        raise _already_connected(connection)
+    state, expires_at = redirect_states.issue(uow, "slack")
+    organization = uow.session.get_one(Organization, uow.organization)
+    uow.audit("slack.requested", ("organization", organization.id, organization.name))
+    return {"url": slack.authorize_url(state, _redirect_uri(uow), team_id), "expires_at": expires_at}
+
+
+def claim(uow: UnitOfWork, state: str, code: str) -> dict[str, Any]:
+    """Connect the workspace of a code; the same one again gets the new token.
+
+    Raise `invalid_parameter` if the state is not the caller's, `slack_already_connected` if the organisation has
+    another workspace or another organisation has this one, `invalid_state` if the app was installed for all workspaces
+    of an Enterprise Grid organisation, and `slack_unavailable`.
+    """
+    slack = slack_of(uow)
+    redirect_states.require_own(uow, "slack", state)
+    with calling_slack(uow):
+        found = slack.exchange_code(code, _redirect_uri(uow))
+    organizations.lock_current(uow)
+    redirect_states.consume_own(uow, "slack", state)
+    if found.team_id is None:
+        _revoke(uow, found)
+        message = (
+            "Slack installed the app for all workspaces of an Enterprise Grid organisation. Install it in one of them, "
+            "which is chosen at the top of Slack's page."
+        )
+        raise ServiceError("invalid_state", message, commit_on_error=True)
+    before = find_connection(uow, lock=True)
+    if before is not None and before.lost_at is None and before.team_id != found.team_id:
+        if uow.session.execute(_FIND, {"team": found.team_id}).first() is None:
+            _revoke(uow, found)
+        refused = _already_connected(before)
+        raise ServiceError(refused.code, refused.message, commit_on_error=True)
+    shown = _audited(before)
+    connection = _store(uow, before, found)
+    uow.audit("slack.connected", target_of(connection), before=shown, after=_audited(connection))
+    resolve_alerts(uow, [LOST, SCOPES_MISSING])
+    if missing := _missing_scopes(connection):
+        alert_missing_scopes(uow, connection, missing)
+    return show(uow)
+
+
+def disconnect(uow: UnitOfWork) -> None:
+    """Disconnect the workspace, with all its links and subscriptions; a job revokes the token. Without one: nothing."""
+    organizations.lock_current(uow)
+    connection = find_connection(uow, lock=True)
+    if connection is None:
+        return
+    shown = _audited(connection)
+    forget_workspace(uow, connection)
+    if connection.encrypted_tokens is None:
+        uow.session.delete(connection)
+    else:
+        connection.removed_at = connection.due_at = uow.now
+        connection.attempts = 0
+        uow.wake(CONNECTIONS.kind)
+    uow.session.flush()
+    resolve_alerts(uow, [LOST, SCOPES_MISSING])
+    uow.audit("slack.disconnected", target_of(connection), before=shown, after=None)
+
+
+def find_connection(uow: UnitOfWork, *, lock: bool = False) -> SlackConnection | None:
+    """Return the organisation's connection, live or lost, or None."""
+    query = select(SlackConnection).where(
+        SlackConnection.organization_id == uow.organization, SlackConnection.removed_at.is_(None)
+    )
+    options = {"populate_existing": True}
+    return uow.session.scalars(query.with_for_update() if lock else query, execution_options=options).one_or_none()
+
+
+def enter_workspace(uow: UnitOfWork, team_id: str) -> SlackConnection | None:
+    """Continue in the organisation that a workspace is connected to, and return the connection; None if there is none.
+
+    For requests of Slack, which name a workspace and no organisation.
+    """
+    row = uow.session.execute(_FIND, {"team": team_id}).one_or_none() if "\x00" not in team_id else None
+    if row is None:
+        return None
+    uow.bind_organization(row.organization_id)
+    return find_connection(uow)
+
+
+def forget_workspace(uow: UnitOfWork, connection: SlackConnection) -> None:
+    """Remove the links and subscriptions of a workspace."""
+    remove_all(uow)
+    uow.session.execute(delete(SlackLink).where(SlackLink.organization_id == connection.organization_id))
+
+
+def _store(uow: UnitOfWork, before: SlackConnection | None, found: SlackInstallation) -> SlackConnection:
+    """Store an installation, in the row of its workspace if that is connected; raise `slack_already_connected`."""
+    uow.session.execute(_KEEP_TOKEN, {"team": found.team_id})
+    if before is not None and before.lost_at is not None:
+        if before.team_id != found.team_id:
+            forget_workspace(uow, before)
+        uow.session.delete(before)
+        uow.session.flush()
+        before = None
+    connection_id = before.id if before is not None else new_id("slk")
+    values = {
+        "team_name": found.team_name,
+        "bot_user_id": found.bot_user_id,
+        "scopes": list(found.scopes),
+        "encrypted_tokens": seal_tokens(uow.dependencies.secret_key, connection_id, found.tokens),
+        "connected_by": uow.actor.as_json(),
+        "connected_at": uow.now,
+        "due_at": next_refresh(uow.now, found.tokens),
+        "attempts": 0,
+    }
+    if before is not None:
+        for name, value in values.items():
+            setattr(before, name, value)
+        uow.session.flush()
+        return before
+    key = {"id": connection_id, "organization_id": uow.organization, "team_id": found.team_id}
+    added = insert(SlackConnection).values({**key, **values}).on_conflict_do_nothing().returning(SlackConnection.id)
+    if uow.session.scalar(added) is None:
+        message = f"The Slack workspace {found.team_name} is connected to another organisation."
+        raise ServiceError("slack_already_connected", message)
+    return uow.session.get_one(SlackConnection, connection_id)
+
+
+def _revoke(uow: UnitOfWork, found: SlackInstallation) -> None:
+    """Have a token revoked that is not kept."""
+    connection_id = new_id("slk")
+    uow.session.add(
+        SlackConnection(
+            id=connection_id,
+            organization_id=uow.organization,
+            team_id=found.team_id or found.enterprise_id or "",
+            team_name=found.team_name,
+            bot_user_id=found.bot_user_id,
+            scopes=list(found.scopes),
+            encrypted_tokens=seal_tokens(uow.dependencies.secret_key, connection_id, found.tokens),
+            connected_by=uow.actor.as_json(),
+            connected_at=uow.now,
+            removed_at=uow.now,
+            due_at=uow.now,
+        )
+    )
+    uow.session.flush()
+    uow.wake(CONNECTIONS.kind)
+
+
+def _view(connection: SlackConnection | None) -> dict[str, Any]:
+    if connection is None:
+        return {"state": "none", "team": None, "connected_by": None, "connected_at": None, "missing_scopes": []}
+    return {
+        "state": "connected" if connection.lost_at is None else "lost",
+        "team": {"id": connection.team_id, "name": connection.team_name},
+        "connected_by": connection.connected_by,
+        "connected_at": connection.connected_at,
+        "missing_scopes": _missing_scopes(connection) if connection.lost_at is None else [],
+    }
+
+
+def _audited(connection: SlackConnection | None) -> dict[str, Any] | None:
+    """Return what the audit log shows of a connection."""
+    if connection is None:
+        return None
+    return {
+        "state": "connected" if connection.lost_at is None else "lost",
+        "team": connection.team_id,
+        "scopes": list(connection.scopes),
+    }
+
+
+def _missing_scopes(connection: SlackConnection) -> list[str]:
+    return [scope for scope in SCOPES if scope not in connection.scopes]
+
+
+def _redirect_uri(uow: UnitOfWork) -> str:
+    return f"{uow.dependencies.web_url}{web_addresses.SLACK}"
+
+
+def _already_connected(connection: SlackConnection) -> ServiceError:
+    message = (
+        f"The Slack workspace {connection.team_name} ({connection.team_id}) is connected already. Disconnect it first. "
+        "To install the app there again, send its id as team."
+    )
+    return ServiceError("slack_already_connected", message)

@@ -1,0 +1,157 @@
+"""The facts of messages, read from the database as it is now."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze, FreezeTarget
+from models.pull_requests import PullRequest
+from models.queries import exception_states
+from models.repositories import Repository, WatchedBranch
+from models.schedules import Occurrence
+from rules.freezes.globs import Glob
+from rules.slack.notices import MAX_SHOWN
+from rules.time.instants import format_instant
+from services.core.unit_of_work import UnitOfWork
+
+Facts = dict[str, Any]
+_FULL_NAME = Repository.owner + "/" + Repository.name
+
+
+def freezes_facts(uow: UnitOfWork, freeze_ids: Sequence[str]) -> Facts:
+    """Return what a message says about freezes: their number and progress, and the first of them."""
+    progress = uow.session.execute(
+        select(func.count(), func.count(Freeze.enforced_at), func.count(Freeze.ended_at)).where(
+            Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization
+        )
+    ).one()
+    return {
+        "total": progress[0],
+        "enforced": progress[1],
+        "ended": progress[2],
+        "shown": shown_freezes(uow, freeze_ids[:MAX_SHOWN]),
+    }
+
+
+def shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str]) -> list[Facts]:
+    """Return what a message says about each of a few freezes, in their order."""
+    query = select(Freeze).where(Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization)
+    freezes = {freeze.id: freeze for freeze in uow.session.scalars(query.execution_options(populate_existing=True))}
+    counted = (
+        select(FreezeTarget.freeze_id, func.count(), func.count(WatchedBranch.repository_id.distinct()))
+        .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+        .where(FreezeTarget.freeze_id.in_(freezes))
+        .group_by(FreezeTarget.freeze_id)
+    )
+    counts = {freeze_id: (branches, repositories) for freeze_id, branches, repositories in uow.session.execute(counted)}
+    names = _branch_names(uow, freeze_ids[0]) if len(freeze_ids) == 1 else []
+    return [_freeze_facts(freezes[each], counts.get(each, (0, 0)), names) for each in freeze_ids if each in freezes]
+
+
+def _freeze_facts(freeze: Freeze, counts: tuple[int, int], names: Sequence[str]) -> Facts:
+    return {
+        "id": freeze.id,
+        "reason": freeze.reason,
+        "by": freeze.created_by["name"],
+        "endsAt": _instant(freeze.ends_at),
+        "branches": counts[0],
+        "repositories": counts[1],
+        "names": list(names),
+        "enforcedAt": _instant(freeze.enforced_at),
+        "endedAt": _instant(freeze.ended_at),
+        "endReason": freeze.end_reason,
+        "endedBy": (freeze.ended_by or {}).get("name"),
+        "exceptionsAllowed": freeze.exceptions_allowed,
+    }
+
+
+def _branch_names(uow: UnitOfWork, freeze_id: str) -> list[str]:
+    query = (
+        select(_FULL_NAME, WatchedBranch.name)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
+        .where(FreezeTarget.freeze_id == freeze_id)
+        .order_by(Repository.owner, Repository.name, WatchedBranch.name)
+        .limit(MAX_SHOWN)
+    )
+    return [f"{repository}:{branch}" for repository, branch in uow.session.execute(query)]
+
+
+def window_starts(uow: UnitOfWork, freeze_ids: Collection[str]) -> dict[str, datetime]:
+    """Return the planned starts of the windows that freezes are of, by freeze; a freeze of a person has none."""
+    query = (
+        select(Freeze.id, Occurrence.starts_at)
+        .join(Occurrence, Occurrence.id == Freeze.occurrence_id)
+        .where(Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization)
+    )
+    return {row.id: row.starts_at for row in uow.session.execute(query)}
+
+
+def freezes_in(uow: UnitOfWork, freeze_ids: Collection[str], repositories: Glob) -> set[str]:
+    """Return the freezes that cover a branch of one of these repositories."""
+    query = (
+        select(FreezeTarget.freeze_id, _FULL_NAME)
+        .distinct()
+        .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(FreezeTarget.freeze_id.in_(freeze_ids), FreezeTarget.organization_id == uow.organization)
+    )
+    return {freeze_id for freeze_id, name in uow.session.execute(query) if repositories.matches(name)}
+
+
+def request_facts(uow: UnitOfWork, exception_ids: Sequence[str]) -> Facts | None:
+    """Return what a message says about the exceptions of one pull request; None if they are gone."""
+    query = (
+        select(PullRequestException, PullRequest, _FULL_NAME, WatchedBranch.name)
+        .join(PullRequest, PullRequest.id == PullRequestException.pull_request_id)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .join(WatchedBranch, WatchedBranch.id == PullRequestException.branch_id)
+        .where(PullRequestException.id.in_(exception_ids), PullRequestException.organization_id == uow.organization)
+        .order_by(PullRequestException.id)
+    )
+    rows = uow.session.execute(query.execution_options(populate_existing=True)).all()
+    if not rows:
+        return None
+    exceptions = [row[0] for row in rows]
+    states = exception_states(uow.session, exceptions, uow.now)
+    pending = [one for one in exceptions if states[one.id] == "pending"]
+    first = (pending or exceptions)[0]
+    _, pull, repository, branch = rows[0]
+    return {
+        **_exception_facts(first, states[first.id]),
+        "pullRequest": f"{repository}#{pull.number}",
+        "repository": repository,
+        "title": pull.title,
+        "url": pull.url,
+        "branch": branch,
+    }
+
+
+def _exception_facts(row: PullRequestException, state: str) -> Facts:
+    by: Mapping[str, Any] = row.requested_by or row.decided_by or {}
+    return {"id": row.id, "by": by.get("name", ""), "reason": row.reason, "decided": _decision(row, state)}
+
+
+def _decision(row: PullRequestException, state: str) -> Facts | None:
+    """Return how an exception was decided, or ended undecided; None while it is pending."""
+    if state == "pending":
+        return None
+    if state == "revoked":
+        by, at = row.revoked_by, row.revoked_at
+    elif row.decision is not None:
+        by, at, state = row.decided_by, row.decided_at, row.decision
+    else:
+        by, at = None, row.expired_at
+    return {
+        "how": state,
+        "by": (by or {}).get("name"),
+        "at": _instant(at or row.created_at),
+        "reason": row.decision_reason if row.decision is not None else None,
+    }
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else format_instant(at)

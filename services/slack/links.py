@@ -1,0 +1,150 @@
+"""Links: which person a Slack user is.
+
+Addresses of mail prove nothing here, because a workspace's administrators can change them. A Slack user gets a one-time
+address at our web origin, where a person who is signed in confirms that this Slack user may act as them. What it types
+and clicks from then on has the role that the person has in the organisation at that moment.
+"""
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from sqlalchemy import or_, select
+
+from models.identity import OneTimeToken
+from models.organizations import User
+from models.slack import SlackConnection, SlackLink
+from rules import web_addresses
+from rules.errors import Detail, ServiceError
+from services.core.unit_of_work import UnitOfWork
+from services.identity import one_time_tokens
+from services.organizations import memberships
+
+LINK_LIFETIME = timedelta(minutes=10)
+
+
+def issue_link(uow: UnitOfWork, connection: SlackConnection, slack_user_id: str, slack_user_name: str) -> str:
+    """Return a one-time address for a Slack user; earlier ones of the same user end."""
+    subject = f"{connection.team_id} {slack_user_id}"
+    one_time_tokens.invalidate(uow, "slack_link", subject)
+    details = {
+        "team_id": connection.team_id,
+        "team_name": connection.team_name,
+        "slack_user_id": slack_user_id,
+        "slack_user_name": slack_user_name,
+    }
+    token = one_time_tokens.issue(
+        uow, "slack_link", subject, LINK_LIFETIME, organization_id=connection.organization_id, details=details
+    )
+    return f"{uow.dependencies.web_url}{web_addresses.SLACK_LINK}?{urlencode({'token': token})}"
+
+
+def find_request(uow: UnitOfWork, token: str) -> dict[str, Any]:
+    """Return the Slack user that a token is of, the organisation and the caller's role there; raise `not_found`.
+
+    Runs in units of work of the database role `identity`: the person may act in another organisation meanwhile.
+    """
+    found = one_time_tokens.peek(uow, "slack_link", token)
+    row = None if found is None else memberships.find(uow, found.organization_id)
+    if found is None or row is None:
+        message = "This token is unknown, was used, is older than ten minutes, or is of an organisation of others."
+        raise ServiceError("not_found", message)
+    organization, role, _ = row
+    return {
+        "organization": organization,
+        "role": role,
+        "team": {"id": found.details["team_id"], "name": found.details["team_name"]},
+        "slack_user": {"id": found.details["slack_user_id"], "name": found.details["slack_user_name"]},
+    }
+
+
+def link(uow: UnitOfWork, token: str) -> dict[str, Any]:
+    """Let the Slack user of a token act as the caller from now on, and return it; both lose earlier links.
+
+    Raise `invalid_parameter` if the token is not valid in this organisation, `invalid_state` if its workspace is not
+    connected any more.
+    """
+    found = one_time_tokens.consume(uow, "slack_link", token)
+    if found is None or found.organization_id != uow.organization:
+        raise _invalid_token()
+    team_id, slack_user_id = found.details["team_id"], found.details["slack_user_id"]
+    if not _is_connected(uow, team_id):
+        raise ServiceError("invalid_state", "The Slack workspace is not connected any more.")
+    for earlier in _lock_links(uow, found):
+        if (earlier.user_id, earlier.slack_user_id) == (uow.caller.user_id, slack_user_id):
+            return {"slack_user_id": slack_user_id}
+        _end(uow, earlier)
+    row = SlackLink(
+        organization_id=uow.organization,
+        team_id=team_id,
+        slack_user_id=slack_user_id,
+        user_id=uow.caller.user_id,
+        created_at=uow.now,
+    )
+    uow.session.add(row)
+    uow.session.flush()
+    after = {"team": team_id, "slackUserId": slack_user_id}
+    uow.audit(
+        "slack.linked", _target(uow, row), before=None, after=after, slackUserName=found.details["slack_user_name"]
+    )
+    return {"slack_user_id": slack_user_id}
+
+
+def unlink(uow: UnitOfWork) -> bool:
+    """End the caller's link; False if there is none."""
+    query = select(SlackLink).where(
+        SlackLink.organization_id == uow.organization, SlackLink.user_id == uow.caller.user_id
+    )
+    row = uow.session.scalars(query.with_for_update()).one_or_none()
+    if row is not None:
+        _end(uow, row)
+    return row is not None
+
+
+def find_person(uow: UnitOfWork, connection: SlackConnection, slack_user_id: str) -> str | None:
+    """Return the id of the person that a Slack user is, or None."""
+    query = select(SlackLink.user_id).where(
+        SlackLink.organization_id == connection.organization_id,
+        SlackLink.team_id == connection.team_id,
+        SlackLink.slack_user_id == slack_user_id,
+    )
+    found: str | None = uow.session.scalar(query)
+    return found
+
+
+def _is_connected(uow: UnitOfWork, team_id: str) -> bool:
+    """True if the workspace is connected; its disconnection waits for this transaction."""
+    query = select(SlackConnection.id).where(
+        SlackConnection.organization_id == uow.organization,
+        SlackConnection.team_id == team_id,
+        SlackConnection.removed_at.is_(None),
+        SlackConnection.lost_at.is_(None),
+    )
+    return uow.session.scalar(query.with_for_update(key_share=True)) is not None
+
+
+def _lock_links(uow: UnitOfWork, token: OneTimeToken) -> list[SlackLink]:
+    """Return the links of the Slack user and of the caller."""
+    query = select(SlackLink).where(
+        SlackLink.organization_id == uow.organization,
+        or_(SlackLink.slack_user_id == token.details["slack_user_id"], SlackLink.user_id == uow.caller.user_id),
+    )
+    return list(uow.session.scalars(query.order_by(SlackLink.slack_user_id).with_for_update()))
+
+
+def _end(uow: UnitOfWork, row: SlackLink) -> None:
+    uow.session.delete(row)
+    uow.session.flush()
+    before = {"team": row.team_id, "slackUserId": row.slack_user_id}
+    uow.audit("slack.unlinked", _target(uow, row), before=before, after=None)
+
+
+def _target(uow: UnitOfWork, row: SlackLink) -> tuple[str, str, str]:
+    name = uow.session.scalars(select(User.name).where(User.id == row.user_id)).one()
+    return "user", row.user_id, name
+
+
+def _invalid_token() -> ServiceError:
+    message = "is invalid, expired or already used, or is of another organisation; request a new link in Slack"
+    detail = Detail("/token", message, "invalid_parameter")
+    return ServiceError("invalid_parameter", f"token {message}.", details=(detail,))

@@ -1,0 +1,95 @@
+"""Requests of Slack, whose signature has been verified: whom they are of, and what answers them."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rules.slack import answers
+from rules.slack.blocks import Message
+from rules.slack.commands import read_command
+from rules.slack.payloads import Challenge, Click, Event, Inbound, Person, Submission, TypedCommand
+from schemas.calls import Application
+from schemas.contract import Contract
+from slack_app import buttons, commands, forms
+from slack_app.calls import Calls, RefusedError
+from slack_app.ports import Workspaces
+
+logger = logging.getLogger(__name__)
+
+NOT_CONNECTED = "This workspace is not connected to an organisation, or you are of another workspace."
+NOT_LINKED = "Your Slack user is not linked to an account. Type the command `link` in a channel first."
+
+Answer = Mapping[str, Any] | None
+"""The JSON that answers a request of Slack; None: nothing, and nothing is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlackApp:
+    """Answers requests of Slack with calls of operations in `application`."""
+
+    contract: Contract
+    application: Application
+    workspaces: Workspaces
+    web_url: str
+
+    async def receive(self, payload: Inbound, outer: Mapping[str, Any]) -> Answer:
+        """Return the answer to a request, whose scope is `outer`."""
+        if isinstance(payload, Challenge):
+            return {"challenge": payload.challenge}
+        if isinstance(payload, Event):
+            await self.workspaces.take_event(payload.body)
+        elif isinstance(payload, TypedCommand):
+            return await self._run(payload, outer)
+        elif isinstance(payload, Click):
+            await self._press(payload, outer)
+        elif isinstance(payload, Submission):
+            return await self._send(payload, outer)
+        return {}
+
+    async def _run(self, typed: TypedCommand, outer: Mapping[str, Any]) -> Answer:
+        command = read_command(typed.text)
+        if not command.is_known or command.verb == "help":
+            unknown = None if command.is_known else command.verb
+            return _ephemeral(answers.help_text(typed.command, unknown))
+        calls = await self._calls(typed.person, outer)
+        if isinstance(calls, str):
+            return _ephemeral(await self._explain(typed.person, typed.person_name, calls))
+        try:
+            found = await commands.run(commands.Typed(command, typed, calls, self.workspaces, self.web_url))
+        except RefusedError as error:
+            found = answers.refusal(error.message)
+        return None if found is None else _ephemeral(found)
+
+    async def _press(self, click: Click, outer: Mapping[str, Any]) -> None:
+        """Do what a button says. The answer to a click shows nothing, so what is shown is sent to Slack by itself."""
+        calls = await self._calls(click.person, outer)
+        if isinstance(calls, str):
+            found: Message | None = await self._explain(click.person, click.person_name, calls)
+        else:
+            try:
+                found = await buttons.press(click, calls, self.workspaces)
+            except RefusedError as error:
+                found = answers.refusal(error.message)
+        if found is not None and click.response_url:
+            await self.workspaces.respond(click.response_url, found)
+
+    async def _send(self, submission: Submission, outer: Mapping[str, Any]) -> Answer:
+        calls = await self._calls(submission.person, outer)
+        if isinstance(calls, str):
+            return forms.show("Not possible", NOT_LINKED if calls == "not_linked" else NOT_CONNECTED)
+        return await forms.send(submission, calls, self.web_url)
+
+    async def _calls(self, person: Person, outer: Mapping[str, Any]) -> Calls | str:
+        """Return what calls operations as a Slack user; or why they cannot be called."""
+        found = "not_connected" if person.foreign else await self.workspaces.find(person)
+        return found if isinstance(found, str) else Calls(self.contract, self.application, outer, found)
+
+    async def _explain(self, person: Person, name: str, why: str) -> Message:
+        if why == "not_connected":
+            return answers.said(NOT_CONNECTED)
+        return answers.linking(await self.workspaces.issue_link(person, name))
+
+
+def _ephemeral(message: Message) -> Mapping[str, Any]:
+    return {"response_type": "ephemeral", **message.as_json()}

@@ -1,0 +1,131 @@
+"""Forms that people send: the answer closes the form, changes it, or shows errors below its fields."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
+from rules.freezes.scope import OPEN_ENDED
+from rules.plain_text import one_line
+from rules.slack import actions as names
+from rules.slack import answers, forms
+from rules.slack.commands import read_scope
+from rules.slack.payloads import Submission
+from rules.time.instants import format_instant
+from slack_app.calls import Call, Calls, RefusedError
+
+Answer = dict[str, Any]
+_MAX_ERROR = 300
+_FIELDS = {
+    "scope": names.SCOPE,
+    "endsAt": names.UNTIL,
+    "reason": names.REASON,
+    "pullRequest": names.PULL_REQUEST,
+    "repo": names.PULL_REQUEST,
+}
+"""The field of a form for the first step of a JSON Pointer into the body."""
+CLOSE: Answer = {"response_action": "clear"}
+
+
+async def send(submission: Submission, calls: Calls, web_url: str) -> Answer:
+    """Do what a form says, and return the answer to it."""
+    send_form = _FORMS.get(submission.form)
+    if send_form is None:
+        return CLOSE
+    try:
+        return await send_form(submission, calls, web_url)
+    except RefusedError as error:
+        return refused(submission, error)
+
+
+def refused(submission: Submission, error: RefusedError) -> Answer:
+    """Return the errors below the fields that they are about; one without a field is below the last."""
+    fields = [block["block_id"] for block in submission.view.get("blocks", ()) if block.get("type") == "input"]
+    if not fields:
+        return show("Not done", answers.refusal(error.message).text)
+    found: dict[str, str] = {}
+    for path, message in error.fields:
+        field = _FIELDS.get(path.strip("/").partition("/")[0], fields[-1])
+        found.setdefault(field if field in fields else fields[-1], one_line(message, _MAX_ERROR))
+    return _errors(found or {fields[-1]: one_line(error.message, _MAX_ERROR)})
+
+
+def show(title: str, text: str) -> Answer:
+    """Return the answer that shows a text in place of the form."""
+    return {"response_action": "update", "view": forms.done_form(title, text)}
+
+
+async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
+    """Start a freeze; one of everything or of patterns shows first how much it reaches."""
+    values = forms.values_of(submission.view)
+    wanted: dict[str, Any] = {
+        "scope": values.get(names.SCOPE) or "",
+        "until": values.get(names.UNTIL),
+        "reason": _reason(values),
+    }
+    try:
+        scope = read_scope(wanted["scope"])
+    except ValueError as error:
+        return _errors({names.SCOPE: str(error)})
+    if scope["type"] not in OPEN_ENDED:
+        return await _freeze(wanted, scope, {}, submission, calls, web_url)
+    if not is_reason(wanted["reason"].strip()):
+        return _errors({names.REASON: f"Write at least {MIN_REASON_LENGTH} visible characters."})
+    preview = await calls.call("preview_scope", Call(body={"scope": scope}))
+    return {"response_action": "update", "view": forms.confirm_form(wanted, preview)}
+
+
+async def _confirm(submission: Submission, calls: Calls, web_url: str) -> Answer:
+    try:
+        wanted = forms.confirmed_values(submission.view)
+    except ValueError:
+        return CLOSE
+    seen = {"previewedRepoCount": wanted["count"]}
+    return await _freeze(wanted, read_scope(wanted["scope"]), seen, submission, calls, web_url)
+
+
+async def _freeze(
+    wanted: Mapping[str, Any],
+    scope: Mapping[str, Any],
+    seen: Mapping[str, int],
+    submission: Submission,
+    calls: Calls,
+    web_url: str,
+) -> Answer:
+    until = wanted["until"]
+    ends_at = None if until is None else format_instant(datetime.fromtimestamp(until, UTC))
+    body = {"scope": scope, "reason": wanted["reason"], "endsAt": ends_at, **seen}
+    freeze = await calls.call("create_freeze", Call(body=body, key=submission.key))
+    return show("Merging is frozen", answers.started(freeze, web_url))
+
+
+async def _request(submission: Submission, calls: Calls, web_url: str) -> Answer:
+    values = forms.values_of(submission.view)
+    body = {"pullRequest": (values.get(names.PULL_REQUEST) or "").strip(), "reason": _reason(values)}
+    made = await calls.call("create_exception_request", Call(body=body, key=submission.key))
+    return show("Exception requested", answers.requested(made["data"], web_url))
+
+
+async def _deny(submission: Submission, calls: Calls, _web_url: str) -> Answer:
+    reason = _reason(forms.values_of(submission.view)).strip()
+    path_params = {"exceptionId": str(submission.view.get("private_metadata", ""))}
+    body = {"decision": "deny"} | ({"reason": reason} if reason else {})
+    await calls.call("decide_exception_request", Call(path_params=path_params, body=body, key=submission.key))
+    return CLOSE
+
+
+def _reason(values: Mapping[str, Any]) -> str:
+    """Return the reason without control characters besides line feeds, which a confirmation could not carry."""
+    return "".join(letter for letter in values.get(names.REASON) or "" if letter >= " " or letter == "\n")
+
+
+def _errors(found: Mapping[str, str]) -> Answer:
+    return {"response_action": "errors", "errors": dict(found)}
+
+
+_FORMS: Mapping[str, Callable[[Submission, Calls, str], Awaitable[Answer]]] = {
+    names.START_FORM: _start,
+    names.CONFIRM_FORM: _confirm,
+    names.REQUEST_FORM: _request,
+    names.DENY_FORM: _deny,
+}

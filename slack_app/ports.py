@@ -1,0 +1,33 @@
+"""What the app needs from the service around it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+from rules.slack.blocks import Message
+from rules.slack.forms import Form
+from rules.slack.payloads import Person
+
+Authenticate = Callable[[dict[str, Any]], None]
+"""Has a call of an operation act for a person."""
+
+
+class Workspaces(Protocol):
+    """The connected workspaces, and the people in them."""
+
+    async def find(self, person: Person) -> Authenticate | Literal["not_linked", "not_connected"]:
+        """Return how calls act for a Slack user; or why they do not."""
+
+    async def issue_link(self, person: Person, name: str) -> str:
+        """Return a one-time address at which a Slack user is linked to a person."""
+
+    async def take_event(self, body: Mapping[str, Any]) -> None:
+        """Record what an event says."""
+
+    async def open_form(self, person: Person, trigger_id: str, form: Form) -> bool:
+        """Open a form; False if Slack did not."""
+
+    async def respond(self, response_url: str, message: Message) -> None:
+        """Show a message to the person who clicked."""
+
+    async def redraw(self, person: Person, thing_id: str) -> None:
+        """Post the messages about a thing again, as it is now."""

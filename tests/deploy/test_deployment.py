@@ -1,0 +1,193 @@
+"""What is shipped for running the service: the image, its processes, their environment, and the logins."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from app.__main__ import COMMANDS
+from app.commands.migrate import migrate
+from app.config import Config, load_config
+from app.database import ROLES, verify_database
+from rules.version import VERSION
+from tests.harness.server_directories import make_server_directory
+from tools.embedded import EmbeddedPostgres
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+NAMES = {command.name for command in COMMANDS}
+VARIABLES = {name.upper() for name in Config.__dataclass_fields__} | {
+    "BIND",
+    "DATABASE_OWNER_URL",
+    "FORWARDED_ALLOW_IPS",
+    "PORT",
+    "WEB_CONCURRENCY",
+}
+UNITS = sorted(path.name for path in (DEPLOY / "systemd").iterdir())
+
+
+def copied() -> list[str]:
+    """Return the files and packages of the service that the image holds."""
+    lines = re.findall(r"^COPY (?!--)(.+) \S+$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    return [name for line in lines for name in line.split()]
+
+
+@pytest.mark.check
+def test_image_holds_what_the_processes_import(tmp_path: Path) -> None:
+    for name in copied():
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    modules = "app.gunicorn, app.main, app.sweeper, app.worker, " + ", ".join(each.module for each in COMMANDS)
+    script = (
+        f"import sys, {modules}; from app.commands.api import SETTINGS; print(app.__file__, SETTINGS.exists());"
+        "print({'app.tracing', 'opentelemetry.sdk.trace', 'sentry_sdk'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", script]
+    environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{tmp_path}/app/__init__.py True\nset()\n"), run.stderr
+
+
+def test_builder_is_sent_what_the_image_copies() -> None:
+    ignored = (ROOT / ".containerignore").read_text()
+    assert ignored == (ROOT / ".dockerignore").read_text()
+    sent = {line.removeprefix("!") for line in ignored.splitlines() if line.startswith("!")}
+    assert sent == set(copied())
+
+
+def test_production_lock_agrees_with_that_of_development() -> None:
+    names = ("requirements-production.lock", "requirements-observability.lock", "requirements.lock")
+    locks = [(ROOT / name).read_text() for name in names]
+    production, observable, development = (set(re.findall(r"^[\w.-]+==[^ ]+", text, re.MULTILINE)) for text in locks)
+    assert len(production) > 60
+    assert production < observable < development
+    added = {each.partition("==")[0] for each in observable - production}
+    assert {"opentelemetry-sdk", "sentry-sdk"} < added
+    assert "pytest" not in locks[0]
+    assert locks[0].count("--hash=sha256:") > len(production)
+
+
+def environment_of(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_example_of_the_environment_is_accepted_when_it_is_filled_in() -> None:
+    given = environment_of((DEPLOY / "service.env.example").read_text())
+    filled = {name: value or "1234567890" * 4 for name, value in given.items()} | {"GITHUB_APP_ID": "1"}
+    del filled["GITHUB_APP_PRIVATE_KEY_FILE"]
+    assert given.keys() <= VARIABLES
+    assert load_config(filled).default_plan == "business"
+
+
+def commands_of(service: dict[str, Any]) -> list[str]:
+    return list(service.get("command") or service.get("args") or [])
+
+
+def test_compose_runs_every_process_of_the_service() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    ours = {name: service for name, service in services.items() if service.get("image") == "change-freeze"}
+    assert {name: commands_of(service) for name, service in ours.items()} == {
+        name: [name] for name in ("migrate", "api", "worker", "sweeper")
+    }
+    assert [name for name, service in ours.items() if service.get("expose") == ["9464"]] == ["api", "worker", "sweeper"]
+    assert {name for name, service in services.items() if "ports" in service} == {"nginx"}
+    for service in ours.values():
+        assert service["environment"]["METRICS_BIND"] == ":9464"
+        assert service["environment"].keys() <= VARIABLES
+        assert service["read_only"]
+    mounted = [
+        each for service in services.values() for each in service.get("volumes", ()) if each.startswith("./deploy")
+    ]
+    assert [each for each in mounted if not (ROOT / each.split(":")[0]).is_file()] == []
+    assert len(mounted) == 4
+
+
+def test_kubernetes_runs_every_process_of_this_release() -> None:
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "change-freeze.yaml").read_text())
+    templates = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in {"Job", "Deployment"}]
+    containers = [container for template in templates for container in template["containers"]]
+    assert [commands_of(each) for each in containers] == [["migrate"], ["api"], ["worker"], ["sweeper"]]
+    assert {each["image"] for each in containers} == {f"change-freeze:{VERSION}"}
+    assert {name["name"] for each in containers for name in each.get("env", ())} <= VARIABLES
+    assert all(each["securityContext"]["readOnlyRootFilesystem"] for each in containers)
+    for container in containers[1:]:
+        assert {"name": "METRICS_BIND", "value": ":9464"} in container["env"]
+        assert {"name": "metrics", "containerPort": 9464} in container["ports"]
+
+
+def test_only_monitoring_reaches_the_metrics_in_kubernetes() -> None:
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "change-freeze.yaml").read_text())
+    policies = {each["metadata"]["name"]: each["spec"] for each in documents if each["kind"] == "NetworkPolicy"}
+    admitted = {
+        (port["port"], source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"])
+        for spec in policies.values()
+        for rule in spec["ingress"]
+        for port in rule["ports"]
+        for source in rule["from"]
+    }
+    assert admitted == {("http", "ingress-nginx"), ("metrics", "monitoring")}
+    everything = {"app.kubernetes.io/name": "change-freeze"}
+    assert policies["change-freeze-metrics"]["podSelector"]["matchLabels"] == everything
+
+
+def test_units_serve_metrics_on_the_loopback_where_prometheus_scrapes_them() -> None:
+    prometheus = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    scraped = {
+        job["job_name"]: sorted(target for group in job["static_configs"] for target in group["targets"])
+        for job in prometheus["scrape_configs"]
+    }
+    served = {}
+    for kind, instances in (("api", [""]), ("sweeper", [""]), ("worker@", ["1", "2"])):
+        text = (DEPLOY / "systemd" / f"change-freeze-{kind}.service").read_text()
+        [address] = re.findall(r"^Environment=METRICS_BIND=(\S+)$", text, re.MULTILINE)
+        served[f"change-freeze-{kind.removesuffix('@')}"] = [address.replace("%i", each) for each in instances]
+    assert served == scraped
+    assert "METRICS_BIND" not in environment_of((DEPLOY / "service.env.example").read_text())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_unit_runs_a_command_and_is_valid(unit: str, tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / unit).read_text()
+    [command] = re.findall(r"^ExecStart=/opt/change-freeze/venv/bin/python -m app (\w+)$", text, re.MULTILINE)
+    assert command in NAMES
+    verifier = shutil.which("systemd-analyze")
+    if verifier is None:
+        pytest.skip("systemd-analyze is not on this machine (Debian: apt-get install systemd)")
+    here = text.replace("/opt/change-freeze/venv/bin/python", sys.executable).replace("/opt/change-freeze/service", "/")
+    file = tmp_path / unit.replace("@", "@1")
+    file.write_text(here)
+    run = subprocess.run([verifier, "verify", "--man=no", file], capture_output=True, text=True, check=False)
+    complaints = [line for line in run.stderr.splitlines() if unit.partition("@")[0].removesuffix(".service") in line]
+    assert (run.returncode, complaints) == (0, [])
+
+
+@pytest.mark.check
+def test_logins_of_the_shipped_roles_migrate_and_serve() -> None:
+    directory = make_server_directory("roles")
+    try:
+        with EmbeddedPostgres(directory / "postgres", throwaway=True) as server:
+            with psycopg.connect(server.ensure_database("change_freeze"), autocommit=True) as superuser:
+                superuser.execute((DEPLOY / "postgres" / "roles.sql").read_bytes())
+            owner = server.url("change_freeze", "change_freeze_owner")
+            assert migrate(owner.replace("postgresql:", "postgresql+psycopg:"))[1] is not None
+            with psycopg.connect(owner) as connection:
+                privileges = (
+                    "SELECT rolsuper OR rolcreaterole OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+                )
+                assert connection.execute(privileges).fetchone() == (False,)
+            service = server.url("change_freeze", "change_freeze_service")
+            for role in ROLES:
+                verify_database(service, role)
+            with psycopg.connect(service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("SELECT * FROM organizations")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,124 @@
+"""A mail server that hangs or refuses connections, and workers that die while mails wait: a freeze waits for none.
+
+The owner of `acme` gets mails of freezes while these faults are tried. In the end each event has come in one mail.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.faults.suite.catalogue.steps import is_settled
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.stack import Stack
+from tests.faults.suite.trial import Trial, fault
+
+ANSWERED = 5.0
+"""Seconds in which a freeze or a lift is answered: less than a mail server may take."""
+WITHIN = 90.0
+PATH = "/v1/me/notifications"
+
+
+class Reader:
+    """The owner of `acme`, who chose to get mails of freezes that start and end."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.stack = trial, trial.stack
+        self.read = len(self.stack.mailbox.mails)
+
+    def choose(self, *kinds: str) -> None:
+        """Choose what the owner gets mails of."""
+        session = self.stack.acme.session
+        answer = self.trial.client.request("PATCH", PATH, {"kinds": kinds}, credential=session)
+        assert answer.status_code == 200, answer.text
+
+    def lines(self) -> list[str]:
+        """Return what the mails since then say, of a mail that came twice (under one id) once."""
+        mails = {mail.headers["Message-ID"]: mail for mail in self.stack.mailbox.mails[self.read :]}
+        return [line for mail in mails.values() for line in mail.text.splitlines() if line.startswith("- ")]
+
+    def counts(self) -> dict[str, int]:
+        """Return how often each start and lift of the trial's freezes is said."""
+        lines = self.lines()
+        wanted = [f"{verb} a freeze: Requested under {key}." for key in self.trial.ledger.keys for verb in VERBS]
+        return {text: sum(text in line for line in lines) for text in wanted}
+
+
+VERBS = ("started", "lifted")
+
+
+@contextmanager
+def reading(trial: Trial) -> Iterator[Reader]:
+    """Have the owner get mails during the block; at its end every event has come, in one mail."""
+    trial.stack.sql(
+        "INSERT INTO notification_destinations (id, organization_id, channel, sequence) "
+        "SELECT %s, %s, 'mail', coalesce(max(sequence), 0) FROM audit_seals WHERE organization_id = %s "
+        "ON CONFLICT DO NOTHING",
+        *[trial.stack.acme.id] * 3,
+    )
+    reader = Reader(trial)
+    reader.choose("freeze.started", "freeze.ended")
+    try:
+        yield reader
+        trial.injected()
+        heal(trial.stack)
+
+        def is_complete() -> bool:
+            unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
+            trial.stack.sql(f"UPDATE mails SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})")
+            return all(reader.counts().values())
+
+        wait_until(is_complete, "a mail of every event", WITHIN, 0.3, lambda: str(reader.counts()))
+        again = {text: count for text, count in reader.counts().items() if count > 1}
+        trial.require(not again, f"each event is in one mail, but {again}")
+    finally:
+        heal(trial.stack)
+        reader.choose()
+
+
+def heal(stack: Stack) -> None:
+    """Let mails pass again."""
+    for wire in stack.wires_to("mail"):
+        wire.heal()
+
+
+def freeze_and_lift(trial: Trial) -> None:
+    """Freeze and lift, and require that nothing waits for mails."""
+    began = len(trial.ledger.answers)
+    freeze = trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
+    trial.client.lift(freeze)
+    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
+    with trial.ledger.lock:
+        slow = [
+            f"{what} took {seconds:.1f} s" for what, _, seconds in trial.ledger.answers[began:] if seconds > ANSWERED
+        ]
+    trial.require(not slow, "; ".join(slow))
+
+
+@fault("The mail server hangs: freezes and lifts do not wait for it, and mails arrive later", within=WITHIN, load=False)
+def hang(trial: Trial) -> None:
+    with reading(trial):
+        for wire in trial.stack.wires_to("mail"):
+            wire.hang()
+        freeze_and_lift(trial)
+        freeze_and_lift(trial)
+
+
+@fault("The mail server refuses connections: freezes go on, and mails arrive later", within=WITHIN, load=False)
+def refuse(trial: Trial) -> None:
+    with reading(trial):
+        for wire in trial.stack.wires_to("mail"):
+            wire.refuse()
+        freeze_and_lift(trial)
+
+
+@fault("Workers are killed while they notify: each event is in one mail", within=WITHIN, load=False)
+def killed_while_notifying(trial: Trial) -> None:
+    with reading(trial):
+        freeze = trial.client.freeze()
+        for hand in trial.stack.hands:
+            hand.kill()
+            hand.start()
+        trial.client.lift(freeze)
+        for hand in trial.stack.hands:
+            hand.kill()
+            hand.start()

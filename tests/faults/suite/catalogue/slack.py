@@ -1,0 +1,154 @@
+"""Slack that hangs, fails and limits us, and workers that die with a message in hand.
+
+A channel of `acme` is subscribed while these faults are tried. Freezes and lifts wait for none of it, and afterwards
+the channel is notified as ever.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.faults.suite.catalogue.steps import is_settled
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.trial import Trial, fault
+from tools.fake_slack.model import Message
+
+ANSWERED = 5.0
+"""Seconds in which a freeze or a lift is answered: less than two calls of Slack may take."""
+WITHIN = 120.0
+POST = "POST /api/chat.postMessage"
+
+
+class Channel:
+    """#releases in the workspace of `acme`."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.stack, self.slack = trial, trial.stack, trial.stack.slack
+
+    def connect(self) -> None:
+        """Install the app, and subscribe the channel."""
+        url = self.call("GET", "/install-url")["url"]
+        back = self.slack.install(url)
+        self.call("POST", "/claim", {"state": back["state"], "code": back["code"]})
+        body = {"channelId": "C0RELEASES", "channelName": "releases", "events": ["freeze.started", "freeze.ended"]}
+        self.call("POST", "/subscriptions", body)
+
+    def disconnect(self) -> None:
+        """Disconnect the workspace, whatever became of it."""
+        self.call("DELETE", "")
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Have the owner send a request."""
+        session = self.stack.acme.session
+        answer = self.trial.client.request(method, f"/v1/slack{path}", body, credential=session)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    def send_now(self) -> None:
+        """Have what failed sent again at once."""
+        unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
+        self.stack.sql(
+            f"UPDATE slack_messages SET due_at = clock_timestamp() WHERE due_at IS NOT NULL AND ({unleased})"
+        )
+
+    def messages(self, freeze_id: str) -> list[Message]:
+        """Return what the channel shows of a freeze, without the threads."""
+        with self.slack.lock:
+            return [each for each in self.slack.messages if freeze_id in str(each.blocks) and each.thread_ts is None]
+
+    def shows_end(self, freeze_id: str) -> bool:
+        """True if the message of a freeze says that it has ended."""
+        self.send_now()
+        return any("Merging was frozen" in str(each.blocks) for each in self.messages(freeze_id))
+
+    def is_at_rest(self) -> bool:
+        """True if nothing is to be sent."""
+        self.send_now()
+        return not self.stack.sql("SELECT FROM slack_messages WHERE due_at IS NOT NULL")
+
+
+@contextmanager
+def subscribed(trial: Trial) -> Iterator[Channel]:
+    """Have a subscribed channel during the block; at its end Slack works, and the channel is notified of a freeze."""
+    channel = Channel(trial)
+    channel.connect()
+    try:
+        yield channel
+        trial.injected()
+        trial.stack.slack.faults.clear()
+        for wire in trial.stack.wires_to("fake_slack"):
+            wire.heal()
+        wait_until(channel.is_at_rest, "the messages that wait", WITHIN, 0.3)
+        freeze = freeze_and_lift(trial)
+        wait_until(lambda: channel.shows_end(freeze), "the message of a freeze afterwards", WITHIN, 0.3)
+        trial.require(len(channel.messages(freeze)) == 1, "a freeze has one message")
+    finally:
+        channel.disconnect()
+
+
+def freeze_and_lift(trial: Trial) -> str:
+    """Freeze and lift, require that nothing waits for Slack, and return the freeze."""
+    began = len(trial.ledger.answers)
+    freeze = trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
+    trial.client.lift(freeze)
+    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
+    with trial.ledger.lock:
+        slow = [f"{what} took {took:.1f} s" for what, _, took in trial.ledger.answers[began:] if took > ANSWERED]
+    trial.require(not slow, "; ".join(slow))
+    return freeze
+
+
+@fault("Slack hangs: freezes and lifts do not wait, and later ones are posted", within=WITHIN, load=False)
+def hang(trial: Trial) -> None:
+    with subscribed(trial):
+        for wire in trial.stack.wires_to("fake_slack"):
+            wire.hang()
+        freeze_and_lift(trial)
+
+
+@fault("Slack fails and limits us: messages arrive later, and once", within=WITHIN, load=False, quick=False)
+def fail_and_limit(trial: Trial) -> None:
+    with subscribed(trial) as channel:
+        channel.slack.faults.add("error", POST, status=503, count=2)
+        channel.slack.faults.add("error", POST, status=429, headers={"Retry-After": "1"}, count=2)
+        freezes = [freeze_and_lift(trial) for _ in range(2)]
+        for freeze in freezes:
+            wait_until(lambda each=freeze: channel.shows_end(each), "the message of a freeze", WITHIN, 0.3)  # type: ignore[misc]
+        trial.require(all(len(channel.messages(each)) == 1 for each in freezes), "a freeze has one message")
+
+
+@fault("The Slack app is uninstalled while messages wait: they are dropped", within=WITHIN, load=False)
+def uninstalled(trial: Trial) -> None:
+    channel = Channel(trial)
+    channel.connect()
+    try:
+        channel.slack.faults.add("error", POST, status=503)
+        freeze_and_lift(trial)
+        replies = channel.slack.uninstall()
+        trial.require([reply.status for reply in replies] == [200, 200], "both events are answered")
+        wait_until(channel.is_at_rest, "the messages that are dropped", WITHIN, 0.3)
+        trial.require(channel.call("GET", "")["state"] == "lost", "the connection is lost")
+    finally:
+        channel.slack.faults.clear()
+        channel.disconnect()
+
+
+@fault(
+    "Workers are killed before the record of a message: it is posted twice at most",
+    within=WITHIN,
+    load=False,
+    quick=False,
+)
+def killed_before_the_record(trial: Trial) -> None:
+    with subscribed(trial) as channel:
+        channel.slack.faults.add("timeout", POST, after=True, seconds=3, count=1)
+        freeze = trial.client.freeze()
+        wait_until(lambda: bool(channel.messages(freeze)), "the message of the freeze", WITHIN)
+        for hand in trial.stack.hands:
+            hand.kill()
+        for hand in trial.stack.hands:
+            hand.start()
+        trial.client.lift(freeze)
+        wait_until(lambda: channel.shows_end(freeze), "the end of the freeze", WITHIN, 0.3)
+        trial.require(len(channel.messages(freeze)) <= 2, "a message is posted twice at most")

@@ -1,0 +1,440 @@
+"""Connecting, showing, losing and disconnecting the workspace of an organisation."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.attention import AttentionItem
+from models.audit import AuditEntry
+from models.identity import OneTimeToken
+from models.slack import SlackConnection, SlackLink, SlackSubscription
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.slack.connection_loss import pause_subscription, record_missing_scope
+from services.slack.events import handle_event
+from services.slack.tokens import has_tokens_to_renew, open_tokens
+from tests import factories
+from tests.handlers.access_checks import takes_credentials
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.people import member
+from tests.handlers.slack.conftest import CLAIM, CONNECTION, SUBSCRIPTIONS, URL, Workspaces, signed_in
+from tests.harness.clock import MovableClock
+from tests.harness.wakeups import RecordedWakeups
+
+NONE = {
+    "state": "none",
+    "available": True,
+    "team": None,
+    "connectedBy": None,
+    "connectedAt": None,
+    "missingScopes": [],
+    "subscriptionCount": 0,
+    "me": {"linked": False, "slackUserId": None},
+}
+ACCESS, REQUEST = "/api/oauth.v2.access", "/api/auth/slack-install-request"
+
+
+def rows(session: Session) -> list[SlackConnection]:
+    session.expire_all()
+    return list(session.scalars(select(SlackConnection).order_by(SlackConnection.id)))
+
+
+def token_of(session: Session) -> str:
+    [row] = rows(session)
+    tokens = open_tokens([factories.SECRET_KEY.encode()], row.id, row.encrypted_tokens)
+    assert tokens is not None
+    return tokens.access_token
+
+
+def alerts(session: Session) -> list[str]:
+    session.expire_all()
+    open_ones = select(AttentionItem.type).where(AttentionItem.cleared_at.is_(None))
+    return list(session.scalars(open_ones.order_by(AttentionItem.type)))
+
+
+def event(workspaces: Workspaces, kind: dict[str, Any], team: str = "T0ACME", at: timedelta = timedelta(0)) -> bool:
+    """Handle an event of a workspace, `at` after now."""
+    with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+        body = {"team_id": team, "event": kind, "event_time": int((uow.now + at).timestamp())}
+        return handle_event(uow, body)
+
+
+UNINSTALLED = {"type": "app_uninstalled"}
+REVOKED = {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}}
+
+
+class TestGetSlackConnection:
+    def test_get_slack_connection_requires_a_session(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get(CONNECTION), scope=None, least_role="viewer")
+
+    def test_organization_without_a_workspace_has_none(self, acme: Tenant, workspaces: Workspaces) -> None:
+        assert acme.person("viewer").get(CONNECTION).json() == NONE
+
+    def test_connection_shows_workspace_channels_and_own_user(
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        ada = member(acme, "viewer")
+        factories.slack_link(session, rows(session)[0], ada.user, slack_user_id="U0ADA")
+        factories.slack_subscription(session, acme.organization)
+        shown = ada.caller.get(CONNECTION).json()
+        assert (shown["state"], shown["team"]) == ("connected", {"id": "T0ACME", "name": "Acme"})
+        assert shown["connectedBy"]["type"] == "user"
+        assert (shown["subscriptionCount"], shown["me"]) == (1, {"linked": True, "slackUserId": "U0ADA"})
+        assert acme.person("member").get(CONNECTION).json()["me"] == NONE["me"]
+        assert globex.person("viewer").get(CONNECTION).json() == NONE
+
+
+class TestGetSlackInstallUrl:
+    def test_get_slack_install_url_requires_an_admin_session(self, acme: Tenant, workspaces: Workspaces) -> None:
+        takes_credentials(acme, lambda caller: caller.get(URL), scope=None, least_role="admin", writes=True)
+
+    def test_install_url_names_scopes_redirect_and_a_state(self, acme: Tenant, workspaces: Workspaces) -> None:
+        url = httpx.URL(acme.person("admin").get(URL, team="T0ACME").json()["url"])
+        assert url.path == "/oauth/v2/authorize"
+        assert url.params["scope"] == "chat:write,chat:write.public,commands"
+        assert url.params["redirect_uri"] == "http://127.0.0.1:8080/slack"
+        assert url.params["team"] == "T0ACME"
+        assert len(url.params["state"]) == 43
+        assert acme.audit() == ["slack.requested"]
+
+    def test_second_workspace_is_refused_and_the_same_one_is_not(self, acme: Tenant, workspaces: Workspaces) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        refusal(admin.get(URL), 409, "slack_already_connected")
+        refusal(admin.get(URL, team="T0GLOBEX"), 409, "slack_already_connected")
+        assert admin.get(URL, team="T0ACME").status_code == 200
+
+
+class TestClaimSlackWorkspace:
+    def test_claim_slack_workspace_requires_an_admin_session(self, acme: Tenant, workspaces: Workspaces) -> None:
+        body = {"state": "x", "code": "x"}
+        takes_credentials(acme, lambda caller: caller.post(CLAIM, body), scope=None, least_role="admin", writes=True)
+
+    def test_workspace_is_connected_with_a_sealed_token(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        answer = workspaces.connect(acme.person("admin"))
+        assert (answer.status_code, answer.json()["state"]) == (200, "connected")
+        token = workspaces.slack.tokens[0].access_token
+        assert token_of(session) == token
+        assert token.encode() not in (rows(session)[0].encrypted_tokens or b"")
+        assert token not in answer.text
+        assert acme.audit() == ["slack.requested", "slack.connected"]
+        assert token not in str([entry.details for entry in session.scalars(select(AuditEntry))])
+
+    def test_state_is_accepted_once(self, acme: Tenant, workspaces: Workspaces) -> None:
+        admin = acme.person("admin")
+        back = workspaces.back(admin)
+        assert admin.post(CLAIM, back).status_code == 200
+        again = {**workspaces.back(admin, team="T0ACME"), "state": back["state"]}
+        error = refusal(admin.post(CLAIM, again), 422, "invalid_parameter")
+        assert [row["path"] for row in error["details"]] == ["/state"]
+
+    def test_state_of_another_person_or_organization_is_refused(
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        back = workspaces.back(acme.person("admin"))
+        for caller in (acme.person("owner"), globex.person("admin")):
+            refusal(caller.post(CLAIM, back), 422, "invalid_parameter")
+        assert rows(session) == []
+        assert workspaces.slack.tokens == []  # the code was not spent
+
+    def test_state_is_accepted_for_an_hour(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
+        back = workspaces.back(acme.person("admin"))
+        issued = session.scalars(select(OneTimeToken)).one()
+        assert issued.expires_at - issued.created_at == timedelta(hours=1)
+        issued.expires_at = factories.now()
+        session.flush()
+        refusal(acme.person("admin").post(CLAIM, back), 422, "invalid_parameter")
+
+    @pytest.mark.parametrize(
+        "fault",
+        [{"kind": "refusal", "message": "invalid_code"}, {"kind": "error", "status": 503}, {"kind": "disconnect"}],
+    )
+    def test_slack_that_fails_leaves_the_state_for_another_try(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, fault: dict[str, Any]
+    ) -> None:
+        admin = acme.person("admin")
+        back = workspaces.back(admin)
+        workspaces.slack.faults.add(scope=ACCESS, **fault)
+        refusal(admin.post(CLAIM, back), 502, "slack_unavailable")
+        assert rows(session) == []
+        workspaces.slack.faults.clear()
+        assert admin.post(CLAIM, back).status_code == 200
+
+    def test_same_workspace_again_gets_the_new_token(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        channel = factories.slack_subscription(session, acme.organization)
+        workspaces.slack.tokens[0].access_token = "xoxb-another-token"
+        assert workspaces.connect(admin, team="T0ACME").status_code == 200
+        assert token_of(session) == "xoxb-another-token"
+        assert session.get(SlackSubscription, channel.id) is not None
+
+    def test_second_workspace_is_refused_and_its_token_revoked(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        other = workspaces.back(admin, "U1HANK")
+        workspaces.connect(admin)
+        refusal(admin.post(CLAIM, other), 409, "slack_already_connected")
+        workspaces.work()
+        assert [(token.team, token.revoked) for token in workspaces.slack.tokens] == [
+            ("T0ACME", False),
+            ("T0GLOBEX", True),
+        ]
+        assert [row.team_id for row in rows(session)] == ["T0ACME"]
+
+    def test_workspace_of_another_organization_is_refused_and_keeps_its_token(
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        refusal(workspaces.connect(globex.person("admin")), 409, "slack_already_connected")
+        workspaces.work()
+        assert [token.revoked for token in workspaces.slack.tokens] == [False]
+        assert globex.person("admin").get(CONNECTION).json()["state"] == "none"
+
+    def test_installation_in_all_workspaces_is_refused_and_its_token_revoked(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        error = refusal(admin.post(CLAIM, workspaces.back(admin, everywhere=True)), 409, "invalid_state")
+        assert "Enterprise Grid" in error["message"]
+        workspaces.work()
+        assert [token.revoked for token in workspaces.slack.tokens] == [True]
+        assert rows(session) == []
+
+    def test_missing_scopes_are_shown_and_need_attention(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.slack.settings.granted_scopes = ["commands", "chat:write"]
+        assert workspaces.connect(admin).json()["missingScopes"] == ["chat:write.public"]
+        assert alerts(session) == ["slack_scopes_missing"]
+        workspaces.slack.settings.granted_scopes = None
+        assert workspaces.connect(admin, team="T0ACME").json()["missingScopes"] == []
+        assert alerts(session) == []
+
+
+class TestGetSlackInstallRequest:
+    def test_request_names_the_organization_to_its_person_alone(self, acme: Tenant, workspaces: Workspaces) -> None:
+        ada, grace = signed_in(acme, "admin"), signed_in(acme, "owner")
+        state = workspaces.back(ada.jwt)["state"]
+        shown = ada.get(REQUEST, state=state).json()
+        assert shown == {"organization": {"id": acme.id, "name": "Acme"}, "role": "admin"}
+        refusal(grace.get(REQUEST, state=state), 404, "not_found")
+        ada.jwt.post(CLAIM, {"state": state, "code": workspaces.back(ada.jwt)["code"]})
+        refusal(ada.get(REQUEST, state=state), 404, "not_found")
+
+
+class TestDisconnectSlack:
+    def test_disconnect_slack_requires_an_admin_session(self, acme: Tenant, workspaces: Workspaces) -> None:
+        takes_credentials(acme, lambda caller: caller.delete(CONNECTION), scope=None, least_role="admin", writes=True)
+
+    def test_disconnection_removes_everything_and_revokes_the_token(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        factories.slack_link(session, rows(session)[0], member(acme).user)
+        factories.slack_subscription(session, acme.organization)
+        assert admin.delete(CONNECTION).status_code == 204
+        assert "slack_tokens" in wakeups.sent
+        assert admin.get(CONNECTION).json() == NONE
+        for table in (SlackLink, SlackSubscription):
+            assert session.scalar(select(func.count()).select_from(table)) == 0
+        workspaces.work()
+        assert workspaces.slack.tokens[0].revoked
+        assert rows(session) == []
+        assert acme.audit()[-2:] == ["slack.unsubscribed", "slack.disconnected"]
+
+    def test_disconnection_without_a_workspace_changes_nothing(self, acme: Tenant, workspaces: Workspaces) -> None:
+        assert acme.person("admin").delete(CONNECTION).status_code == 204
+        assert acme.audit() == []
+
+    def test_token_is_revoked_until_slack_has_done_it(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        admin.delete(CONNECTION)
+        workspaces.slack.faults.add("error", "auth.revoke", status=429, headers={"Retry-After": "600"})
+        workspaces.work()
+        [row] = rows(session)
+        assert (row.attempts, row.last_error_code) == (1, "ratelimited")
+        assert row.due_at is not None
+        assert row.due_at > factories.now() + timedelta(seconds=500)
+        workspaces.slack.faults.clear()
+        clock.offset += timedelta(minutes=11)
+        workspaces.slack.faults.add("disconnect", "auth.revoke", after=True, count=1)
+        workspaces.work()
+        clock.offset += timedelta(hours=1)
+        workspaces.work()
+        assert workspaces.slack.tokens[0].revoked
+        assert rows(session) == []
+
+    def test_workspace_connected_again_keeps_its_token(
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        acme.person("admin").delete(CONNECTION)
+        assert workspaces.connect(globex.person("admin")).status_code == 200
+        workspaces.work()
+        assert not workspaces.slack.tokens[0].revoked
+        assert globex.person("admin").get(CONNECTION).json()["state"] == "connected"
+
+    def test_deleted_organization_is_disconnected(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
+        workspaces.connect(acme.person("owner"))
+        body = {"name": "Acme"}
+        assert signed_in(acme, "owner").post("/api/auth/org/delete", body).status_code == 200
+        workspaces.work()
+        assert workspaces.slack.tokens[0].revoked
+        assert rows(session) == []
+
+
+class TestLoss:
+    @pytest.mark.parametrize("order", [[REVOKED, UNINSTALLED], [UNINSTALLED, REVOKED]])
+    def test_uninstallation_in_either_order_loses_the_connection_once(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, order: list[dict[str, Any]]
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        assert [event(workspaces, kind) for kind in order] == [True, False]
+        shown = admin.get(CONNECTION).json()
+        assert (shown["state"], shown["team"]["id"], shown["missingScopes"]) == ("lost", "T0ACME", [])
+        assert rows(session)[0].encrypted_tokens is None
+        assert acme.audit()[-1:] == ["slack.lost"]
+        assert alerts(session) == ["slack_connection_lost"]
+
+    def test_lost_workspace_is_connected_again_with_its_channels(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        factories.slack_subscription(session, acme.organization)
+        event(workspaces, UNINSTALLED)
+        workspaces.slack.tokens[0].revoked = True
+        assert workspaces.connect(admin).json()["subscriptionCount"] == 1
+        assert alerts(session) == []
+
+    def test_another_workspace_replaces_a_lost_one_and_its_channels(
+        self, acme: Tenant, globex: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        admin = acme.person("admin")
+        workspaces.connect(admin)
+        factories.slack_subscription(session, acme.organization)
+        event(workspaces, UNINSTALLED)
+        shown = workspaces.connect(admin, "U1HANK").json()
+        assert (shown["team"]["id"], shown["subscriptionCount"]) == ("T0GLOBEX", 0)
+        assert workspaces.connect(globex.person("admin")).json()["team"]["id"] == "T0ACME"
+
+    def test_event_that_is_older_than_the_connection_changes_nothing(
+        self, acme: Tenant, workspaces: Workspaces
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        assert not event(workspaces, UNINSTALLED, at=timedelta(minutes=-5))
+        assert acme.person("admin").get(CONNECTION).json()["state"] == "connected"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"event": UNINSTALLED},
+            {"event": UNINSTALLED, "team_id": "T0OTHER"},
+            {"event": UNINSTALLED, "team_id": "T0\x00"},
+            {"event": UNINSTALLED, "team_id": ["T0ACME"]},
+            {"event": "app_uninstalled", "team_id": "T0ACME"},
+            {"event": {"type": "message"}, "team_id": "T0ACME"},
+            {"event": {"type": "tokens_revoked", "tokens": {"oauth": ["U0ADA"], "bot": []}}, "team_id": "T0ACME"},
+            {"event": {"type": "tokens_revoked", "tokens": ["U0ADA"]}, "team_id": "T0ACME"},
+        ],
+        ids=str,
+    )
+    def test_event_about_something_else_changes_nothing(
+        self, acme: Tenant, workspaces: Workspaces, body: dict[str, Any]
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            assert not handle_event(uow, body)
+        assert acme.audit()[-1:] == ["slack.connected"]
+
+    def test_scope_that_slack_misses_needs_attention(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            uow.bind_organization(acme.id)
+            record_missing_scope(uow, uow.session.scalars(select(SlackConnection)).one(), "chat:write")
+        assert acme.person("admin").get(CONNECTION).json()["missingScopes"] == ["chat:write"]
+        assert alerts(session) == ["slack_scopes_missing"]
+
+    def test_paused_channel_needs_attention_until_it_is_resumed(
+        self, acme: Tenant, workspaces: Workspaces, session: Session
+    ) -> None:
+        workspaces.connect(acme.person("admin"))
+        created = acme.person("member").post(SUBSCRIPTIONS, {"channelId": "C0OLD", "channelName": "old"}).json()
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            uow.bind_organization(acme.id)
+            for _ in range(2):
+                pause_subscription(uow, uow.session.get_one(SlackSubscription, created["id"]), "is_archived")
+        path = f"{SUBSCRIPTIONS}/{created['id']}"
+        [shown] = acme.person("member").get(SUBSCRIPTIONS).json()["data"]
+        assert (shown["state"], shown["pausedReason"]) == ("paused", "is_archived")
+        assert alerts(session) == ["slack_subscription_paused"]
+        assert acme.person("member").patch(path, {"state": "active"}).json()["state"] == "active"
+        assert alerts(session) == []
+        assert acme.audit().count("slack.subscription_updated") == 2
+
+
+class TestRotation:
+    def test_token_is_refreshed_before_its_end(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
+    ) -> None:
+        workspaces.slack.settings.token_rotation = True
+        workspaces.connect(acme.person("admin"))
+        first = token_of(session)
+        with workspaces.jobs.open(SYSTEM_CALLER) as uow:
+            assert not has_tokens_to_renew(uow)
+        clock.offset += timedelta(hours=11)
+        workspaces.slack.faults.add("error", ACCESS, status=500, count=1)
+        workspaces.work()
+        assert token_of(session) == first
+        clock.offset += timedelta(minutes=5)
+        workspaces.work()
+        assert token_of(session) == workspaces.slack.tokens[0].access_token != first
+
+    def test_token_that_cannot_be_refreshed_loses_the_connection(
+        self, acme: Tenant, workspaces: Workspaces, session: Session, clock: MovableClock
+    ) -> None:
+        workspaces.slack.settings.token_rotation = True
+        workspaces.connect(acme.person("admin"))
+        workspaces.slack.tokens[0].revoked = True
+        clock.offset += timedelta(hours=11)
+        workspaces.work()
+        assert rows(session)[0].lost_why == "invalid_refresh_token"
+        assert acme.audit()[-1:] == ["slack.lost"]
+
+
+class TestGetSlackManifest:
+    def test_get_slack_manifest_requires_a_session(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get("/v1/slack/manifest"), scope=None, least_role="viewer")
+
+    def test_manifest_has_addresses_command_and_scopes(self, acme: Tenant) -> None:
+        manifest = acme.person("viewer").get("/v1/slack/manifest").json()
+        receiver = f"{factories.AUDIENCE}/webhooks/slack"
+        assert manifest["features"]["slash_commands"][0]["command"] == "/freeze"
+        assert manifest["settings"]["interactivity"]["request_url"] == receiver
+        assert manifest["settings"]["event_subscriptions"] == {
+            "request_url": receiver,
+            "bot_events": ["app_uninstalled", "tokens_revoked"],
+        }
+        assert manifest["oauth_config"] == {
+            "redirect_urls": ["http://127.0.0.1:8080/slack"],
+            "scopes": {"bot": ["chat:write", "chat:write.public", "commands"]},
+        }

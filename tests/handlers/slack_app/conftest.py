@@ -1,0 +1,80 @@
+"""The workspace of acme at the simulated Slack: Ada, Grace and Eve, who are linked to members as tests need it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from integrations.slack.client import SCOPES
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.organizations import User
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from models.slack import SlackConnection
+from tests import factories
+from tests.handlers.callers import Tenant
+from tests.handlers.exceptions.requests import requested
+from tools.fake_slack import FakeSlack
+from tools.fake_slack.model import Message, Token
+
+ADA, GRACE, EVE = "U0ADA", "U0GRACE", "U0EVE"
+TOKEN = "xoxb-of-tests"
+Link = Callable[..., User]
+
+
+@pytest.fixture
+def workspace(session: Session, acme: Tenant, slack: FakeSlack) -> SlackConnection:
+    """Connect acme's workspace."""
+    slack.tokens.append(Token(TOKEN, "T0ACME", list(SCOPES)))
+    return factories.slack_connection(session, acme.organization, team_id="T0ACME", token=TOKEN)
+
+
+@pytest.fixture
+def link(session: Session, acme: Tenant, workspace: SlackConnection) -> Link:
+    """Link a Slack user to a new member: `link("member")` is Ada."""
+
+    def link_user(role: str, slack_user_id: str = ADA) -> User:
+        user = factories.user(session, slack_user_id[2:].capitalize())
+        factories.membership(session, acme.organization, user, role)
+        factories.slack_link(session, workspace, user, slack_user_id=slack_user_id)
+        return user
+
+    return link_user
+
+
+@pytest.fixture
+def web(acme: Tenant, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/web."""
+    return factories.branch(session, acme.repository("web"))
+
+
+@pytest.fixture
+def pull(session: Session, web: WatchedBranch) -> PullRequest:
+    """Return acme/web#7, into `main`."""
+    return factories.pull_request(session, session.get_one(Repository, web.repository_id))
+
+
+@pytest.fixture
+def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
+    """Return a freeze of `main`."""
+    return factories.freeze(session, acme.organization, [web])
+
+
+@pytest.fixture
+def pending(session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
+    """Return a request by another person."""
+    return requested(session, freeze, pull, web)
+
+
+@pytest.fixture
+def post(slack: FakeSlack) -> Callable[[Any], Message]:
+    """Put a message with blocks into #releases, as the service would."""
+
+    def put(blocks: Any) -> Message:
+        message = Message(slack.next_ts(), "T0ACME", "C0RELEASES", "A message", list(blocks))
+        slack.messages.append(message)
+        return message
+
+    return put

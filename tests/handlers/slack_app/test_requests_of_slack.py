@@ -1,0 +1,374 @@
+"""Requests of Slack: what people type, click and send acts as the person that they are linked to, or not at all."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from integrations.slack.signatures import sign
+from models.audit import AuditEntry
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.organizations import Membership
+from models.pull_requests import PullRequest
+from models.repositories import WatchedBranch
+from models.slack import SlackConnection, SlackLink
+from rules.slack.blocks import actions, button
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.slack_app.conftest import ADA, EVE, GRACE, Link
+from tools.fake_slack import FakeSlack
+from tools.fake_slack.model import Form, Message
+from tools.fake_slack.settings import SIGNING_SECRET
+
+Post = Callable[[Any], Message]
+REASON = "Quarter-end close is under way"
+
+
+def last_form(slack: FakeSlack, user: str = ADA) -> Form:
+    """Return the form that a person has opened last."""
+    return slack.open_forms(user)[-1]
+
+
+def shown_to(slack: FakeSlack, user: str) -> list[str]:
+    """Return the texts of what only this person sees."""
+    return [message.text for message in slack.messages if message.only_for == user]
+
+
+def last_entry(session: Session, action: str) -> AuditEntry:
+    """Return the last audit entry of an action."""
+    query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.id.desc())
+    return session.scalars(query.limit(1)).one()
+
+
+class TestSignatures:
+    @pytest.mark.parametrize("secret", ["another secret", ""])
+    def test_request_without_a_valid_signature_is_refused(self, acme: Tenant, slack: FakeSlack, secret: str) -> None:
+        body = b"ssl_check=1"
+        stamp = str(int(slack.clock()))
+        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(secret, body, stamp)}
+        sent = acme.anybody.send("POST", "/webhooks/slack", content=body, headers=headers)
+        refusal(sent, 401, "invalid_signature")
+
+    def test_request_with_an_old_signature_is_refused(self, acme: Tenant, slack: FakeSlack) -> None:
+        stamp = str(int(slack.clock()) - 301)
+        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, b"{}", stamp)}
+        sent = acme.anybody.send("POST", "/webhooks/slack", content=b"{}", headers=headers)
+        refusal(sent, 401, "invalid_signature")
+
+    def test_signed_bytes_that_are_no_payload_are_refused(self, acme: Tenant, slack: FakeSlack) -> None:
+        stamp = str(int(slack.clock()))
+        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, b"\xff", stamp)}
+        sent = acme.anybody.send("POST", "/webhooks/slack", content=b"\xff", headers=headers)
+        refusal(sent, 400, "malformed_json")
+
+    def test_address_answers_the_challenge_and_the_check_of_its_certificate(
+        self, acme: Tenant, slack: FakeSlack
+    ) -> None:
+        bodies = (json.dumps({"type": "url_verification", "challenge": "abc"}).encode(), b"ssl_check=1")
+        types = ("application/json", "application/x-www-form-urlencoded")
+        found = []
+        for body, content_type in zip(bodies, types, strict=True):
+            stamp = str(int(slack.clock()))
+            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, body, stamp)}
+            headers["Content-Type"] = content_type
+            found.append(acme.anybody.send("POST", "/webhooks/slack", content=body, headers=headers))
+        assert [(each.status_code, each.json()) for each in found] == [(200, {"challenge": "abc"}), (200, {})]
+
+
+class TestPeople:
+    @pytest.mark.usefixtures("workspace")
+    def test_person_who_is_not_linked_gets_a_one_time_link(self, slack: FakeSlack) -> None:
+        reply = slack.type("status")
+        assert (reply.status, reply.body["response_type"]) == (200, "ephemeral")
+        assert "/slack/link?token=" in reply.body["text"]
+
+    def test_workspace_that_is_not_connected_is_answered_without_a_link(self, slack: FakeSlack) -> None:
+        assert "not connected" in slack.type("status", user="U1HANK", channel="C1GENERAL").body["text"]
+
+    def test_help_needs_no_link(self, slack: FakeSlack) -> None:
+        assert slack.type("").body["text"] == "What you can type"
+        assert "no `explode`" in json.dumps(slack.type("explode").body)
+
+    def test_viewer_is_refused_with_the_role_that_is_missing(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session
+    ) -> None:
+        link("viewer")
+        assert "requires the role member; your role is viewer" in slack.type(f"lift {freeze.id}").body["text"]
+        session.refresh(freeze)
+        assert freeze.ended_at is None
+
+    def test_member_lifts_a_freeze_as_themselves_through_slack(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session
+    ) -> None:
+        ada = link("member")
+        assert "Lifted" in slack.type(f"lift {freeze.id}").body["text"]
+        entry = last_entry(session, "freeze.lifted")
+        assert (entry.actor, entry.source) == ({"type": "user", "id": ada.id, "name": "Ada"}, "slack")
+
+    def test_person_of_another_workspace_in_a_shared_channel_is_nobody(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session, post: Post
+    ) -> None:
+        link("owner")
+        message = post([actions([button("Lift", "freeze.lift", freeze.id)])])
+        assert slack.click(message, "freeze.lift", from_team="T0GLOBEX").status == 200
+        assert "not connected" in shown_to(slack, ADA)[-1]
+        session.refresh(freeze)
+        assert freeze.ended_at is None
+
+    def test_slack_user_acts_in_the_organisation_of_their_workspace_alone(
+        self, slack: FakeSlack, link: Link, session: Session, globex: Tenant
+    ) -> None:
+        link("owner")
+        theirs = factories.freeze(session, globex.organization)
+        assert "frz_" not in slack.type("status").body["text"]
+        assert ":no_entry:" in slack.type(f"lift {theirs.id}").body["text"]
+
+    def test_role_that_was_lost_after_the_message_was_posted_refuses_the_click(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session, post: Post, acme: Tenant
+    ) -> None:
+        ada = link("member")
+        message = post([actions([button("Lift", "freeze.lift", freeze.id)])])
+        session.get_one(Membership, (acme.id, ada.id)).role = "viewer"
+        session.commit()
+        slack.click(message, "freeze.lift")
+        assert "requires the role member" in shown_to(slack, ADA)[-1]
+
+    def test_person_who_has_left_the_organisation_is_not_linked(
+        self, slack: FakeSlack, link: Link, session: Session, acme: Tenant
+    ) -> None:
+        ada = link("member")
+        session.delete(session.get_one(Membership, (acme.id, ada.id)))
+        session.commit()
+        assert "/slack/link?token=" in slack.type("status").body["text"]
+        assert session.scalars(select(SlackLink)).all() == []
+
+
+class TestStatus:
+    def test_status_lists_the_freezes_in_force(self, slack: FakeSlack, link: Link, freeze: Freeze) -> None:
+        link("viewer")
+        assert freeze.id in json.dumps(slack.type("status").body)
+        assert "is frozen" in slack.type("status acme/web#main").body["text"]
+        assert "Lift" in json.dumps(slack.type("lift").body)
+
+    def test_status_of_an_unknown_repository_is_refused_in_words(self, slack: FakeSlack, link: Link) -> None:
+        link("viewer")
+        assert ":no_entry:" in slack.type("status acme/nothing").body["text"]
+
+
+class TestStart:
+    def test_form_starts_a_freeze_of_a_branch(
+        self, slack: FakeSlack, link: Link, web: WatchedBranch, session: Session
+    ) -> None:
+        link("member")
+        assert slack.type("start acme/web#main").body == ""
+        form = last_form(slack)
+        slack.submit(form, reason=REASON)
+        assert form.view["title"]["text"] == "Merging is frozen"
+        freeze = session.scalars(select(Freeze)).one()
+        assert (freeze.reason, freeze.scope["type"], freeze.ends_at) == (REASON, "branch", None)
+        assert last_entry(session, "freeze.started").source == "slack"
+
+    def test_wide_freeze_shows_how_much_it_reaches_before_it_starts(
+        self, slack: FakeSlack, link: Link, web: WatchedBranch, session: Session
+    ) -> None:
+        link("member")
+        slack.type("start everything")
+        form = last_form(slack)
+        slack.submit(form, reason=REASON, until=int(slack.clock()) + 3600)
+        assert "*1 branch of 1 repository*" in json.dumps(form.view)
+        assert session.scalars(select(Freeze)).all() == []
+        slack.submit(form)
+        freeze = session.scalars(select(Freeze)).one()
+        assert (freeze.previewed_repo_count, freeze.ends_at is not None) == (1, True)
+
+    def test_form_that_is_sent_twice_starts_one_freeze(
+        self, slack: FakeSlack, link: Link, web: WatchedBranch, session: Session
+    ) -> None:
+        link("member")
+        slack.type("start acme/web")
+        form = last_form(slack)
+        first = dict(form.view)
+        slack.submit(form, reason=REASON)
+        form.view = first
+        slack.submit(form, reason=REASON)
+        assert len(session.scalars(select(Freeze)).all()) == 1
+
+    @pytest.mark.parametrize(
+        ("values", "field"),
+        [
+            ({"scope": "acme/web#main acme/api", "reason": REASON}, "scope"),
+            ({"scope": "acme/nothing", "reason": REASON}, "scope"),
+            ({"scope": "acme/web", "reason": "no"}, "reason"),
+            ({"scope": "everything", "reason": "no"}, "reason"),
+            ({"scope": "acme/web", "reason": REASON, "until": 1}, "until"),
+        ],
+    )
+    @pytest.mark.usefixtures("web")
+    def test_form_shows_an_error_below_its_field(
+        self, slack: FakeSlack, link: Link, values: dict[str, Any], field: str
+    ) -> None:
+        link("member")
+        slack.type("start")
+        form = last_form(slack)
+        slack.submit(form, **values)
+        assert list(form.errors) == [field]
+        assert form.open
+
+    def test_viewer_is_refused_in_the_form(self, slack: FakeSlack, link: Link, web: WatchedBranch) -> None:
+        link("viewer")
+        slack.type("start acme/web")
+        form = last_form(slack)
+        slack.submit(form, reason=REASON)
+        assert "requires the role member" in form.errors["reason"]
+
+    def test_slack_that_opens_no_form_is_said_to_the_person(self, slack: FakeSlack, link: Link) -> None:
+        link("member")
+        slack.faults.add(kind="refusal", scope="views.open", message="expired_trigger_id")
+        assert "did not open the form" in slack.type("start").body["text"]
+
+
+class TestExceptions:
+    def test_request_is_made_by_a_form(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, pull: PullRequest, session: Session
+    ) -> None:
+        ada = link("viewer")
+        slack.type("request acme/web#7")
+        form = last_form(slack)
+        slack.submit(form, reason="Payments fail since 08:40")
+        assert form.view["title"]["text"] == "Exception requested"
+        row = session.scalars(select(PullRequestException)).one()
+        assert row.requested_by is not None
+        assert row.requested_by["id"] == ada.id
+
+    def test_button_of_a_freeze_opens_the_form_of_a_request(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, post: Post
+    ) -> None:
+        link("viewer")
+        slack.click(post([actions([button("Request", "exception.request", freeze.id)])]), "exception.request")
+        assert last_form(slack).view["callback_id"] == "exception.request"
+
+    def test_admin_grants_once_however_often_they_click(
+        self, slack: FakeSlack, link: Link, pending: PullRequestException, session: Session, post: Post
+    ) -> None:
+        grace = link("admin", GRACE)
+        message = post([actions([button("Grant", "exception.grant", pending.id)])])
+        slack.click(message, "exception.grant", GRACE)
+        slack.click(message, "exception.grant", GRACE)
+        session.refresh(pending)
+        assert pending.decision == "granted"
+        assert pending.decided_by is not None
+        assert (pending.decided_by["id"], pending.decided_through) == (grace.id, "slack")
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "exception.granted")).all()
+        assert len(entries) == 1
+        assert "granted" in shown_to(slack, GRACE)[-1]
+
+    def test_admin_denies_with_a_reason(
+        self, slack: FakeSlack, link: Link, pending: PullRequestException, session: Session, post: Post
+    ) -> None:
+        link("admin", GRACE)
+        slack.click(post([actions([button("Deny", "exception.deny", pending.id)])]), "exception.deny", GRACE)
+        form = last_form(slack, GRACE)
+        slack.submit(form, reason="After the release, please")
+        session.refresh(pending)
+        assert (pending.decision, pending.decision_reason) == ("denied", "After the release, please")
+        assert not form.open
+
+    def test_decision_on_the_web_meanwhile_is_redrawn_at_the_next_click(
+        self, slack: FakeSlack, link: Link, pending: PullRequestException, session: Session, post: Post, acme: Tenant
+    ) -> None:
+        link("admin", GRACE)
+        subscription = factories.slack_subscription(session, acme.organization)
+        facts = {"decided": None}
+        row = factories.slack_message(session, subscription, kind="request", subjects=[pending.id], facts=facts)
+        body = {"decision": "deny", "reason": "Not now"}
+        assert acme.person("owner").post(f"/v1/exception-requests/{pending.id}/decide", body).status_code == 200
+        slack.click(post([actions([button("Grant", "exception.grant", pending.id)])]), "exception.grant", GRACE)
+        session.refresh(row)
+        assert row.facts["decided"]["how"] == "denied"
+        assert row.due_at is not None
+        assert ":no_entry:" in shown_to(slack, GRACE)[-1]
+
+    def test_own_request_is_decided_by_another_person(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, pull: PullRequest, session: Session, post: Post
+    ) -> None:
+        link("admin")
+        slack.type("request acme/web#7")
+        slack.submit(last_form(slack), reason="Payments fail since 08:40")
+        row = session.scalars(select(PullRequestException)).one()
+        slack.click(post([actions([button("Grant", "exception.grant", row.id)])]), "exception.grant")
+        assert "another person has to decide" in shown_to(slack, ADA)[-1]
+
+    def test_plan_without_exceptions_refuses_in_slack_too(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, pull: PullRequest, acme: Tenant, session: Session
+    ) -> None:
+        link("member")
+        factories.change_plan(session, acme.organization, "free")
+        session.commit()
+        slack.type("request acme/web#7")
+        form = last_form(slack)
+        slack.submit(form, reason="Payments fail since 08:40")
+        assert "plan" in form.errors["reason"]
+
+
+class TestChannels:
+    def test_channel_is_subscribed_and_unsubscribed(self, slack: FakeSlack, link: Link) -> None:
+        link("member")
+        text = slack.type("subscribe freeze.started acme/*").body["text"]
+        assert "`freeze.started`" in text
+        assert "`acme/*`" in text
+        assert "Nothing is posted" in slack.type("unsubscribe").body["text"]
+        assert "not subscribed" in slack.type("unsubscribe").body["text"]
+
+    def test_unlink_ends_what_the_slack_user_may_do(self, slack: FakeSlack, link: Link) -> None:
+        link("owner", EVE)
+        assert "is linked" in slack.type("link", EVE).body["text"]
+        assert "not linked" in slack.type("unlink", EVE).body["text"]
+        assert "/slack/link?token=" in slack.type("status", EVE).body["text"]
+
+
+class TestEvents:
+    @pytest.mark.parametrize("tokens_first", [True, False])
+    def test_uninstalled_app_loses_its_connection_once(
+        self, slack: FakeSlack, workspace: SlackConnection, session: Session, acme: Tenant, *, tokens_first: bool
+    ) -> None:
+        replies = slack.uninstall(tokens_first=tokens_first)
+        replies.append(slack.happen({"type": "app_uninstalled"}, event_id="Ev1", retry=1))
+        assert [reply.status for reply in replies] == [200] * 3
+        session.refresh(workspace)
+        assert (workspace.lost_at is not None, workspace.encrypted_tokens) == (True, None)
+        assert acme.audit().count("slack.lost") == 1
+        assert "not connected" in slack.type("status").body["text"]
+
+    @pytest.mark.usefixtures("workspace")
+    def test_hostile_words_of_people_are_shown_literally(
+        self, slack: FakeSlack, link: Link, session: Session, acme: Tenant
+    ) -> None:
+        link("viewer")
+        factories.freeze(session, acme.organization, reason="<!channel> <https://evil.example|click> & more")
+        shown = json.dumps(slack.type("status").body)
+        assert "<!channel>" not in shown
+        assert "&lt;!channel&gt;" in shown
+
+
+def test_hanging_slack_delays_no_answer_to_a_click(
+    slack: FakeSlack, link: Link, freeze: Freeze, session: Session, post: Post
+) -> None:
+    link("member")
+    slack.faults.add(kind="timeout", scope="POST /respond/", seconds=2)
+    assert slack.click(post([actions([button("Lift", "freeze.lift", freeze.id)])]), "freeze.lift").status == 200
+    session.refresh(freeze)
+    assert freeze.ended_at is not None
+
+
+@pytest.mark.usefixtures("workspace")
+def test_installation_for_a_whole_enterprise_is_ignored(acme: Tenant, slack: FakeSlack) -> None:
+    body = urlencode({"payload": json.dumps({"type": "block_actions", "team": None, "user": {"id": ADA}})}).encode()
+    stamp = str(int(slack.clock()))
+    headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": sign(SIGNING_SECRET, body, stamp)}
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
+    assert acme.anybody.send("POST", "/webhooks/slack", content=body, headers=headers).json() == {}

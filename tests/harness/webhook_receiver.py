@@ -1,0 +1,92 @@
+"""An https server on this machine that receives webhooks, and answers each path as a test says."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from tests.harness.concurrency import PATIENCE
+from tests.harness.document_server import response
+from tests.harness.mail import Certified
+
+TAKEN = response(b"thanks", "200 OK", Content_Type="text/plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class WebhookReceiver:
+    """Answers `TAKEN` unless a path has another answer; a path that hangs has none until `release` is set."""
+
+    listener: socket.socket
+    context: ssl.SSLContext
+    answers: dict[str, bytes] = field(default_factory=dict)
+    hanging: set[str] = field(default_factory=set)
+    release: threading.Event = field(default_factory=threading.Event)
+    requests: list[Received] = field(default_factory=list)
+    connections: int = 0
+
+    def url(self, path: str = "/in") -> str:
+        """Return the address of a path."""
+        return f"https://localhost:{self.listener.getsockname()[1]}{path}"
+
+    def received(self, path: str = "/in") -> list[Received]:
+        """Return the requests for a path, in their order."""
+        return [request for request in self.requests if request.path == path]
+
+    def serve(self) -> None:
+        """Serve until the listener is closed, each connection on a thread of its own."""
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, plain: socket.socket) -> None:
+        with suppress(OSError), plain:
+            plain.settimeout(PATIENCE)
+            with self.context.wrap_socket(plain, server_side=True) as connection:
+                request = _read(connection)
+                self.requests.append(request)
+                if request.path in self.hanging:
+                    self.release.wait(PATIENCE)
+                connection.sendall(self.answers.get(request.path, TAKEN))
+
+
+def _read(connection: ssl.SSLSocket) -> Received:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(4096) or b"\r\n\r\n"
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    while len(body) < int(headers.get("content-length", "0")):
+        body += connection.recv(65536)
+    return Received(first.split()[1], headers, body)
+
+
+@contextmanager
+def webhook_receiver(tls: Certified) -> Iterator[WebhookReceiver]:
+    """Serve in threads."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    receiver = WebhookReceiver(listener, tls.server)
+    thread = threading.Thread(target=receiver.serve, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.release.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)

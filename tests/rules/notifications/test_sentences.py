@@ -1,0 +1,59 @@
+"""Sentences on what happened, and the pages that they link to."""
+
+import pytest
+
+from rules.notifications.kinds import NOTIFIED_ACTIONS
+from rules.notifications.links import page_of, page_of_windows
+from rules.notifications.sentences import MAX_TEXT, sentence_of, sentence_of_window
+
+HOSTILE = "Buy at https://evil.example\r\nBcc: all@evil.example \u202e<b>{actor}</b> %s @here " + "x" * 500
+ADA = {"type": "user", "id": "usr_ada", "name": "Ada"}
+TARGET = {"type": "freeze", "id": "frz_1", "name": "Quarter-end close"}
+WINDOW = {
+    "scheduleId": "sch_1",
+    "scheduleName": "Nights",
+    "startsAt": "2026-11-23T17:00:00+01:00",
+    "reason": "No staff",
+}
+
+
+@pytest.mark.parametrize("action", sorted(NOTIFIED_ACTIONS))
+def test_every_action_has_a_sentence(action: str) -> None:
+    details = {"targets": 40, "pendingTargets": 3, "who": "grace", "error": {"code": "x", "message": "It failed."}}
+    sentence = sentence_of(action, ADA, TARGET, {**details, "reason": "A hotfix"})
+    assert "Quarter-end close" in sentence
+    assert "None" not in sentence
+
+
+@pytest.mark.parametrize("action", sorted(NOTIFIED_ACTIONS))
+def test_hostile_texts_stay_one_short_line_without_addresses(action: str) -> None:
+    texts = {"reason": HOSTILE, "who": HOSTILE, "error": {"message": HOSTILE}}
+    sentence = sentence_of(action, {**ADA, "name": HOSTILE}, {**TARGET, "name": HOSTILE}, texts)
+    assert sentence.isprintable() or "\u2060" in sentence
+    assert not set("\r\n\u202e") & set(sentence)
+    assert "https://" not in sentence
+    assert "evil.example" not in sentence
+    assert len(sentence) < 4 * MAX_TEXT
+
+
+def test_sentence_of_a_window_names_its_start() -> None:
+    assert sentence_of_window(WINDOW) == "Nights begins on 23 November 2026, 16:00 UTC: No staff."
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        ("freeze", "/freezes/x_1"),
+        ("branch", "/branches/x_1"),
+        ("schedule", "/schedules/x_1"),
+        ("exception", "/exceptions"),
+        ("organization", "/"),
+    ],
+)
+def test_page_is_that_of_the_object(kind: str, page: str) -> None:
+    assert page_of({"type": kind, "id": "x_1"}) == page
+
+
+def test_page_of_windows_is_their_schedule_or_the_calendar() -> None:
+    assert page_of_windows([WINDOW, WINDOW]) == "/schedules/sch_1"
+    assert page_of_windows([WINDOW, {**WINDOW, "scheduleId": "sch_2"}]) == "/calendar"

@@ -1,0 +1,249 @@
+"""What metrics show of the database: counts, ages by the database's clock, and no more labels than promised."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from app.database import WORKER_ROLE
+from jobs.registry import JOBS
+from models.audit import AuditSeal
+from models.github_api_usage import GitHubApiUsage
+from models.identity import Mail
+from models.leases import LeaseHolder
+from models.notifications import NotificationDestination
+from models.organizations import Organization
+from models.requests import WebhookDelivery
+from rules.ids import new_id
+from rules.rate_budget import RateLimits
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.monitoring.families import MAX_INSTALLATIONS
+from services.monitoring.readings import queues_of, reads_of
+from tests import factories
+from tests.factories.adding import added
+from tests.harness.engines import engine_of
+from tests.harness.wakeups import RecordedWakeups
+
+CONFIGURED = Dependencies(mail=cast(Any, object()), stripe=cast(Any, object()), slack=cast(Any, object()))
+"""Everything is configured; nothing is called."""
+
+
+@pytest.fixture
+def jobs(database: str) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), DatabaseClock(), RecordedWakeups(), CONFIGURED)
+
+
+@pytest.fixture
+def now(session: Session) -> datetime:
+    return session.scalar(text("SELECT clock_timestamp()")) or factories.now()
+
+
+class Values:
+    """What was read: the number of a metric, and the age of what it is about, to within a minute."""
+
+    def __init__(self, jobs: UnitOfWorkFactory, name: str) -> None:
+        with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
+            readings = list(reads_of(jobs.dependencies)[name](uow))
+        assert all(len(reading.labels) == len(reading.family.labels) for reading in readings)
+        self._values = {(reading.family.name, *reading.labels): float(reading.value) for reading in readings}
+        assert len(self._values) == len(readings), "two values of one metric"
+
+    def __getitem__(self, key: str | tuple[str, ...]) -> float:
+        return self._values[(key,) if isinstance(key, str) else key]
+
+    def minutes(self, *key: str) -> float:
+        return self._values[key] // 60
+
+    def labels(self, name: str) -> list[tuple[str, ...]]:
+        return sorted(key[1:] for key in self._values if key[0] == name)
+
+
+def minutes(count: float) -> timedelta:
+    """Return so many minutes and some seconds, so that the seconds of a test do not matter."""
+    return timedelta(minutes=count, seconds=20)
+
+
+def test_every_read_of_an_empty_database_gives_zeros(jobs: UnitOfWorkFactory) -> None:
+    for name in reads_of(CONFIGURED):
+        if name != "processes":
+            values = Values(jobs, name)._values
+            assert set(values.values()) == {0.0}, values
+
+
+def test_queues_are_those_of_all_jobs(jobs: UnitOfWorkFactory) -> None:
+    queues = Values(jobs, "queues").labels("queue_due")
+    assert queues == sorted((name,) for name in JOBS)
+    assert {queue.kind for queue in queues_of(CONFIGURED)} == {name for (name,) in queues} - {"notifications"}
+    unconfigured = {queue.kind for queue in queues_of(Dependencies())}
+    assert set(JOBS) - unconfigured == {"billing", "mail", "notifications", "prices", "slack", "slack_tokens"}
+
+
+def test_queue_counts_due_work_retries_and_leases(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    endpoint = factories.webhook(session, acme)
+    factories.webhook_message(session, endpoint, due_at=now - minutes(5))
+    factories.webhook_message(session, endpoint, due_at=now - minutes(9), lease_token="t", lease_until=now + minutes(1))
+    factories.webhook_message(session, endpoint, due_at=now + minutes(5), attempts=2)
+    factories.webhook_message(session, endpoint, due_at=None, attempts=5)
+    for number, age in enumerate((3, 7)):
+        delivery(session, str(number), due_at=now - minutes(age))
+    session.commit()
+    values = Values(jobs, "queues")
+    assert [values[name, "outgoing_webhooks"] for name in ("queue_due", "queue_retrying", "queue_leases")] == [1, 1, 1]
+    assert values.minutes("queue_oldest_due_seconds", "outgoing_webhooks") == 5
+    assert (values["queue_due", "webhooks"], values.minutes("queue_oldest_due_seconds", "webhooks")) == (2, 7)
+    assert (values["queue_due", "mail"], values["queue_oldest_due_seconds", "mail"]) == (0, 0)
+
+
+def test_oldest_due_branch_leaves_out_what_cannot_be_written(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    covered = factories.repository(session, acme)
+
+    def add(name: str, age: float, **columns: Any) -> None:
+        factories.branch(session, covered, name, **{"wanted_generation": 1, "due_at": now - minutes(age), **columns})
+
+    add("waits", 4)
+    add("only to be read again", 30, wanted_generation=0)
+    add("being worked on", 40, lease_token="t", lease_until=now + minutes(1))
+    other = factories.organization(session, "Globex")
+    paused = factories.installation(session, other, "globex", paused_until=now + minutes(9))
+    suspended = factories.organization(session, "Initech")
+    factories.installation(session, suspended, "initech", state="suspended")
+    for owner, name in ((other, "globex/web"), (suspended, "initech/web")):
+        uncalled = factories.repository(session, owner, name)
+        factories.branch(session, uncalled, due_at=now - minutes(50), wanted_generation=1)
+    session.commit()
+    assert Values(jobs, "enforcement").minutes("oldest_due_branch_seconds") == 4
+    paused.paused_until = now - minutes(20)  # its branch waits since the end of the pause
+    session.commit()
+    assert Values(jobs, "enforcement").minutes("oldest_due_branch_seconds") == 20
+
+
+def test_freezes_are_counted_by_what_is_missing(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    hour = timedelta(hours=1)
+    factories.freeze(session, acme, started_at=now - hour, enforced_at=now)
+    factories.freeze(session, acme, started_at=now - minutes(8))
+    factories.freeze(session, acme, started_at=now - minutes(2), failing_since=now)
+    factories.freeze(session, acme, started_at=now - hour, ended_at=now - minutes(6), enforced_at=now)
+    factories.freeze(session, acme, started_at=now - hour, ended_at=now - hour, enforced_at=now, released_at=now)
+    session.commit()
+    values = Values(jobs, "enforcement")
+    assert (values["freezes_in_force"], values["freezes_unenforced"], values["freezes_failing"]) == (3, 2, 1)
+    assert values.minutes("oldest_unenforced_freeze_seconds") == 8
+    assert values.minutes("oldest_unreleased_freeze_seconds") == 6
+
+
+def test_unsealed_audit_entries_are_counted(jobs: UnitOfWorkFactory, session: Session, acme: Organization) -> None:
+    for age in ("3 minutes 20 seconds", "1 minute"):
+        session.execute(
+            text(
+                "INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details) VALUES "
+                f"('{new_id('aud')}', '{acme.id}', clock_timestamp() - interval '{age}', 'freeze.started', '{{}}', "
+                "'system', '{}', '{}')"
+            )
+        )
+    session.commit()
+    values = Values(jobs, "audit")
+    assert values["audit_unsealed_entries"] == 2
+    assert values.minutes("audit_oldest_unsealed_seconds") == 3
+
+
+def delivery(session: Session, name: str, **columns: Any) -> None:
+    given = {"received_at": columns.get("due_at"), **columns}
+    added(session, WebhookDelivery(delivery_id=name, event="push", payload={}, **given))
+
+
+def test_webhook_lag_is_that_of_recent_and_waiting_deliveries(
+    jobs: UnitOfWorkFactory, session: Session, now: datetime
+) -> None:
+    delivery(session, "long ago", received_at=now - minutes(60), processed_at=now)
+    delivery(session, "recent", received_at=now - minutes(2), processed_at=now - minutes(1))
+    session.commit()
+    assert Values(jobs, "webhooks").minutes("webhook_lag_seconds") == 1
+    delivery(session, "waits", received_at=now - minutes(12), due_at=now + minutes(1), attempts=3)
+    session.commit()
+    assert Values(jobs, "webhooks").minutes("webhook_lag_seconds") == 12
+
+
+def test_mail_and_notification_lag_are_the_age_of_what_waits(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    mail = {"template": "verify_email", "encrypted_values": b"", "recipient": "ada@example.com"}
+    for age, due_at in ((15, now + minutes(1)), (60, None)):
+        added(session, Mail(id=new_id("mai"), created_at=now - minutes(age), due_at=due_at, **mail))
+    for channel, due_at in (("mail", now), ("webhook", now), ("slack", None)):
+        row = {"id": channel, "organization_id": acme.id, "sequence": 1, "due_at": due_at}
+        added(session, NotificationDestination(channel=channel, attempts=0, remind_before=[], **row))
+    constant = {"organization_id": acme.id, "hash": b"", "previous_hash": b"", "late": False, "source": "system"}
+    for number, age, action in ((1, 90, "freeze.started"), (2, 30, "session.created"), (3, 10, "freeze.started")):
+        sealed = {"sequence": number, "entry_id": f"aud_{number}", "sealed_at": now - minutes(age), "action": action}
+        added(session, AuditSeal(**constant, **sealed))
+    session.commit()
+    values = Values(jobs, "notifications")
+    assert values.minutes("mail_oldest_unsent_seconds") == 15
+    lags = [values.minutes("notification_lag_seconds", channel) for channel in ("mail", "webhook", "slack")]
+    assert lags == [10, 30, 0]
+    unconfigured = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, Dependencies())
+    assert Values(unconfigured, "notifications")["mail_oldest_unsent_seconds"] == 0
+
+
+def uses(session: Session, installation_id: int, *calls: tuple[datetime, int, int]) -> None:
+    for at, points, content in calls:
+        row = GitHubApiUsage(installation_id=installation_id, at=at, points=points, content=content)
+        session.add(row)
+    session.flush()
+
+
+@pytest.mark.parametrize(
+    ("content", "learnt", "left"),
+    [("learn", False, None), ("learn", True, 0.5), ("aliases", False, 0.5), ("off", True, None)],
+)
+def test_budget_left_of_content_is_shown_where_it_is_counted(
+    jobs: UnitOfWorkFactory, session: Session, now: datetime, content: Any, learnt: bool, left: float | None
+) -> None:
+    learned: dict[str, Any] = {"content_counting": "aliases", "content_learnt_at": now} if learnt else {}
+    installation = factories.installation(session, None, **learned)
+    uses(session, installation.id, (now, 90, 0), (now - minutes(30), 5, 50), (now - minutes(90), 5, 500))
+    session.commit()
+    limits = RateLimits(content, content_per_hour=100, points_per_minute=120)
+    limited = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(CONFIGURED, rate_limits=limits))
+    values, name = Values(limited, "github"), str(installation.id)
+    assert values["github_budget_left_ratio", name, "points"] == 0.25
+    budgets = values.labels("github_budget_left_ratio")
+    assert budgets == sorted([(name, "points"), *([] if left is None else [(name, "content")])])
+    if left is not None:
+        assert values["github_budget_left_ratio", name, "content"] == left
+
+
+def test_only_so_many_installations_are_named(jobs: UnitOfWorkFactory, session: Session, now: datetime) -> None:
+    busiest = []
+    for number in range(MAX_INSTALLATIONS + 3):
+        pause = now + timedelta(minutes=number + 1)
+        installation = factories.installation(session, None, f"owner{number}", paused_until=pause)
+        uses(session, installation.id, (now, number + 1, 0))
+        busiest.append(str(installation.id))
+    factories.installation(session, None, "gone", state="removed", paused_until=now + minutes(99))
+    session.commit()
+    values = Values(jobs, "github")
+    named = [(name,) for name in sorted(busiest[3:])]
+    assert values.labels("github_pause_left_seconds") == named
+    assert values.labels("github_budget_left_ratio") == [(name, "points") for (name,) in named]
+    assert values["github_paused_installations"] == MAX_INSTALLATIONS + 3
+    assert (values["installations", "active"], values["installations", "removed"]) == (MAX_INSTALLATIONS + 3, 1)
+
+
+def test_processes_are_those_with_a_recent_heartbeat(jobs: UnitOfWorkFactory, session: Session, now: datetime) -> None:
+    session.execute(text("DELETE FROM lease_holders"))
+    for kind, age, ended in (("worker", 0, None), ("worker", 0, None), ("worker", 1, None), ("sweeper", 0, now)):
+        session.add(LeaseHolder(kind=kind, beat_at=now - timedelta(minutes=age), stopped_at=ended))
+    session.commit()
+    values = Values(jobs, "processes")
+    assert (values["processes", "worker"], values["processes", "sweeper"]) == (2, 0)

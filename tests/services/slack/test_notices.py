@@ -1,0 +1,184 @@
+"""Notices: one message for a freeze, or for all windows of a minute; what follows changes that message."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.organizations import Organization
+from models.repositories import Repository
+from models.slack import SlackSubscription
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.slack.delivery import MESSAGES
+from tests import factories
+from tests.harness.wakeups import RecordedWakeups
+from tests.services.slack.conftest import Messages, Take
+
+
+def of_freeze(action: str, freeze: Freeze) -> tuple[str, str, str, str]:
+    """Return an event of a freeze."""
+    return action, "freeze", freeze.id, freeze.reason
+
+
+class TestFreezes:
+    def test_freeze_has_one_message_that_its_end_updates(
+        self, session: Session, acme: Organization, take: Take, messages: Messages, wakeups: RecordedWakeups
+    ) -> None:
+        branches = [factories.watched(session, acme, f"acme/{name}") for name in ("api", "web")]
+        freeze = factories.freeze(session, acme, branches, reason="Quarter-end close")
+        take(of_freeze("freeze.started", freeze))
+        [message] = messages()
+        assert (message.kind, message.subjects, message.reply_to) == ("freezes", [freeze.id], None)
+        shown = message.facts["shown"][0]
+        assert (shown["branches"], shown["repositories"]) == (2, 2)
+        assert shown["names"] == ["acme/api:main", "acme/web:main"]
+        assert (shown["enforcedAt"], shown["endedAt"]) == (None, None)
+        assert "slack" in wakeups.sent
+
+        row = session.get_one(Freeze, freeze.id)
+        row.enforced_at = row.ended_at = factories.now()
+        row.end_reason, row.ended_by = "lifted", {"type": "user", "id": "usr_1", "name": "Ada"}
+        take(of_freeze("freeze.enforced", freeze), of_freeze("freeze.lifted", freeze))
+        message, end = messages()
+        assert (message.facts["enforced"], message.facts["ended"]) == (1, 1)
+        assert (end.kind, end.reply_to, end.facts["total"]) == ("ends", message.id, 1)
+
+    def test_windows_of_one_minute_share_one_message_across_batches(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        schedule = factories.schedule(session, acme)
+        branch = factories.watched(session, acme)
+        freezes = []
+        for index in range(12):
+            starts_at = factories.now().replace(second=0, microsecond=0) + timedelta(seconds=index)
+            occurrence = factories.occurrence(session, schedule, starts_at=starts_at)
+            terms = {"source": "schedule", "schedule_id": schedule.id, "occurrence_id": occurrence.id}
+            freezes.append(factories.freeze(session, acme, [branch], **terms))
+        take(*[of_freeze("freeze.started", each) for each in freezes[:7]])
+        take(*[of_freeze("freeze.started", each) for each in freezes[7:]])
+        [message] = messages()
+        assert (message.facts["total"], len(message.facts["shown"])) == (12, 10)
+        take(*[of_freeze("freeze.expired", each) for each in freezes])
+        _, end = messages()
+        assert (end.reply_to, end.facts["total"]) == (message.id, 12)
+
+    def test_freezes_of_people_have_messages_of_their_own(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        freezes = [factories.freeze(session, acme) for _ in range(3)]
+        take(*[of_freeze("freeze.started", each) for each in freezes])
+        assert [message.subjects for message in messages()] == [[each.id] for each in freezes]
+
+    def test_end_without_a_message_of_its_beginning_is_posted_by_itself(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        take(of_freeze("freeze.expired", factories.freeze(session, acme)))
+        [end] = messages()
+        assert (end.kind, end.reply_to) == ("ends", None)
+
+
+class TestChoices:
+    def test_channel_gets_only_what_it_is_subscribed_to(
+        self, session: Session, acme: Organization, take: Take, messages: Messages, channel: SlackSubscription
+    ) -> None:
+        channel.events = ["enforcement.lost"]
+        freeze = factories.freeze(session, acme)
+        lost = ("enforcement.lost", "branch", "wbr_1", "acme/web:main")
+        restored = ("enforcement.restored", "branch", "wbr_1", "acme/web:main")
+        take(of_freeze("freeze.started", freeze), of_freeze("freeze.expired", freeze), lost, restored)
+        assert [message.facts["action"] for message in messages()] == ["enforcement.lost", "enforcement.restored"]
+
+    def test_channel_with_patterns_gets_only_what_concerns_its_repositories(
+        self, session: Session, acme: Organization, take: Take, messages: Messages, channel: SlackSubscription
+    ) -> None:
+        channel.patterns = ["acme/*", "!acme/docs"]
+        web, docs = (factories.watched(session, acme, f"acme/{name}") for name in ("web", "docs"))
+        mine = factories.freeze(session, acme, [web, docs])
+        others = factories.freeze(session, acme, [docs])
+        take(
+            of_freeze("freeze.started", mine),
+            of_freeze("freeze.started", others),
+            of_freeze("freeze.expired", others),
+            ("freeze.bypassed", "branch", web.id, "acme/web:main"),
+            ("freeze.bypassed", "branch", docs.id, "acme/docs:main"),
+        )
+        found = [(message.kind, message.subjects) for message in messages()]
+        assert found == [("freezes", [mine.id]), ("note", [web.id])]
+
+    def test_paused_channel_gets_nothing(
+        self, session: Session, acme: Organization, take: Take, messages: Messages, channel: SlackSubscription
+    ) -> None:
+        channel.paused_at, channel.paused_why = factories.now(), "is_archived"
+        take(of_freeze("freeze.started", factories.freeze(session, acme)))
+        assert messages() == []
+
+
+class TestWindows:
+    def test_thousand_upcoming_windows_make_one_message(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        schedule = factories.schedule(session, acme)
+        window = {"scheduleId": schedule.id, "scheduleName": "W", "startsAt": "2099-01-01T00:00:00Z"}
+        windows = [
+            {**window, "occurrenceId": f"occ_{index}", "endsAt": "2099-01-02T00:00:00Z"} for index in range(1000)
+        ]
+        upcoming = ("window.upcoming", "window", "occ_0", "")
+        take(upcoming, minutes=60, windows=windows[:600])
+        take(upcoming, minutes=60, windows=windows[600:])
+        [message] = messages()
+        assert (message.facts["total"], len(message.facts["shown"])) == (1000, 10)
+        assert message.useful_until is not None
+
+
+class TestRequests:
+    def test_request_is_redrawn_when_it_is_decided_anywhere(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        branch = factories.watched(session, acme)
+        freeze = factories.freeze(session, acme, [branch])
+        ada = {"type": "user", "id": "usr_1", "name": "Ada"}
+        repository = session.get_one(Repository, branch.repository_id)
+        pull = factories.pull_request(session, repository)
+        pending = {"decision": None, "decided_by": None, "decided_at": None}
+        requested = {"requested_by": ada, "requested_at": factories.now()}
+        row = factories.exception(session, freeze, pull, branch, **pending, **requested)
+        entry = ("exception", row.request_group_id, "acme/web#7")
+        take(("exception.requested", *entry), rows=[{"id": row.id}])
+        [message] = messages()
+        assert (message.kind, message.facts["by"], message.facts["decided"]) == ("request", "Ada", None)
+
+        grace = {"type": "user", "id": "usr_2", "name": "Grace"}
+        row.decision, row.decided_by, row.decided_at, row.decision_reason = "denied", grace, factories.now(), "Too late"
+        take(("exception.denied", *entry), rows=[{"id": row.id}])
+        [message] = messages()
+        decided = message.facts["decided"]
+        assert (decided["how"], decided["by"], decided["reason"]) == ("denied", "Grace", "Too late")
+
+
+class TestTurns:
+    def test_next_message_waits_for_the_second_after_the_last(
+        self, session: Session, acme: Organization, take: Take, messages: Messages, channel: SlackSubscription
+    ) -> None:
+        sent_at = factories.now() + timedelta(seconds=30)
+        factories.slack_message(session, channel, sent_at=sent_at)
+        take(of_freeze("freeze.started", factories.freeze(session, acme)))
+        assert messages()[-1].due_at == sent_at + timedelta(seconds=1)
+
+    @pytest.mark.usefixtures("channel")
+    def test_message_that_was_given_up_stays_so_when_its_freeze_ends(
+        self,
+        session: Session,
+        acme: Organization,
+        take: Take,
+        messages: Messages,
+        jobs: UnitOfWorkFactory,
+    ) -> None:
+        freeze = factories.freeze(session, acme)
+        take(of_freeze("freeze.started", freeze))
+        messages()[0].due_at = None
+        session.commit()
+        take(of_freeze("freeze.enforced", freeze))
+        assert messages()[0].due_at is None
+        with jobs.open(SYSTEM_CALLER) as uow:
+            assert not MESSAGES.has_work(uow)

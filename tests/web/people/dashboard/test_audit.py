@@ -1,0 +1,61 @@
+"""The audit log: filters, changes before and after, and the export as it is read."""
+
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.dashboard.scenes import WEEKENDS, create_schedule, schedule_id_of
+from web.dashboard.audit import changes_of, query_of
+
+
+class TestAudit:
+    def test_audit_shows_what_changed_before_and_after(self, member: Enter) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS)
+        admin.press(admin.open(f"/schedules/{schedule_id_of(page)}/edit"), "Save", name="Long weekends")
+        page = admin.open("/audit", action="schedule.updated")
+        assert "schedule.updated: Long weekends" in words(page)
+        assert "<del>Weekends</del>" in page.answer.text
+        assert "<ins>Long weekends</ins>" in page.answer.text
+        assert "schedule.created" not in words(page).partition("Show all")[2]
+
+    def test_audit_filters_by_day_and_target(self, member: Enter) -> None:
+        admin = member("admin")
+        target = schedule_id_of(create_schedule(admin, **WEEKENDS))
+        today = f"{factories.now():%Y-%m-%d}"
+        assert "schedule.created: Weekends" in words(
+            admin.open("/audit", targetId=target, **{"from": today, "to": today})
+        )
+        assert "No entry matches" in admin.open("/audit", targetId=target, to="2020-01-01").text
+
+    def test_export_is_sent_as_the_operation_sends_it(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **WEEKENDS)
+        page = admin.open("/audit", action="schedule.created")
+        answer = admin.client.get(page.links["Export as CSV"])
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/csv")
+        assert "attachment" in answer.headers["content-disposition"]
+        header, row, end = answer.text.split("\r\n")
+        assert (header.split(",")[:2], end) == (["id", "at"], "")
+        assert "schedule.created" in row
+        assert admin.client.head("/audit/export").status_code == 200
+
+    def test_export_that_the_plan_lacks_is_a_page(self, member: Enter, acme: Scene) -> None:
+        factories.change_plan(acme.session, acme.organization, "free")
+        admin = member("admin")
+        assert "Audit log exports need the" in words(admin.open("/audit"))
+        page = admin.open("/audit/export")
+        assert (page.status, page.title) == (403, "Not allowed")
+
+    def test_export_needs_a_sign_in(self, member: Enter) -> None:
+        viewer = member("viewer")
+        viewer.client.cookies.clear()
+        assert viewer.open("/audit/export").title == "Sign in"
+
+    def test_changes_list_properties_then_other_details(self) -> None:
+        details = {"before": {"name": "A"}, "after": {"name": "B", "enabled": True}, "reason": None}
+        assert changes_of(details) == [("name", "A", "B"), ("enabled", "", "true"), ("reason", "", "")]
+
+    def test_days_become_instants_and_instants_stay(self) -> None:
+        given = {"from": "2026-11-01", "to": "2026-11-02", "source": "api"}
+        assert query_of(given) == {"from": "2026-11-01T00:00:00Z", "to": "2026-11-02T23:59:59.999Z", "source": "api"}
+        assert query_of({"from": "2026-11-01T09:00:00Z"}) == {"from": "2026-11-01T09:00:00Z"}

@@ -1,0 +1,101 @@
+"""The calendar of a month, and the timeline with its lanes."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.dashboard.scenes import HOLIDAYS, MONTH_ENDS, WEEKENDS, create_schedule
+from web.dashboard.planning.lanes import Range, Span, lanes_of, mark_overlaps, meeting_lanes
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+TEN_DAYS = Range(START, 10)
+
+
+def span(name: str, lane: str, first: float, last: float, state: str = "planned") -> Span:
+    return Span(name, lane, START + timedelta(days=first), START + timedelta(days=last), state)
+
+
+class TestCalendar:
+    def test_calendar_shows_windows_of_the_month_beyond_the_planning_horizon(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **HOLIDAYS)
+        page = admin.open("/calendar", month="2027-12")
+        assert page.title == "December 2027"
+        assert "2 windows; days of UTC." in words(page)
+        assert "24 00:00 Holidays" in words(page)
+
+    def test_calendar_opens_a_window_and_skips_it(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **HOLIDAYS)
+        page = admin.open("/calendar", month="2027-12")
+        opened = admin.open(page.links["Holidays"])
+        assert "Skip this window" in opened.text
+        page = admin.press(opened, "Skip this window")
+        assert "The window will be skipped." in page.text
+        assert "The window is planned again." in admin.press(page, "Plan it again").text
+
+    def test_calendar_shows_viewers_no_button(self, member: Enter) -> None:
+        create_schedule(member("admin"), **HOLIDAYS)
+        viewer = member("viewer")
+        page = viewer.open("/calendar", month="2027-12")
+        opened = viewer.open(page.links["Holidays"])
+        assert "in your time" in opened.text
+        assert "Skip this window" not in opened.text
+
+    def test_calendar_of_a_month_without_windows_says_so(self, member: Enter) -> None:
+        assert "No window in February 2026" in words(member("viewer").open("/calendar", month="2026-02"))
+
+    def test_calendar_shows_this_month_for_an_invalid_one(self, member: Enter) -> None:
+        page = member("viewer").open("/calendar", month="2026-13")
+        assert page.title == f"{factories.now():%B %Y}"
+
+
+class TestTimeline:
+    def test_timeline_has_a_lane_for_each_schedule_and_hatches_overlaps(self, member: Enter) -> None:
+        admin = member("admin")
+        for fields in (WEEKENDS, MONTH_ENDS):
+            create_schedule(admin, **fields)
+        page = admin.open("/timeline", **{"from": "2027-01-01", "days": "90"})
+        assert "31 March 2027, days of UTC" in words(page)
+        assert "Overlaps with Month end" in words(page)
+        assert 'fill="url(#hatch)"' in page.answer.text
+        assert "style=" not in page.answer.text
+
+    def test_timeline_shows_freezes_started_by_hand(self, member: Enter, acme: Scene) -> None:
+        factories.freeze(acme.session, acme.organization, [acme.web], reason="Database migration")
+        page = member("viewer").open("/timeline")
+        assert "Started by hand" in page.text
+        assert "Database migration" in page.links
+
+    def test_timeline_without_windows_says_so(self, member: Enter) -> None:
+        assert "Nothing is planned in these days" in member("viewer").open("/timeline", **{"from": "nonsense"}).text
+
+
+class TestLanes:
+    def test_bars_lie_where_their_time_is(self) -> None:
+        [lane] = lanes_of(TEN_DAYS, ["a"], [span("1", "a", 1, 3), span("2", "a", 9, 14), span("3", "a", -5, 0)])
+        assert [(bar.x, bar.width) for bar in lane.bars] == [(10, 20), (90, 10)]
+
+    def test_short_bar_can_still_be_seen_at_the_end(self) -> None:
+        [lane] = lanes_of(TEN_DAYS, ["a"], [span("1", "a", 9.9999, 11)])
+        assert [(bar.x, bar.width) for bar in lane.bars] == [(99.6, 0.4)]
+
+    def test_overlaps_are_marked_where_lanes_share_a_branch(self) -> None:
+        lanes = lanes_of(TEN_DAYS, ["a", "b", "c"], [span("1", "a", 1, 3), span("2", "b", 2, 4), span("3", "c", 2, 4)])
+        assert len(meeting_lanes(lanes)) == 3
+        mark_overlaps(TEN_DAYS, lanes, {frozenset("ab")})
+        assert [[(bar.x, bar.width) for bar in lane.overlaps] for lane in lanes] == [[(20, 10)], [(20, 10)], []]
+        assert lanes[0].overlaps_with == {"b"}
+
+    def test_part_that_overlaps_with_several_lanes_is_marked_once(self) -> None:
+        spans = [span("1", "a", 1, 5), span("2", "b", 2, 4), span("3", "c", 2, 4), span("4", "d", 3, 6)]
+        lanes = lanes_of(TEN_DAYS, ["a", "b", "c", "d"], spans)
+        mark_overlaps(TEN_DAYS, lanes, meeting_lanes(lanes))
+        assert [[(bar.x, bar.width) for bar in lane.overlaps] for lane in lanes] == [
+            [(20, 30)], [(20, 20)], [(20, 20)], [(30, 20)],
+        ]  # fmt: skip
+        assert lanes[0].overlaps_with == {"b", "c", "d"}
+
+    def test_skipped_windows_overlap_with_nothing(self) -> None:
+        lanes = lanes_of(TEN_DAYS, ["a", "b"], [span("1", "a", 1, 3, "skipped"), span("2", "b", 2, 4)])
+        assert meeting_lanes(lanes) == set()

@@ -1,0 +1,159 @@
+"""`/exceptions` and `/pulls`: why a pull request is blocked, and who lets it through."""
+
+import re
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy import select
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+
+REASON = "Payments fail; this is the fix"
+
+
+class Blocked(NamedTuple):
+    """A pull request and the freeze that blocks it."""
+
+    scene: Scene
+    freeze: Freeze
+
+    def rows(self) -> list[PullRequestException]:
+        """Return the exceptions."""
+        self.scene.session.expire_all()
+        return list(self.scene.session.scalars(select(PullRequestException)))
+
+
+@pytest.fixture
+def blocked(acme: Scene) -> Blocked:
+    factories.pull_request(acme.session, acme.repositories[0], 7, title="Fix payments")
+    return Blocked(acme, factories.freeze(acme.session, acme.organization, [acme.web], reason="Quarter-end close"))
+
+
+def ask(enter: Enter, role: str) -> None:
+    """Ask for an exception for the pull request, as a member with this role."""
+    person = enter(role)
+    page = person.open("/pulls/request", ref="acme/web#7")
+    person.press(page, "Ask for it", reason=REASON)
+
+
+class TestPullRequest:
+    def test_page_says_why_a_pull_request_is_blocked_and_takes_a_request(self, member: Enter, blocked: Blocked) -> None:
+        viewer = member("viewer")
+        assert viewer.open("/pulls").title == "Why is a pull request blocked?"
+        page = viewer.open("/pulls", ref="acme/web#7")
+        assert page.title == "acme/web#7 is blocked"
+        assert "Quarter-end close" in page.text
+        assert "Until its freezes are lifted, or an exception is granted." in words(page)
+        form = viewer.open(page.links["Ask for an exception"])
+        assert "Grant it now" not in form.text
+        refused = viewer.press(form, "Ask for it", reason="short")
+        assert "#reason" in refused.links.values()
+        page = viewer.press(refused, "Ask for it", reason=REASON)
+        assert "The exception is requested." in page.text
+        assert "Pending “Payments fail; this is the fix”" in words(page)
+        assert "Ask for an exception" not in page.links
+        [row] = blocked.rows()
+        assert (row.decision, row.pin_to_head) == (None, True)
+
+    def test_person_who_decides_grants_at_once(self, member: Enter, blocked: Blocked) -> None:
+        admin = member("admin")
+        form = admin.open("/pulls/request", ref="acme/web#7")
+        page = admin.press(form, "Grant it now", reason=REASON, expires_at="2099-01-04T09:00")
+        assert page.title == "acme/web#7 may merge"
+        assert "The exception is granted." in page.text
+        assert [row.decision for row in blocked.rows()] == ["granted"]
+
+    def test_pull_request_without_a_freeze_may_merge(self, member: Enter, acme: Scene) -> None:
+        factories.pull_request(acme.session, acme.repositories[0], 7)
+        page = member("viewer").open("/pulls", ref="https://github.com/acme/web/pull/7")
+        assert page.title == "acme/web#7 may merge"
+        assert "No freeze covers it." in page.text
+
+    def test_freeze_without_exceptions_takes_no_request(self, member: Enter, blocked: Blocked) -> None:
+        blocked.freeze.exceptions_allowed = False
+        blocked.scene.session.flush()
+        page = member("viewer").open("/pulls", ref="acme/web#7")
+        assert "Allows no exceptions" in page.text
+        assert "Ask for an exception" not in page.links
+
+    @pytest.mark.parametrize("ref", ["acme/web#99", "none/none#1", "what"])
+    def test_unknown_pull_request_is_reported_at_the_field(self, member: Enter, blocked: Blocked, ref: str) -> None:
+        page = member("viewer").open("/pulls", ref=ref)
+        assert (page.status, page.title) == (404, "Why is a pull request blocked?")
+        assert 'id="ref-problem"' in page.answer.text
+
+    def test_missing_plan_is_named_in_place_of_the_button(self, member: Enter, blocked: Blocked) -> None:
+        factories.change_plan(blocked.scene.session, blocked.scene.organization, "free")
+        owner = member("owner")
+        page = owner.open("/pulls", ref="acme/web#7")
+        assert "Exceptions need the Team plan." in words(page)
+        assert "Ask for an exception" not in page.links
+        assert "Exceptions need the Team plan." in words(owner.open("/exceptions"))
+
+
+class TestInbox:
+    def test_admin_approves_a_request(self, member: Enter, blocked: Blocked) -> None:
+        ask(member, "viewer")
+        admin = member("admin")
+        page = admin.open("/exceptions")
+        assert f"“{REASON}”" in page.text
+        form = admin.open(page.links["Approve"])
+        assert "acme/web#7" in form.title
+        row = blocked.rows()[0]
+        page = admin.press(admin.open(f"/exceptions/{row.id}/decide"), "Approve", reason="Agreed on the call")
+        assert "The exception is granted." in page.text
+        assert "No request waits" in page.text
+        assert [each.decision for each in blocked.rows()] == ["granted"]
+        page = admin.press(admin.open(f"/exceptions/{row.id}/revoke"), "Revoke")
+        assert "The exception is revoked." in page.text
+        assert blocked.rows()[0].revoked_at is not None
+        assert "Revoked" in admin.open("/exceptions", state="revoked").text
+
+    def test_inbox_has_pages_of_requests_besides_those_of_decisions(self, member: Enter, blocked: Blocked) -> None:
+        acme = blocked.scene
+        for number in range(26):
+            pull = factories.pull_request(acme.session, acme.repositories[0], 100 + number)
+            for decision in (None, "denied"):
+                factories.exception(acme.session, blocked.freeze, pull, acme.web, decision=decision)
+        viewer = member("viewer")
+        page = viewer.open("/exceptions", state="denied")
+        assert "26 requests wait, the newest first." in words(page)
+        assert page.text.count("The hotfix") == 50
+        [more] = re.findall(r'/exceptions\?state=denied&amp;(requests=\S+)"', page.answer.text)
+        requests, decided = viewer.open(f"/exceptions?{more}&state=denied"), viewer.open(page.links["Next rows"])
+        assert [each.text.count("The hotfix") for each in (requests, decided)] == [26, 26]
+
+    def test_admin_denies_a_request(self, member: Enter, blocked: Blocked) -> None:
+        ask(member, "viewer")
+        admin = member("admin")
+        row = blocked.rows()[0]
+        page = admin.press(admin.open(f"/exceptions/{row.id}/decide", decision="deny"), "Deny", reason="Not now")
+        assert "The request is denied." in page.text
+        assert [each.decision for each in blocked.rows()] == ["denied"]
+        assert admin.press(admin.open(f"/exceptions/{row.id}/decide"), "Approve").status == 409
+
+    def test_requester_withdraws_and_does_not_decide(self, member: Enter, blocked: Blocked) -> None:
+        admin = member("admin")
+        admin.press(admin.open("/pulls/request", ref="acme/web#7"), "Ask for it", reason=REASON)
+        page = admin.open("/exceptions")
+        assert "Another person decides on your request." in page.text
+        assert "Approve" not in page.text
+        [row] = blocked.rows()
+        admin.press(admin.open(f"/exceptions/{row.id}/revoke"), "Withdraw")
+        assert "No request waits" in admin.open("/exceptions").text
+
+    def test_member_who_may_not_decide_sees_no_buttons(self, member: Enter, blocked: Blocked) -> None:
+        ask(member, "admin")
+        page = member("viewer").open("/exceptions")
+        assert "people with a higher role decide on requests in Acme" in words(page)
+        assert {"Approve", "Deny", "Withdraw"} & set(page.links) == set()
+        assert "Approve" not in page.text
+
+    def test_inbox_refuses_a_form_without_a_decision(self, member: Enter, blocked: Blocked) -> None:
+        ask(member, "viewer")
+        admin = member("admin")
+        form = admin.open(f"/exceptions/{blocked.rows()[0].id}/decide")
+        assert admin.press(form, "Approve", decision="perhaps").status == 422

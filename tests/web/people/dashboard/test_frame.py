@@ -1,0 +1,101 @@
+"""The frame of the dashboard: navigation, banner, refusals, and what a page does without an organisation."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests import factories
+from tests.web.people.conftest import Visit
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.forms import Person
+from web.application import HTMX
+from web.context import safe_redirect
+
+STATIC = Path("web/static")
+
+
+def fail(acme: Scene) -> None:
+    """Start a freeze one of whose checks could not be written."""
+    columns = {"state": "failed", "last_error_code": "forbidden", "last_error_message": "GitHub refused it."}
+    factories.target(acme.session, factories.freeze(acme.session, acme.organization), acme.web, **columns)
+
+
+def test_scripts_and_styles_of_all_pages_fit_into_25_kilobytes() -> None:
+    files = ("app.css", "app.js", HTMX)
+    assert sum(len(gzip.compress((STATIC / name).read_bytes())) for name in files) <= 25_000
+
+
+class TestFrame:
+    def test_first_load_needs_four_requests(self, member: Enter) -> None:
+        text = member("viewer").open("/").answer.text
+        assert 1 + text.count("<script src=") + text.count('rel="stylesheet"') + text.count("<img") == 4
+
+    def test_navigation_names_the_organization_and_marks_the_current_page(self, member: Enter) -> None:
+        page = member("viewer").open("/attention")
+        assert page.title == "Attention"
+        assert "Acme, switch organisation" in words(page)
+        assert 'href="/attention" data-key="t" aria-current="page"' in page.answer.text
+
+    def test_frame_counts_what_is_open(self, member: Enter, acme: Scene) -> None:
+        fail(acme)
+        page = member("viewer").open("/attention")
+        assert "Attention 1 open" in words(page)
+
+    def test_banner_appears_while_everything_is_frozen(self, member: Enter, acme: Scene) -> None:
+        viewer = member("viewer")
+        factories.freeze(acme.session, acme.organization, [acme.web])
+        assert "Everything is frozen" not in viewer.open("/attention").text
+        factories.freeze(acme.session, acme.organization, [acme.api])
+        assert "watched branches takes a merge" in words(viewer.open("/attention"))
+
+    def test_page_leads_to_sign_in_and_back(self, visitor: Person) -> None:
+        answer = visitor.client.get("/attention", params={"severity": "info"})
+        assert answer.headers["location"] == "/sign-in?next=%2Fattention%3Fseverity%3Dinfo"
+
+    def test_part_of_a_page_has_the_browser_open_the_sign_in(self, visitor: Person) -> None:
+        answer = visitor.client.get("/attention", headers={"HX-Request": "true"})
+        assert (answer.status_code, answer.headers["HX-Redirect"]) == (200, "/sign-in?next=%2Fattention")
+
+    def test_page_leads_home_without_an_organization(self, ada: Person) -> None:
+        assert ada.client.get("/attention").headers["location"] == "/"
+
+    def test_refusal_is_shown_in_the_frame(self, member: Enter) -> None:
+        page = member("viewer").open("/attention", severity="none")
+        assert (page.status, page.title) == (400, "Invalid request")
+        assert "Acme" in page.text
+
+    def test_frame_has_a_strict_policy_and_no_inline_style(self, member: Enter) -> None:
+        answer = member("viewer").client.get("/attention")
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert "style=" not in answer.text
+
+    def test_another_tab_of_a_signed_out_member_signs_in_again(self, member: Enter, visit: Visit) -> None:
+        viewer = member("viewer")
+        page = viewer.open("/attention")
+        viewer.press(page, "Sign out")
+        assert viewer.open("/attention").title == "Sign in"
+
+
+@pytest.mark.parametrize("path", ["/freezes/frz_1", "/attention?severity=info", "/settings/account", "/branches/wbr_1"])
+def test_sign_in_leads_back_to_a_page_of_the_dashboard(path: str) -> None:
+    assert safe_redirect(path) == path
+
+
+@pytest.mark.parametrize("path", ["/freezes//evil.test", "/freezes/..", "/attention/%2f%2fevil.test", "/freezesx"])
+def test_sign_in_leads_to_no_unusual_address(path: str) -> None:
+    assert safe_redirect(path) == "/"
+
+
+class TestAttention:
+    def test_attention_lists_items_with_their_action(self, member: Enter, acme: Scene) -> None:
+        fail(acme)
+        viewer = member("viewer")
+        page = viewer.open("/attention")
+        assert "Critical Release under way" in words(page)
+        assert "Open the freeze: Release under way" in words(page)
+        assert viewer.client.get(page.links["Open the freeze"]).status_code == 200
+        assert "Nothing needs attention" in viewer.open("/attention", severity="info").text
+
+    def test_attention_says_that_nothing_needs_it(self, member: Enter) -> None:
+        assert "Nothing needs attention" in member("viewer").open("/attention").text

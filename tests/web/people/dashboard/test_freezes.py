@@ -1,0 +1,222 @@
+"""`/freezes`: start, follow, change and end freezes."""
+
+import pytest
+from sqlalchemy import select
+
+from models.freezes import Freeze
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.forms import Page, Person
+
+REASON = "Database migration until Friday"
+
+
+def frozen(acme: Scene) -> list[Freeze]:
+    acme.session.expire_all()
+    return list(acme.session.scalars(select(Freeze).order_by(Freeze.started_at)))
+
+
+def start(person: Person, **fields: str) -> Page:
+    """Fill the form in and start; the impact is shown first, as it is without scripts."""
+    page = person.press(person.open("/freezes/new"), "Show what it covers", **fields)
+    return person.press(page, "Start the freeze", **fields)
+
+
+class TestList:
+    def test_list_shows_freezes_by_state_and_repository(self, member: Enter, acme: Scene) -> None:
+        viewer = member("viewer")
+        assert "Nothing is frozen" in viewer.open("/freezes").text
+        factories.freeze(acme.session, acme.organization, [acme.web], reason=REASON)
+        ended = {"ended_at": factories.now(), "end_reason": "lifted", "ended_by": factories.SYSTEM}
+        factories.freeze(acme.session, acme.organization, [acme.api], reason="An old one", **ended)
+        shown = words(viewer.open("/freezes"))
+        assert (REASON in shown, "An old one" in shown) == (True, False)
+        assert "An old one" in viewer.open("/freezes", show="ended").text
+        assert "No freeze matches" in viewer.open("/freezes", repo="acme/api").text
+
+    def test_list_has_pages(self, member: Enter, acme: Scene) -> None:
+        for number in range(21):
+            factories.freeze(acme.session, acme.organization, reason=f"Release number {number}")
+        viewer = member("viewer")
+        page = viewer.open("/freezes")
+        assert page.text.count("Release number") == 20
+        assert viewer.open(page.links["Next rows"]).text.count("Release number") == 1
+
+
+class TestNewFreeze:
+    def test_form_shows_the_impact_and_starts_a_freeze_of_one_branch(self, member: Enter, acme: Scene) -> None:
+        factories.pull_request(acme.session, acme.repositories[0])
+        person = member("member")
+        page = start(person, scope="branch", repository="acme/web", branch="main", reason=REASON, exceptions="")
+        assert "The freeze has started." in page.text
+        [freeze] = frozen(acme)
+        assert (freeze.reason, freeze.exceptions_allowed, freeze.scope["type"]) == (REASON, False, "branch")
+        assert page.title == REASON
+
+    def test_freeze_of_the_organization_needs_its_count_typed(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        page = person.open("/freezes/new")
+        assert "2 branches of 2 repositories would be frozen" in words(page)
+        page = person.press(page, "Start the freeze", reason=REASON)
+        assert page.status == 422
+        assert "Type 2 to confirm that the freeze covers so many branches." in page.text
+        assert frozen(acme) == []
+        page = person.press(page, "Start the freeze", confirmed="2", ends_at="2099-01-04T09:00", zone="Europe/Berlin")
+        [freeze] = frozen(acme)
+        assert freeze.previewed_repo_count == 2
+        assert freeze.ends_at is not None
+        assert freeze.ends_at.isoformat() == "2099-01-04T08:00:00+00:00"
+
+    def test_freeze_starts_only_with_the_impact_that_was_shown(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        page = person.open("/freezes/new")
+        page = person.press(page, "Start the freeze", scope="glob", patterns="acme/w*", reason=REASON)
+        assert "Check below what the freeze covers now" in page.text
+        assert "1 branch of 1 repository would be frozen" in words(page)
+        person.press(page, "Start the freeze")
+        assert [freeze.scope for freeze in frozen(acme)] == [{"type": "glob", "patterns": ["acme/w*"]}]
+
+    def test_impact_follows_the_scope_and_names_branches_that_would_not_block(self, member: Enter, acme: Scene) -> None:
+        next_branch = factories.branch(acme.session, acme.repositories[0], "next")
+        factories.branch_enforcement(acme.session, next_branch, "red")
+        person = member("member")
+        form = person.open("/freezes/new").form("Start the freeze")
+        form.action = "/freezes/new/impact"
+        shown = words(Page(person.send(form, scope="glob", patterns="acme/web")))
+        assert "2 branches of 1 repository would be frozen; no open pull requests stop merging." in shown
+        assert "1 branch would not block" in shown
+        assert "acme/web:next" in shown
+        assert "Say what to freeze" in person.send(form, scope="glob").text
+        assert "No watched branch is covered" in person.send(form, scope="glob", patterns="none/*").text
+        assert person.send(form, scope="glob", patterns="a//b").status_code == 200
+
+    @pytest.mark.parametrize(
+        ("fields", "field"),
+        [
+            ({"reason": "short"}, "#reason"),
+            ({"reason": REASON, "ends_at": "yesterday"}, "#ends_at"),
+            ({"reason": REASON, "ends_at": "2020-01-01T00:00"}, "#ends_at"),
+            ({"reason": REASON, "ends_at": "2099-01-01T00:00", "zone": "Mars/Olympus"}, "#ends_at"),
+        ],
+    )
+    def test_refused_field_keeps_the_form_and_leads_to_the_field(
+        self, member: Enter, acme: Scene, fields: dict[str, str], field: str
+    ) -> None:
+        page = start(member("member"), scope="repositories", repositories="acme/web", **fields)
+        assert 400 <= page.status < 500
+        assert field in page.links.values()
+        assert page.form("Start the freeze").fields["repositories"] == "acme/web"
+        assert frozen(acme) == []
+
+    def test_unknown_repository_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
+        page = start(member("member"), scope="repositories", repositories="acme/none", reason=REASON)
+        assert page.status >= 400
+        assert "#repositories" in page.links.values()
+
+    def test_viewer_gets_no_form(self, member: Enter) -> None:
+        page = member("viewer").open("/freezes/new")
+        assert "Starting a freeze needs the role member." in words(page)
+        assert not any("Start" in text for form in page.forms for _, _, text in form.buttons)
+
+    def test_form_that_is_sent_twice_starts_one_freeze(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        fields = {"scope": "repositories", "repositories": "acme/web", "reason": REASON}
+        page = person.press(person.open("/freezes/new"), "Show what it covers", **fields)
+        for _ in range(2):
+            assert person.press(page, "Start the freeze", **fields).title == REASON
+        assert len(frozen(acme)) == 1
+
+
+class TestFreeze:
+    def test_page_lists_failed_branches_first_and_writes_them_again(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, reason=REASON)
+        factories.target(acme.session, freeze, acme.web, state="applied")
+        failed = {"state": "failed", "last_error_code": "forbidden", "last_error_message": "GitHub refused it."}
+        factories.target(acme.session, freeze, acme.api, **failed)
+        person = member("member")
+        page = person.open(f"/freezes/{freeze.id}")
+        shown = words(page)
+        assert shown.index("acme/api:main") < shown.index("acme/web:main")
+        assert "GitHub refused it." in shown
+        assert "1 of 2 could not be written" in shown
+        page = person.press(page, "Write the failed branches again")
+        assert "The failed branches are being written again." in page.text
+        assert "acme/api:main" not in person.open(f"/freezes/{freeze.id}", show="applied").text
+
+    def test_page_shows_its_history(self, member: Enter, acme: Scene) -> None:
+        page = start(member("member"), scope="repositories", repositories="acme/web", reason=REASON)
+        assert "Freeze startedMember, just now" in words(page)
+
+    def test_progress_has_the_page_read_once_nothing_moves(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization)
+        target = factories.target(acme.session, freeze, acme.web)
+        viewer = member("viewer")
+        part = viewer.open(f"/freezes/{freeze.id}/progress", moving="1")
+        assert "Being frozen: 0 of 1" in words(part)
+        assert "HX-Refresh" not in part.answer.headers
+        target.state = "applied"
+        acme.session.flush()
+        assert viewer.open(f"/freezes/{freeze.id}/progress", moving="1").answer.headers["HX-Refresh"] == "true"
+
+    def test_lift_says_what_stays_frozen(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web, acme.api], reason=REASON)
+        factories.freeze(acme.session, acme.organization, [acme.api], reason="Another one")
+        person = member("member")
+        page = person.open(f"/freezes/{freeze.id}/lift")
+        assert "1 branch can take merges again" in words(page)
+        assert "1 branch stays frozen by other freezes: 1 by Another one acme/api:main" in words(page)
+        page = person.press(page, "Lift the freeze")
+        assert "The freeze is lifted." in page.text
+        assert [row.end_reason for row in frozen(acme)] == ["lifted", None]
+        assert person.press(person.open(f"/freezes/{freeze.id}/lift"), "Lift the freeze").status == 409
+
+    def test_lift_of_a_wide_freeze_counts_what_it_does_not_list(self, member: Enter, acme: Scene) -> None:
+        branches = [factories.branch(acme.session, acme.repositories[0], f"release/{number}") for number in range(6)]
+        freeze = factories.freeze(acme.session, acme.organization, branches, reason=REASON)
+        for number, branch in enumerate(branches):
+            factories.freeze(acme.session, acme.organization, [branch], reason=f"Release {number}")
+        shown = words(member("member").open(f"/freezes/{freeze.id}/lift"))
+        assert "0 branches can take merges again" in shown
+        assert "6 branches stay frozen by other freezes: 1 by Release 0" in shown
+        assert "and others by 1 more freezes" in shown
+        assert "and 1 more: the pages of these freezes list them" in shown
+        assert ("acme/web:release/4" in shown, "acme/web:release/5" in shown) == (True, False)
+
+    def test_dialog_shows_the_form_without_the_frame(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web])
+        headers = {"HX-Request": "true", "HX-Target": "div#dialog-content"}
+        text = member("member").client.get(f"/freezes/{freeze.id}/lift", headers=headers).text
+        assert 'id="dialog-title"' in text
+        assert "<html" not in text
+
+    def test_end_is_moved_later_and_removed(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web])
+        person = member("member")
+        page = person.open(f"/freezes/{freeze.id}/extend")
+        refused = person.press(page, "Change the end", ends_at="")
+        assert "#ends_at" in refused.links.values()
+        assert "has been changed" in person.press(page, "Change the end", ends_at="2099-01-04T09:00").text
+        assert frozen(acme)[0].ends_at is not None
+        person.press(person.open(f"/freezes/{freeze.id}/extend"), "Change the end", open="1")
+        assert frozen(acme)[0].ends_at is None
+
+    def test_window_of_a_schedule_is_ended_with_a_reason(self, member: Enter, acme: Scene) -> None:
+        schedule = factories.schedule(acme.session, acme.organization)
+        freeze = factories.freeze(
+            acme.session, acme.organization, [acme.web], source="schedule", schedule_id=schedule.id, reason=REASON
+        )
+        person = member("member")
+        assert "End this window" in person.open(f"/freezes/{freeze.id}").links
+        page = person.press(person.open(f"/freezes/{freeze.id}/override"), "End this window", reason="short")
+        assert "#reason" in page.links.values()
+        person.press(page, "End this window", reason="The release is out")
+        assert [row.end_reason for row in frozen(acme)] == ["overridden"]
+
+    def test_viewer_sees_no_button_of_a_freeze(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web], reason=REASON)
+        links = member("viewer").open(f"/freezes/{freeze.id}").links
+        assert {"Lift", "Change the end", "End this window"} & set(links) == set()
+
+    def test_unknown_freeze_is_not_found(self, member: Enter) -> None:
+        page = member("viewer").open("/freezes/frz_01k7urvsaoopudarfi5or1b8ab")
+        assert (page.status, page.title) == (404, "Not found")

@@ -1,0 +1,92 @@
+"""The pages of the dashboard in a real browser: accessible in every look, quiet under their policy, and alive.
+
+`make pictures` keeps a picture of each page.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from models.organizations import User
+from tests import factories
+from tests.harness.accessibility import assert_accessible, axe_violations
+from tests.harness.browser import CHROMIUM, Browser
+from tests.web.people.conftest import PASSWORD
+from tests.web.people.dashboard.conftest import Scene
+from tests.web.people.dashboard.filled import addresses, fill
+from tests.web.people.test_in_chromium import browser, running, sign_in
+
+__all__ = ["browser", "running"]
+
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.slow(60),
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
+LOOKS = ((320, "light"), (1280, "dark"))
+PICTURES = ((390, "light"), (390, "dark"), (1280, "light"), (1280, "dark"))
+"""Widths and colour schemes."""
+EMPTY = ("/", "/freezes", "/exceptions", "/attention", "/pulls", "/freezes/new", "/attention?severity=none")
+STATUS = "status of 4"
+"""What Chromium complains of at a page that is refused on purpose."""
+
+Enter = Callable[[str], None]
+
+
+@pytest.fixture
+def enter(browser: Browser, site: str, acme: Scene, account: Callable[[str], User]) -> Iterator[Enter]:
+    """Sign a member in: `enter("viewer")`; scripts run from then on."""
+
+    def enter(role: str) -> None:
+        factories.membership(acme.session, acme.organization, account(role.title()), role)
+        sign_in(browser, site, f"{role}@example.test", PASSWORD)
+        browser.run_scripts(enabled=True)
+
+    yield enter
+    browser.run_scripts(enabled=False)
+    browser.prefer("light")
+
+
+def judge(browser: Browser, name: str) -> None:
+    """Check the page as it is in each look, and keep pictures of it where they are wanted."""
+    assert "Something went wrong" not in browser.text, name
+    for width, scheme in LOOKS:
+        browser.resize(width)
+        browser.prefer(scheme)
+        assert_accessible(browser)
+        assert axe_violations(browser) == [], (name, width, scheme)
+        assert browser.value("document.documentElement.scrollWidth") <= width, f"{name} scrolls at {width} px"
+    browser.prefer("light", "active")
+    assert axe_violations(browser, colors_only=True) == [], (name, "forced colours")
+    complaints = [each for each in map(str, browser.complaints()) if STATUS not in each]
+    assert complaints == [], name
+    if directory := os.environ.get("PICTURES"):
+        for width, scheme in PICTURES:
+            browser.resize(width)
+            browser.prefer(scheme)
+            (Path(directory) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())
+
+
+def judge_all(browser: Browser, site: str, pages: Mapping[str, str]) -> None:
+    """Check pages, addresses by their names, in each look with scripts, and that they are there without."""
+    browser.run_scripts(enabled=True)
+    for name, path in pages.items():
+        browser.open(site + path)
+        judge(browser, name)
+    browser.run_scripts(enabled=False)
+    for name, path in pages.items():
+        browser.open(site + path)
+        assert "Something went wrong" not in browser.text, name
+        assert_accessible(browser)
+
+
+def test_every_page_is_accessible_and_quiet(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+    enter("admin")
+    judge_all(browser, site, addresses(fill(acme)))
+
+
+def test_every_page_is_accessible_while_it_is_empty(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+    enter("viewer")
+    judge_all(browser, site, {f"empty{path.replace('/', '-').replace('?', '-')}": path for path in EMPTY})

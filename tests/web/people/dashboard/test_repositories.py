@@ -1,0 +1,188 @@
+"""Pages of repositories and branches: what is watched, the enforcement doctor, and the setup of rules."""
+
+from typing import Any
+
+import pytest
+
+from rules.errors import Detail, ServiceError
+from schemas.contract import load_contract
+from schemas.names import snake_case
+from services.enforcement import setup_plans, snippets
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from web.dashboard.repositories.repositories import lights_of
+from web.dashboard.repositories.setup import diff_lines
+
+
+class TestRepositories:
+    def test_repositories_show_state_and_light(self, member: Enter, acme: Scene) -> None:
+        factories.freeze(acme.session, acme.organization, [acme.web])
+        factories.branch_enforcement(acme.session, factories.branch(acme.session, acme.repositories[1], "old"), "red")
+        page = member("viewer").open("/repositories")
+        assert "acme/web private Frozen 1 Blocks" in words(page)
+        assert "acme/api private Enabled 2 Does not block" in words(page)
+        assert "2 block 0 block with gaps 1 does not block" in words(page)
+        assert "Enabling repositories needs the role member." in words(page)
+
+    def test_repositories_are_disabled_together_unless_frozen(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/repositories"), "Disable the chosen ones", repository=acme.repositories[1].id)
+        assert "The repositories are disabled." in page.text
+        assert "acme/api private Not enabled" in words(page)
+        factories.freeze(acme.session, acme.organization, [acme.web])
+        refused = admin.press(page, "Disable the chosen ones", repository=acme.repositories[0].id)
+        assert refused.status == 409
+        assert "There is a problem" in refused.text
+
+    def test_repositories_filter_by_the_address(self, member: Enter) -> None:
+        viewer = member("viewer")
+        assert "acme/web" not in viewer.open("/repositories", q="api").links
+        assert "No repository matches" in viewer.open("/repositories", state="frozen").text
+
+    def test_repository_page_watches_a_branch(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open(f"/repositories/{acme.repositories[0].id}"), "Watch", name="release/1.2")
+        assert "The branch is watched from now on." in page.text
+        assert "release/1.2" in page.links
+        again = admin.press(page, "Watch", name="release/1.2")
+        assert again.status == 409
+        assert admin.press(page, "Watch", name="").status in {400, 422}
+        page = admin.press(page, "Save", auto_watch="release/*, hotfix/*")
+        assert page.form("Save").fields["auto_watch"] == "release/*, hotfix/*"
+        assert admin.press(page, "Save", auto_watch="release/[").status == 422
+
+    def test_branches_filter_by_light(self, member: Enter, acme: Scene) -> None:
+        viewer = member("viewer")
+        assert "acme/web:main" in viewer.open("/branches", light="green").links
+        assert "No branch matches" in viewer.open("/branches", light="red").text
+
+    def test_lights_are_unknown_where_not_every_branch_was_read(self) -> None:
+        def page(cursor: str | None, *names: str) -> dict[str, Any]:
+            return {"data": [{"repository": name} for name in names], "nextCursor": cursor}
+
+        rows = [{"id": name, "fullName": name, "enabled": True, "watchedBranchCount": 1} for name in "abc"]
+        assert lights_of(rows, page(None, "a"), page(None, "a", "b")) == {"a": "red", "b": "amber", "c": "green"}
+        assert lights_of(rows, page(None, "a"), page("more", "b")) == {"a": "red", "b": "amber"}
+        assert lights_of(rows, page("more", "a"), page(None, "b")) == {"a": "red"}
+
+
+class TestBranch:
+    def test_branch_shows_findings_and_who_can_bypass(self, member: Enter, acme: Scene) -> None:
+        branch = factories.branch(acme.session, acme.repositories[0], "old")
+        factories.branch_enforcement(acme.session, branch, "red")
+        page = member("viewer").open(f"/branches/{branch.id}")
+        assert "Does not block" in page.text
+        assert "Critical" in page.text
+        assert "Changing branches needs the role member." in words(page)
+
+    def test_branch_is_unwatched_unless_frozen(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open(f"/branches/{acme.web.id}"), "Stop watching main")
+        assert "The branch is no longer watched." in page.text
+        factories.freeze(acme.session, acme.organization, [acme.api])
+        frozen = admin.open(f"/branches/{acme.api.id}")
+        assert "1 freeze covers it: Release under way" in words(frozen)
+        assert "A frozen branch stays watched: lift its freezes first." in words(frozen)
+        assert "Stop watching main" not in frozen.text
+
+    def test_branch_allows_no_exceptions(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open(f"/branches/{acme.web.id}"), "Allow no exceptions")
+        assert "The setting is saved." in page.text
+        assert "Exceptions Not possible" in words(page).replace("ExceptionsNot", "Exceptions Not")
+
+    def test_branch_verifies_until_the_light_is_newer(self, member: Enter, acme: Scene) -> None:
+        factories.installation(acme.session, acme.organization)
+        admin = member("admin")
+        page = admin.press(admin.open(f"/branches/{acme.web.id}"), "Verify now")
+        assert "Verifying the rules now" in page.text
+        assert f'hx-get="/branches/{acme.web.id}/doctor?since=' in page.answer.text
+        part = admin.open(f"/branches/{acme.web.id}/doctor")
+        assert "<html" not in part.answer.text
+        assert "data-live" not in part.answer.text
+
+    def test_members_see_no_action_of_administrators(self, member: Enter, acme: Scene) -> None:
+        page = member("member").open(f"/branches/{acme.web.id}")
+        assert "Verify now" in page.text
+        assert "Write the checks again" not in page.text
+        assert "Set the rule up" not in page.links
+
+
+class TestSetup:
+    def test_setup_needs_an_administrator(self, member: Enter) -> None:
+        page = member("member").open("/enforcement/setup")
+        assert "Setting rules up needs the role admin." in words(page)
+        assert "Show the plan" not in page.text
+
+    def test_setup_shows_why_it_cannot_plan(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/enforcement/setup"), "Show the plan")
+        assert page.status >= 400
+        assert "There is a problem" in page.text
+
+    def test_diff_names_the_kind_of_each_line(self) -> None:
+        text = "--- before\n+++ after\n@@ -1 +1 @@\n-old\n+new\n same"
+        assert diff_lines(text) == [("place", "@@ -1 +1 @@"), ("remove", "-old"), ("add", "+new"), ("", " same")]
+
+
+def example(name: str) -> Any:
+    """Return an example of the contract as a service returns it: with names of Python, but for GitHub's own JSON."""
+    shown = load_contract().document["components"]["examples"][name]["value"]
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        return {snake_case(key): each if key in {"before", "after"} else named(each) for key, each in value.items()}
+
+    return named(shown)
+
+
+class TestSetupAtGitHub:
+    @pytest.fixture
+    def set_up(self, monkeypatch: pytest.MonkeyPatch, acme: Scene) -> list[tuple[Any, str]]:
+        """Have the plan of the contract's example, and note what is requested."""
+        factories.installation(acme.session, acme.organization)
+        requested: list[tuple[Any, str]] = []
+
+        def answer(_uow: object, scope: Any, mode: str) -> Any:
+            requested.append((scope, mode))
+            return example("EnforcementSetupPlanned" if mode == "plan" else "EnforcementSetupApplied")
+
+        monkeypatch.setattr(setup_plans, "set_up", answer)
+        return requested
+
+    def test_plan_is_shown_as_a_difference_and_applied(self, member: Enter, set_up: list[tuple[Any, str]]) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/enforcement/setup"), "Show the plan", repository="acme/web")
+        assert "1 ruleset would change" in page.text
+        assert "Create in acme" in page.text
+        assert "<ins>+{</ins>" in page.answer.text
+        page = admin.press(page, "Write it at GitHub")
+        assert "Every ruleset is in place already." in page.text
+        scope = {"type": "repositories", "repositories": ["acme/web"]}
+        assert set_up == [(scope, "plan"), (scope, "apply")]
+
+    def test_authorization_leads_to_github_by_a_link(
+        self, member: Enter, set_up: list[tuple[Any, str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        admin = member("admin")
+        plan = admin.press(admin.open("/enforcement/setup"), "Show the plan")
+
+        def refuse(*_: object) -> Any:
+            extra = {"authorizationUrl": "https://github.test/authorize?state=s", "expiresAt": factories.now()}
+            details = (Detail("/mode", "An administrator must authorise it.", extra=extra),)
+            raise ServiceError("admin_authorization_required", "An administrator must authorise it.", details=details)
+
+        monkeypatch.setattr(setup_plans, "set_up", refuse)
+        page = admin.press(plan, "Write it at GitHub")
+        assert page.links["Go on at GitHub"] == "https://github.test/authorize?state=s"
+
+    def test_branch_shows_snippets_by_purpose(
+        self, member: Enter, acme: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(snippets, "snippets", lambda *_: example("EnforcementSnippets"))
+        page = member("viewer").open(f"/branches/{acme.web.id}")
+        assert "Require the check" in page.text
+        assert "GitHub CLI" in page.text

@@ -1,0 +1,260 @@
+"""Pages of schedules: the list, the form with its preview, what can be done with one, and the import."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from models.schedules import Schedule
+from rules.errors import Detail
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.dashboard.scenes import HOLIDAYS, MONTH_ENDS, WEEKENDS, create_schedule, schedule_id_of
+from web.dashboard.planning.forms import CHOICES, FIELDS, LABELS, at_fields, body_of, values_of
+from web.forms import max_form_bytes
+from web.operations import OperationError
+
+EVENT = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//acme//freezes//EN
+BEGIN:VEVENT
+UID:release-1@acme.test
+DTSTAMP:20261101T000000Z
+DTSTART;VALUE=DATE:{day}
+SUMMARY:Release of spring
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+class TestList:
+    def test_schedules_page_shows_terms_in_words_and_the_next_window(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **WEEKENDS)
+        page = admin.open("/schedules")
+        assert "Every Friday, from 18:00 to 08:00 3 days later (UTC)" in words(page)
+        assert "The whole organisation Next in" in words(page)
+
+    def test_schedules_page_says_what_schedules_are_for_while_there_is_none(self, member: Enter) -> None:
+        assert "Create the first schedule" in member("admin").open("/schedules").links
+        viewer = member("viewer").open("/schedules")
+        assert "Your role is viewer. Creating schedules needs the role member." in words(viewer)
+        assert "Create the first schedule" not in viewer.links
+
+    def test_schedules_page_filters_by_the_address(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **WEEKENDS)
+        assert "No schedule matches" in words(admin.open("/schedules", name="Nothing"))
+        assert "Every Friday" in words(admin.open("/schedules", name="week"))
+
+    def test_full_plan_names_what_it_includes_and_offers_no_form(self, member: Enter, acme: Scene) -> None:
+        factories.change_plan(acme.session, acme.organization, "free")
+        admin = member("admin")
+        for number in range(10):
+            factories.schedule(acme.session, acme.organization, name=f"Schedule {number}")
+        assert "Your plan includes" in words(admin.open("/schedules"))
+        assert "New schedule" not in admin.open("/schedules").links
+        assert "Your plan includes no further schedule." in words(admin.open("/schedules/new"))
+
+
+class TestForm:
+    def test_form_creates_a_schedule_and_shows_its_windows(self, member: Enter, acme: Scene) -> None:
+        page = create_schedule(member("admin"), **MONTH_ENDS)
+        assert "The schedule has been created." in page.text
+        assert "On the last day of every month, from 12:00 to 12:00 on the next day (Europe/London)" in words(page)
+        assert words(page).count("Planned") + words(page).count("In force") >= 3
+        [schedule] = acme.session.query(Schedule).all()
+        assert schedule.recurrence["by_month_day"] == [-1]
+
+    def test_form_previews_without_scripts_and_keeps_what_was_given(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        create_schedule(admin, **WEEKENDS)
+        page = admin.press(admin.open("/schedules/new"), "Preview", **MONTH_ENDS)
+        assert "Covers 2 watched branches now." in words(page)
+        assert page.form("Create schedule").fields["name"] == "Month end"
+        assert acme.session.query(Schedule).count() == 1
+
+    def test_preview_part_says_the_terms_and_what_is_wrong(self, member: Enter) -> None:
+        admin = member("admin")
+        form = admin.open("/schedules/new").form("Create schedule")
+        form.action = "/schedules/preview"
+        assert "Every Friday, from 18:00 to 08:00 3 days later." in admin.send(form, **WEEKENDS).text
+        wrong = admin.send(form, interval="0")
+        assert "Every must be at least 1" in wrong.text
+        assert "<html" not in wrong.text
+
+    def test_refused_form_names_its_fields(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/schedules/new"), "Create schedule", reason="short", timezone="Mars", count="x")
+        assert page.status == 400
+        assert {"#name", "#reason"} <= set(page.links.values())
+
+    def test_overlap_is_refused_until_it_is_allowed(self, member: Enter) -> None:
+        admin = member("admin")
+        create_schedule(admin, **WEEKENDS)
+        page = admin.press(admin.open("/schedules/new"), "Create schedule", **WEEKENDS | {"name": "Again"})
+        assert page.status == 409
+        assert "overlap" in words(page)
+        assert "The schedule has been created." in create_schedule(admin, **WEEKENDS | {"name": "Again"}).text
+
+    def test_edit_form_shows_the_schedule_and_changes_it(self, member: Enter) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **HOLIDAYS)
+        form = admin.open(f"/schedules/{schedule_id_of(page)}/edit")
+        assert form.form("Save").fields["dates"] == "2027-12-24\n2027-12-31"
+        page = admin.press(form, "Save", name="Winter", dates="2027-12-24")
+        assert "The schedule has been changed." in page.text
+        assert "On 24 December 2027, the whole day (UTC)" in words(page)
+
+    def test_edit_form_keeps_a_thousand_days(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        first = date(2027, 1, 1)
+        days = [f"{first + timedelta(days=number)}" for number in range(1000)]
+        page = create_schedule(admin, **HOLIDAYS | {"dates": "\r\n".join(days)})
+        page = admin.press(admin.open(f"/schedules/{schedule_id_of(page)}/edit"), "Save", name="Every day")
+        assert "The schedule has been changed." in page.text
+        [schedule] = acme.session.query(Schedule).all()
+        assert (schedule.name, schedule.recurrence["dates"]) == ("Every day", days)
+
+    def test_edit_form_does_not_replace_a_later_change_unseen(self, member: Enter) -> None:
+        admin, other = member("admin"), member("member")
+        address = f"/schedules/{schedule_id_of(create_schedule(admin, **HOLIDAYS))}"
+        mine, theirs = admin.open(f"{address}/edit"), other.open(f"{address}/edit")
+        other.press(theirs, "Save", name="Winter")
+        page = admin.press(mine, "Save", name="Christmas")
+        assert page.status == 412
+        assert "The schedule has changed since you opened this form." in page.text
+        assert page.form("Save").fields["name"] == "Christmas"
+        assert "Winter" in admin.open(address).title
+        assert "The schedule has been changed." in admin.press(page, "Save").text
+        assert "Christmas" in admin.open(address).title
+
+    def test_viewer_gets_no_form(self, member: Enter) -> None:
+        page = member("viewer").open("/schedules/new")
+        assert "Creating and changing schedules needs the role member." in words(page)
+        assert "Create schedule" not in page.text
+
+
+class TestSchedule:
+    def test_window_is_skipped_and_planned_again(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(create_schedule(admin, **WEEKENDS), "Skip")
+        assert "The window will be skipped." in page.text
+        page = admin.press(page, "Plan again")
+        assert "The window is planned again." in page.text
+        assert "Plan again" not in page.text
+
+    def test_schedule_is_started_early_and_ended(self, member: Enter) -> None:
+        admin = member("admin")
+        day = factories.now() + timedelta(days=30)
+        page = create_schedule(admin, **HOLIDAYS | {"dates": f"{day:%Y-%m-%d}"})
+        refused = admin.press(page, "Start now")
+        assert refused.status == 409
+        end = factories.now() + timedelta(hours=3)
+        page = admin.press(page, "Start now", ends_at=f"{end:%Y-%m-%dT%H:%M}")
+        assert "The window has been started now." in page.text
+        page = admin.press(page, "End now")
+        assert "The freezes of the schedule have ended." in page.text
+
+    def test_schedule_is_disabled_enabled_and_deleted(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(create_schedule(admin, **WEEKENDS), "Disable")
+        assert "Windows that it would have" in page.text
+        page = admin.press(page, "Enable")
+        assert "The schedule is enabled" in page.text
+        page = admin.press(page, "Delete Weekends")
+        assert "The schedule has been deleted." in page.text
+        assert "Create the first schedule" in page.links
+
+    def test_viewer_sees_windows_and_no_button(self, member: Enter) -> None:
+        page = create_schedule(member("admin"), **WEEKENDS)
+        shown = member("viewer").open(f"/schedules/{schedule_id_of(page)}")
+        assert [button for form in shown.forms for button in form.buttons if button[0] == "do"] == []
+        assert "Changing schedules needs the role member." in words(shown)
+
+    def test_unknown_schedule_is_not_found(self, member: Enter) -> None:
+        page = member("viewer").open("/schedules/sch_none")
+        assert (page.status, page.title) == (404, "Not found")
+
+    def test_unknown_button_is_refused(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS)
+        assert admin.send(page.form("Disable"), do="explode").status_code == 422
+
+
+class TestFormFields:
+    @pytest.mark.parametrize("recurrence", [
+        {"frequency": "weekly", "interval": 2, "byDay": ["MO", "FR"], "weekStart": "SU", "until": "2027-01-01"},
+        {"frequency": "monthly", "interval": 1, "byDay": ["1MO", "-1FR"], "count": 3},
+        {"frequency": "monthly", "interval": 1, "byDay": ["MO", "TU"], "bySetPosition": [-1], "byMonth": [3, 12]},
+        {"frequency": "yearly", "interval": 1, "byMonthDay": [24, -1], "byMonth": [12], "exceptDates": ["2027-12-24"]},
+        {"frequency": "daily", "interval": 3},
+        {"frequency": "once"},
+    ])  # fmt: skip
+    def test_form_keeps_every_rule_of_a_schedule(self, recurrence: dict[str, object]) -> None:
+        terms = {"recurrence": {**recurrence, "startDate": "2026-11-06"}}
+        schedule = {
+            **terms, "name": "A", "reason": "Because of it", "timezone": "UTC",
+            "window": {"startTime": "18:00", "endTime": "08:00", "days": 3},
+            "scope": {"type": "glob", "patterns": ["acme/*"], "branches": ["main"]},
+            "exceptionsAllowed": True, "allowOverlap": False, "enabled": True,
+        }  # fmt: skip
+        shown = {**dict.fromkeys(FIELDS, ""), **values_of(schedule)}
+        assert body_of(shown) == schedule
+
+    def test_every_field_has_a_label(self) -> None:
+        assert set(FIELDS) - set(CHOICES) <= set(LABELS)
+
+    def test_problems_of_items_stand_at_their_field(self) -> None:
+        details = [
+            Detail("/scope/patterns/0", "scope.patterns.0 is too long"),
+            Detail("/window/endTime", "must be later"),
+        ]
+        shown = at_fields(OperationError(422, "validation_failed", "No.", details=details))
+        assert [(each.path, each.message) for each in shown.details] == [
+            ("/patterns", "patterns is too long"), ("/end_time", "end_time must be later")
+        ]  # fmt: skip
+
+
+class TestImport:
+    def test_calendar_file_is_imported_after_a_dry_run(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        form = admin.open("/import").form("Show what would happen")
+        day = factories.now() + timedelta(days=40)
+        files = {"file": ("release.ics", EVENT.format(day=f"{day:%Y%m%d}").encode(), "text/calendar")}
+        data = {**form.fields, "do": "try"}
+        tried = admin.upload(form, data, files)
+        assert "Nothing has been changed yet." in words(tried)
+        assert "Would be created Release of spring" in words(tried)
+        assert acme.session.query(Schedule).count() == 0
+        page = admin.press(tried, "Import")
+        assert "The calendar has been imported." in page.text
+        assert [each.name for each in acme.session.query(Schedule)] == ["Release of spring"]
+
+    def test_holidays_are_imported_after_a_dry_run(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.open("/import", **{"from": "holidays"})
+        given = {"format": "holidays", "country": "DE", "together": "on", "do": "try"}
+        tried = admin.press(page, "Show what would happen", **given)
+        assert "would be created" in words(tried).lower()
+        assert "The calendar has been imported." in admin.press(tried, "Import").text
+
+    def test_import_without_a_file_says_so(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/import"), "Show what would happen")
+        assert page.status == 400
+        assert page.links["Choose the file of a calendar (.ics)."] == "#file"
+
+    def test_import_refuses_a_file_that_is_no_text(self, member: Enter) -> None:
+        admin = member("admin")
+        form = admin.open("/import").form("Show what would happen")
+        page = admin.upload(form, {**form.fields, "do": "try"}, {"file": ("a.ics", b"\xff\xfe\x00", "text/calendar")})
+        assert "The file is not text in UTF-8" in page.text
+
+    def test_form_beyond_the_limit_is_refused(self, member: Enter) -> None:
+        admin = member("admin")
+        form = admin.open("/import").form("Show what would happen")
+        answer = admin.client.post(
+            "/import", content=b"x" * (max_form_bytes("/import") + 1), headers={"Origin": admin.site}
+        )
+        assert answer.status_code == 413
+        assert admin.send(form, do="try").status_code == 400

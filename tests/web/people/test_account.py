@@ -1,0 +1,144 @@
+"""`/settings/account`: one's organisations, and what else is signed in."""
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.organizations import LoginSession, Membership, Organization, User
+from tests import factories
+from tests.web.people.conftest import PASSWORD, Visit
+from tests.web.people.forms import Page, Person
+from tests.web.people.test_sign_in import open_sessions
+from web.account import device_label
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+
+
+def ada_of(session: Session) -> User:
+    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
+
+
+def join(session: Session, name: str, role: str = "member") -> Organization:
+    organization = factories.organization(session, name)
+    factories.membership(session, organization, ada_of(session), role)
+    return organization
+
+
+class TestOrganizations:
+    def test_account_page_redirects_to_sign_in_without_a_session(self, visitor: Person) -> None:
+        answer = visitor.client.get("/settings/account")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fsettings%2Faccount")
+
+    def test_account_page_creates_an_organization_owned_by_the_person(self, ada: Person, session: Session) -> None:
+        page = ada.press(ada.open("/settings/account"), "Create organisation", name=" Acme ")
+        assert "Your organisation has been created. You are its owner." in page.text
+        assert "1 of 6 steps done" in page.text
+        organization = session.scalars(select(Organization)).one()
+        assert organization.name == "Acme"
+        assert factories.audit_actions(session, organization) == ["organization.created"]
+
+    def test_account_page_names_an_organization_by_default_and_creates_only_one(
+        self, ada: Person, session: Session
+    ) -> None:
+        page = ada.open("/settings/account")
+        assert "If you leave it empty, it is named after you" in page.text
+        ada.press(page, "Create organisation")
+        ada.press(page, "Create organisation", name="Another")
+        assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]
+
+    def test_account_page_reports_an_invalid_organization_name_at_its_field(
+        self, ada: Person, session: Session
+    ) -> None:
+        page = ada.press(ada.open("/settings/account"), "Create organisation", name="x" * 101)
+        assert page.status == 422
+        assert "#name" in page.links.values()
+        assert session.scalars(select(Organization)).all() == []
+
+    def test_account_page_switches_between_organizations(self, ada: Person, session: Session) -> None:
+        acme, globex = join(session, "Acme", "viewer"), join(session, "Globex", "owner")
+        page = ada.open("/settings/account")
+        assert "Your role: viewer" in page.text
+        assert "Active" not in page.text
+        for organization in (acme, globex):
+            home = ada.press(ada.open("/settings/account"), f"to {organization.name}")
+            assert "You switched organisations." in home.text
+            [row] = open_sessions(session)
+            assert row.organization_id == organization.id
+            answer = ada.client.get("/api/auth/token").json()
+            assert answer["organizationId"] == organization.id
+
+    def test_account_page_refuses_to_switch_to_a_foreign_organization(self, ada: Person, session: Session) -> None:
+        join(session, "Acme")
+        foreign = factories.organization(session, "Globex")
+        page = ada.press(ada.open("/settings/account"), "to Acme", organization_id=foreign.id)
+        assert (page.status, page.title) == (404, "Not found")
+        assert [row.organization_id for row in open_sessions(session)] != [foreign.id]
+
+    def test_account_page_hides_left_and_deleted_organizations(self, ada: Person, session: Session) -> None:
+        acme, globex = join(session, "Acme"), join(session, "Globex")
+        ada.press(ada.open("/settings/account"), "to Acme")
+        session.delete(session.get_one(Membership, (acme.id, ada_of(session).id)))
+        session.flush()
+        globex.deleted_at = factories.now()
+        session.flush()
+        page = ada.open("/settings/account")
+        assert "Acme" not in page.text
+        assert "Globex" not in page.text
+        assert "You do not belong to an organisation yet." in page.text
+
+
+class TestSessions:
+    def test_account_page_ends_the_session_of_another_browser_at_once(
+        self, ada: Person, visit: Visit, session: Session
+    ) -> None:
+        other = visit(**{"User-Agent": FIREFOX})
+        other.sign_in("ada@example.test", PASSWORD)
+        page = ada.open("/settings/account")
+        assert "Firefox on Linux" in page.text
+        page = ada.press(page, "the session of Firefox on Linux")
+        assert "The session has been ended." in page.text
+        assert other.open("/settings/account").title == "Sign in"
+        assert ada.open("/settings/account").title == "Your account"
+        assert len(open_sessions(session)) == 1
+
+    def test_ending_the_current_session_signs_out(self, ada: Person, session: Session) -> None:
+        [own] = open_sessions(session)
+        form = ada.open("/settings/account").form("Create organisation")
+        answer = ada.send(form, do="end", session_id=own.id)
+        assert ada.open(answer.headers["location"]).title == "Sign in"
+        assert ada.session is None
+        assert open_sessions(session) == []
+
+    def test_account_page_cannot_end_the_session_of_another_person(self, ada: Person, session: Session) -> None:
+        other = factories.login(session, factories.user(session, "Grace"), None)
+        form = ada.open("/settings/account").form("Create organisation")
+        assert ada.send(form, do="end", session_id=other.id).status_code == 404
+        rows = session.scalars(select(LoginSession.revoked_at).where(LoginSession.id == other.id)).all()
+        assert rows == [None]
+
+    def test_account_page_escapes_client_names(self, ada: Person, visit: Visit) -> None:
+        visit(**{"User-Agent": "<script>alert(1)</script>"}).sign_in("ada@example.test", PASSWORD)
+        assert "<script>" not in ada.open("/settings/account").answer.text
+
+    def test_account_page_rejects_an_unknown_action(self, ada: Person) -> None:
+        form = ada.open("/settings/account").form("Create organisation")
+        answer = ada.send(form, do="delete-everything")
+        assert answer.status_code == 422
+        assert Page(answer).title == "Invalid request"
+
+
+@pytest.mark.parametrize(
+    ("client", "name"),
+    [
+        (FIREFOX, "Firefox on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1", "Safari on iPhone"),
+        ("Mozilla/5.0 (Linux; Android 16) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("Mozilla/5.0", "Browser"),
+        ("freeze-cli", "freeze-cli"),
+        ("curl/8.5.0", "curl"),
+        ("", "Unknown client"),
+    ],
+)
+def test_device_label_names_browser_and_system(client: str, name: str) -> None:
+    assert device_label(client) == name

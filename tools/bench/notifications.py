@@ -1,0 +1,270 @@
+"""What notifications cost a freeze, and how soon they are sent.
+
+(a) A freeze and a lift of all branches, GitHub at 20 ms a call, one worker: with ten webhooks, a mail server and
+Slack that all hang, beside none, in alternating rounds. Aim: at most 1.1 times the seconds and the CPU of the service's
+processes.
+
+(b) 100 audit entries a second for a minute, inserted as other transactions would, over ten webhooks that each choose
+one of ten actions. Aim: 5 s from the commit of an entry to the end of its first attempt (p99).
+"""
+
+import os
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from integrations.outgoing_webhooks import webhook_client
+from integrations.slack.client import SlackTokens
+from models.notifications import MailChoice
+from models.organizations import Organization
+from rules.access.permissions import SYSTEM
+from rules.ids import new_id
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.events.destinations import add_destination
+from services.outgoing_webhooks.endpoints import NewWebhook, create
+from services.slack.tokens import seal_tokens
+from tests import factories
+from tests.harness.mail import CERTIFICATE, certified
+from tests.harness.wakeups import RecordedWakeups
+from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
+from tools.bench.seeding import Account, plain
+from tools.bench.servers import machine
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_for_rest, warm
+from tools.bench.writes import Writes, freeze, lift, until
+
+REPOSITORIES = scaled(400)
+LATENCY_MS = 20
+ROUNDS = 5
+ENDPOINTS = 10
+PER_SECOND = 100
+SECONDS = scaled(60)
+ACTIONS = (
+    "freeze.started",
+    "freeze.extended",
+    "freeze.grew",
+    "freeze.lifted",
+    "freeze.expired",
+    "exception.requested",
+    "exception.granted",
+    "exception.denied",
+    "exception.used",
+    "exception.expired",
+)
+_INSERT = text("""
+    INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
+    SELECT new.id, :organization, clock_timestamp(), new.action, '{"type": "system", "id": null, "name": "x"}',
+           'system', '{"type": "freeze", "id": "frz_1", "name": "Quarter-end close"}', '{}'
+    FROM unnest(CAST(:ids AS text[]), CAST(:actions AS text[])) AS new (id, action)
+""")
+_REMOVE = """
+    DELETE FROM notification_destinations
+    WHERE id = ANY(ARRAY(SELECT id FROM notification_destinations ORDER BY id FOR UPDATE))
+"""
+_ATTEMPTS = text("""
+    SELECT count(*) AS sent,
+           percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM m.last_attempt_at - e.at)) AS p50,
+           percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM m.last_attempt_at - e.at)) AS p99
+    FROM webhook_messages m JOIN audit_entries e ON e.id = m.entry_id JOIN webhook_endpoints w ON w.id = m.endpoint_id
+    WHERE m.last_attempt_at IS NOT NULL AND w.deleted_at IS NULL
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The service, its database, and where it sends."""
+
+    stack: Stack
+    engine: Engine
+    """Of the owner of the database."""
+    uow_factory: UnitOfWorkFactory
+    """Units of work with the secret of the service."""
+    receiver: WebhookReceiver
+    organization_id: str
+    secret: bytes
+    """That of the service."""
+
+    def add_webhook(self, path: str, *events: str) -> None:
+        """Create a webhook of the organisation."""
+        with self.uow_factory.open(Caller(self.organization_id, SYSTEM, "system")) as uow:
+            create(uow, NewWebhook(path.strip("/"), self.receiver.url(path), list(events)))
+
+    def remove_destinations(self) -> None:
+        """Remove every destination; what was written for them waits no longer."""
+        for statement in (
+            _REMOVE,
+            "UPDATE webhook_endpoints SET enabled = false, deleted_at = now() WHERE deleted_at IS NULL",
+            "DELETE FROM mails",
+            "DELETE FROM slack_messages",
+            "DELETE FROM slack_subscriptions",
+            "DELETE FROM slack_connections",
+        ):
+            with self.engine.begin() as connection:
+                connection.execute(text(statement))
+
+    def add_hanging(self) -> None:
+        """Add webhooks, a person who gets mails and a channel of Slack; all servers hang."""
+        self.receiver.release.clear()
+        for number in range(ENDPOINTS):
+            path = f"/hangs/{number}"
+            self.receiver.hanging.add(path)
+            self.add_webhook(path, "*")
+        with Session(self.engine) as session:
+            ours = session.get_one(Organization, self.organization_id)
+            person = factories.user(session)
+            factories.membership(session, ours, person, "owner")
+            session.flush()
+            kinds = ["freeze.started", "freeze.enforced", "freeze.ended"]
+            session.add(MailChoice(organization_id=ours.id, user_id=person.id, kinds=kinds, updated_at=factories.now()))
+            connection_id = new_id("slk")
+            tokens = seal_tokens(self.secret, connection_id, SlackTokens("xoxb-of-the-bench"))
+            factories.slack_connection(session, ours, id=connection_id, encrypted_tokens=tokens)
+            channel_id = factories.slack_subscription(session, ours).id
+            session.commit()
+        with self.uow_factory.open(Caller(self.organization_id, SYSTEM, "system")) as uow:
+            add_destination(uow, self.organization_id, "mail")
+            add_destination(uow, channel_id, "slack")
+
+
+def main() -> None:
+    """Measure and print."""
+    with running() as service:
+        print(f"{REPOSITORIES} heads, {LATENCY_MS} ms a call, one worker ({machine()})")
+        spent: dict[str, list[tuple[float, float]]] = {"none": [], "hanging": []}
+        for _ in range(ROUNDS):
+            for name, rounds in spent.items():
+                if name == "hanging":
+                    service.add_hanging()
+                rounds.append(measure(service.stack))
+                service.remove_destinations()
+                service.receiver.release.set()
+        compare(spent)
+        service.receiver.hanging.clear()
+        burst(service)
+
+
+@contextmanager
+def running() -> Iterator[Service]:
+    """Run everything, with a server for webhooks and one for mails that never answers."""
+    with ExitStack() as exit_stack:
+        home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-bench-")))
+        receiver = exit_stack.enter_context(webhook_receiver(certified(home)))
+        port = exit_stack.enter_context(silent_server())
+        environment = {
+            "SSL_CERT_FILE": str(home / CERTIFICATE),
+            "SMTP_URL": f"smtp://127.0.0.1:{port}",
+            "MAIL_FROM": "Change-Freeze Service <no-reply@bench.test>",
+            "SLACK_URL": f"http://127.0.0.1:{port}",
+            "SLACK_CLIENT_ID": "1234567890.1234567890",
+            "SLACK_CLIENT_SECRET": "a secret of the bench",
+            "SLACK_SIGNING_SECRET": "another secret of the bench",
+        }
+        account = Account(LOGIN, INSTALLATION, [plain("service-{}", REPOSITORIES, 1)])
+        settings = {"latencyMs": LATENCY_MS}
+        stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
+        engine = create_engine(stack.stores.database_url)
+        exit_stack.callback(engine.dispose)
+        warm(stack, "acme/service-1")
+        with engine.connect() as connection:
+            organization_id = connection.scalar(text("SELECT id FROM organizations"))
+        secret = stack.stores.environment["SECRET_KEY"].encode()
+        dependencies = Dependencies(secret_key=secret, webhook_client=webhook_client(loopback=True))
+        ours = make_engine(stack.stores.database_url, 1)
+        exit_stack.callback(ours.dispose)
+        uow_factory = UnitOfWorkFactory(ours, DatabaseClock(), RecordedWakeups(), dependencies)
+        yield Service(stack, engine, uow_factory, receiver, str(organization_id), secret)
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """Listen on a port, accept connections, and never send a byte."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    accepted: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                accepted.append(listener.accept()[0])
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    for each in (listener, *accepted):
+        each.close()
+
+
+def measure(stack: Stack) -> tuple[float, float]:
+    """Freeze and lift everything; return the seconds until the last head, and the CPU seconds of the service."""
+    heads = {head["headSha"] for head in stack.control("GET", "/checks")["heads"]}
+    before, writes = service_seconds(), Writes(stack)
+    freeze_id, since = freeze(stack, LOGIN, "Quarter-end close")
+    took = writes.wait("failure", since, heads)
+    took += writes.wait("success", lift(stack, LOGIN, freeze_id), heads)
+    wait_for_rest(stack)
+    return took, service_seconds() - before
+
+
+def service_seconds() -> float:
+    """Return the CPU time until now of the service's processes, which this process has started."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            process_id, arguments = int(directory.name), (directory / "cmdline").read_bytes().split(b"\0")
+            parents[process_id] = int(fields[1])
+            if b"app" in arguments or any(b"gunicorn" in argument for argument in arguments):
+                seconds[process_id] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def is_ours(process_id: int) -> bool:
+        while process_id in parents and process_id != os.getpid():
+            process_id = parents[process_id]
+        return process_id == os.getpid()
+
+    return sum(spent for process_id, spent in seconds.items() if is_ours(process_id))
+
+
+def compare(spent: dict[str, list[tuple[float, float]]]) -> None:
+    """Print the medians and their ratios."""
+    found = {}
+    for name, rounds in spent.items():
+        took, cpu = (statistics.median(values) for values in zip(*rounds, strict=True))
+        found[name] = took, cpu
+        print(f"  destinations: {name:8} {took:5.2f} s for freeze and lift, {cpu:5.2f} s of CPU")
+    ratios = [hanging / none for hanging, none in zip(found["hanging"], found["none"], strict=True)]
+    print(f"  hanging / none: {ratios[0]:.2f} of the time, {ratios[1]:.2f} of the CPU (aim at most 1.1)")
+
+
+def burst(service: Service) -> None:
+    """Insert entries at an even rate, wait until each was sent once, and print how long that took."""
+    for number, action in enumerate(ACTIONS):
+        service.add_webhook(f"/in/{number}", action)
+    expected = 0
+    with service.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        begin = time.monotonic()
+        while expected < SECONDS * PER_SECOND:
+            ids = [new_id("aud") for _ in ACTIONS]
+            values = {"organization": service.organization_id, "ids": ids, "actions": list(ACTIONS)}
+            connection.execute(_INSERT, values)
+            expected += len(ids)
+            time.sleep(max(0.0, begin + expected / PER_SECOND - time.monotonic()))
+        until(lambda: connection.execute(_ATTEMPTS).one().sent >= expected)
+        found = connection.execute(_ATTEMPTS).one()
+    print(
+        f"{PER_SECOND} entries a second for {SECONDS} s, {ENDPOINTS} webhooks of one action each: {expected} messages"
+    )
+    print(f"  from the commit to the first attempt: p50 {found.p50:.2f} s, p99 {found.p99:.2f} s (aim 5 s)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Pages of the dashboard for an organisation with 1,000 watched branches: server time, and what a browser waits for.
+
+The organisation is that of `overview`. Two API processes, 2 connections. The CPU is that of the API processes, for each
+page. Aims: p95 of each page at most 150 ms; the largest contentful paint of `/` on slow 4G (1.6 Mbit/s, 150 ms) with a
+processor of a quarter's speed at most 1 s.
+"""
+
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.organizations import Organization
+from rules.access.login_sessions import cookie_name
+from services.core.tokens import new_session_token, token_hash
+from tests import factories
+from tests.harness.browser import CHROMIUM, chromium
+from tools.bench import load
+from tools.bench.overview import BRANCHES, seed
+from tools.bench.servers import machine, storage, web
+
+CONNECTIONS, WARM_UP, SECONDS, TRIES = 2, 1.0, 4.0, 5
+AIM_MS, AIM_PAINT_MS = 150, 1_000
+PATHS = (
+    "/", "/overview", "/freezes", "/freezes/new", "/exceptions", "/pulls", "/attention", "/calendar", "/timeline",
+    "/schedules", "/repositories", "/branches", "/audit", "/settings",
+)  # fmt: skip
+SLOW_4G = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 93_750}
+"""Latency in milliseconds, throughput in bytes a second."""
+PAINT = """
+new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries().at(-1).startTime))
+  .observe({ type: "largest-contentful-paint", buffered: true }))
+"""
+
+
+def sign_in(database_url: str) -> tuple[str, str]:
+    """Return the session token of a member, and the id of a freeze."""
+    token = new_session_token()
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        acme = session.scalars(select(Organization)).one()
+        person = factories.user(session)
+        factories.membership(session, acme, person, "admin")
+        factories.login(session, person, acme, token_hash=token_hash(token))
+        freeze = session.scalars(select(Freeze.id).where(Freeze.ended_at.is_(None)).limit(1)).one()
+        session.commit()
+    engine.dispose()
+    return token, freeze
+
+
+def paint(address: str, cookie: str, token: str) -> float:
+    """Return the median of the largest contentful paint of a page, in milliseconds."""
+    times = []
+    with tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
+        browser.run_scripts(enabled=True)
+        browser.call("Network.setCookie", name=cookie, value=token, url=address)
+        browser.call("Network.emulateNetworkConditions", **SLOW_4G)
+        browser.call("Emulation.setCPUThrottlingRate", rate=4)
+        for _ in range(TRIES + 1):
+            browser.call("Network.clearBrowserCache")
+            browser.open(address)
+            times.append(float(browser.value(PAINT)))
+    return median(times[1:])  # the first page of a browser takes longer
+
+
+def main() -> None:
+    """Measure and print."""
+    with storage() as stores:
+        seed(stores.database_url)
+        token, freeze = sign_in(stores.database_url)
+        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
+        with web("app.main:app", environment, "/healthz") as server:
+            cookie = cookie_name(server.address)
+            print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
+            for path in (*PATHS, f"/freezes/{freeze}", f"/freezes/{freeze}/lift"):
+                headers = [f"Cookie: {cookie}={token}"]
+                load.run(server.address + path, headers=headers, connections=CONNECTIONS, seconds=WARM_UP)
+                before = server.cpu_seconds
+                found = load.run(server.address + path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
+                cpu_ms = 1000 * (server.cpu_seconds - before) / found.requests
+                print(
+                    f"  GET {path.replace(freeze, '…'):20} p50 {found.p50_ms:6.1f} ms   p95 {found.p95_ms:6.1f} ms "
+                    f"(aim {AIM_MS})   {cpu_ms:5.1f} ms of CPU   statuses {sorted(found.statuses)}"
+                )
+            if CHROMIUM is None:
+                print("  Chromium is not installed: no paint was measured")
+                return
+            print(f"  largest contentful paint of / {paint(server.address, cookie, token):.0f} ms (aim {AIM_PAINT_MS})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""What restarts cost: a start, replacing two API hosts under load, and ten seconds without PostgreSQL.
+
+Aims: from exec to `/readyz` 200 within 3 s; no failed request while nginx, with the options of `deploy/nginx`, has two
+hosts behind it that are replaced one after the other; reads, writes and the fan-out work within 2 s of PostgreSQL's
+return.
+"""
+
+import shutil
+import signal
+import statistics
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import requests
+
+from tools.bench.fan_out import conclusions
+from tools.bench.seeding import Account, plain
+from tools.bench.servers import free_port, machine, process, wait_for, web
+from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, warm
+from tools.bench.writes import until
+from tools.embedded.processes import Program, start_child, stop_child
+
+STARTS = scaled(7)
+REPLACEMENTS = scaled(4)
+CONNECTIONS = 8
+WRITE_EVERY = 10
+"""One of so many requests starts and lifts a freeze."""
+OUTAGES = scaled(3)
+OUTAGE_SECONDS = 10
+_NGINX = """
+daemon off; pid nginx.pid; error_log stderr warn;
+events {{ worker_connections 256; }}
+http {{
+  access_log off; client_body_temp_path body; proxy_temp_path proxy;
+  fastcgi_temp_path other; uwsgi_temp_path other; scgi_temp_path other;
+  upstream change_freeze {{ {servers} keepalive 32; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://change_freeze;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_buffering off;
+    }}
+  }}
+}}
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    print(f"Restarts ({machine()})")
+    account = Account(LOGIN, INSTALLATION, [plain("service-{}", 20, 2)])
+    with serving([account], settings={"latencyMs": 20}) as stack:
+        warm(stack, f"{LOGIN}/service-1")
+        starts = sorted(start(stack.environment) for _ in range(STARTS))
+        print(f"  from exec to /readyz 200: median {statistics.median(starts):.1f} s, worst {starts[-1]:.1f} s (aim 3)")
+        replace_hosts(stack)
+        lose_postgres(stack)
+
+
+def start(environment: Mapping[str, str]) -> float:
+    """Start an API host; return the seconds until it is ready."""
+    port = free_port()
+    began = time.monotonic()
+    with process(["app", "api"], {**environment, "PORT": str(port)}):
+        until(lambda: _status(f"http://127.0.0.1:{port}/readyz") == 200, every=0.02)
+        return time.monotonic() - began
+
+
+def replace_hosts(stack: Stack) -> None:
+    """Replace two hosts under load, one after the other, several times, and count what clients saw."""
+    if shutil.which("nginx") is None:
+        print("  replacing hosts: not measured, because nginx is not installed")
+        return
+    ports = [free_port(), free_port()]
+    with ExitStack() as every, nginx(ports) as address:
+        hosts = [every.enter_context(ExitStack()) for _ in ports]
+        for host, port in zip(hosts, ports, strict=True):
+            host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
+        over, seen = threading.Event(), Counter[str]()
+        with ThreadPoolExecutor(CONNECTIONS) as clients:
+            running = [clients.submit(client, stack, address, number, over, seen) for number in range(CONNECTIONS)]
+            try:
+                for _ in range(REPLACEMENTS):
+                    for host, port in zip(hosts, ports, strict=True):
+                        host.close()
+                        host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
+            finally:
+                over.set()
+            for each in running:
+                each.result()
+    failed = {answer: count for answer, count in seen.items() if not answer.startswith("2")}
+    print(f"  two hosts replaced {REPLACEMENTS} times each: {seen.total()} requests, failed (aim 0): {failed or 0}")
+
+
+@contextmanager
+def nginx(ports: list[int]) -> Iterator[str]:
+    """Run nginx before hosts of the API; yield its address."""
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)
+        port = free_port()
+        servers = " ".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)
+        Path(home, "nginx.conf").write_text(_NGINX.format(servers=servers, port=port))
+        with Path(home, "log").open("wb") as log:
+            child = start_child(Program(["nginx", "-p", home, "-c", f"{home}/nginx.conf"], {"PATH": "/usr/sbin"}), log)
+            try:
+                wait_for(f"http://127.0.0.1:{port}/", child)
+                yield f"http://127.0.0.1:{port}"
+            finally:
+                stop_child(child, signal.SIGTERM, 10)
+
+
+def client(stack: Stack, address: str, number: int, over: threading.Event, seen: Counter[str]) -> None:
+    """Read, and now and then start and lift a freeze, until it is over; count the answers by status."""
+    repository = f"{LOGIN}/service-{number + 2}"
+    session = requests.Session()
+    session.headers["Authorization"] = f"Bearer {stack.keys[LOGIN]}"
+
+    def ask(method: str, path: str, body: object = None) -> requests.Response | None:
+        try:
+            answer = session.request(method, address + path, json=body, timeout=30)
+        except requests.RequestException as error:
+            seen[type(error).__name__] += 1
+            return None
+        seen[str(answer.status_code)] += 1
+        return answer
+
+    count = 0
+    while not over.is_set():
+        count += 1
+        if count % WRITE_EVERY:
+            ask("GET", f"/v1/freeze-state?repo={repository}&branch=main")
+            continue
+        scope = {"type": "branch", "repository": repository, "branch": "main"}
+        started = ask("POST", "/v1/freezes", {"scope": scope, "reason": "Replacing hosts"})
+        if started is not None and started.ok:
+            ask("POST", f"/v1/freezes/{started.json()['id']}/lift", {})
+
+
+def lose_postgres(stack: Stack) -> None:
+    """Stop PostgreSQL for ten seconds, several times; print when reads, writes and the fan-out work again."""
+    seconds: dict[str, list[float]] = {"read": [], "write": [], "fan-out": []}
+    headers = {"Authorization": f"Bearer {stack.keys[LOGIN]}"}
+    until(lambda: set(conclusions(stack)) == {"success"})
+    for _ in range(OUTAGES):
+        stack.stores.postgres.stop()
+        time.sleep(OUTAGE_SECONDS)
+        stack.stores.postgres.start()
+        back = time.monotonic()
+        until(lambda: _status(f"{stack.api}/v1/freezes?limit=1", headers) == 200, every=0.02)
+        seconds["read"].append(time.monotonic() - back)
+        freeze = _freeze(stack)
+        seconds["write"].append(time.monotonic() - back)
+        until(lambda: set(conclusions(stack)) == {"failure"}, every=0.02)
+        seconds["fan-out"].append(time.monotonic() - back)
+        stack.call("POST", f"/v1/freezes/{freeze}/lift", {}).raise_for_status()
+        until(lambda: set(conclusions(stack)) == {"success"})
+    shown = ", ".join(f"{name} {max(found):.1f}" for name, found in seconds.items())
+    print(
+        f"  after {OUTAGE_SECONDS} s without PostgreSQL, {OUTAGES} times, worst seconds until it works: {shown} (aim 2)"
+    )
+
+
+def _freeze(stack: Stack) -> str:
+    """Freeze everything, trying until it is accepted, and return the freeze's id."""
+    body = {"scope": {"type": "organization"}, "reason": "PostgreSQL is back", "impactAcknowledged": True}
+    while not (answer := stack.call("POST", "/v1/freezes", body)).ok:
+        time.sleep(0.02)
+    return str(answer.json()["id"])
+
+
+def _status(url: str, headers: Mapping[str, str] | None = None) -> int:
+    """Return the status that a URL answers with; 0 without an answer."""
+    try:
+        return requests.get(url, headers=headers, timeout=5).status_code
+    except requests.RequestException:
+        return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""`/settings/account`: the organisations of a signed-in person, their invitations and their sessions."""
+
+import re
+from typing import Any
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.accounts import filled
+from web.context import redirect_to, unknown_button
+from web.operations import OperationError
+from web.views import PageView
+
+NOTICES = {
+    "left": "You left the organisation.",
+    "deleted": "The organisation has been deleted.",
+    "ended": "The session has been ended.",
+}
+"""Notices of the page, by their names in its address."""
+_LABELS = {"name": "Organisation name"}
+_BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+_SYSTEMS = ("Windows", "Android", "iPhone", "iPad", "Mac OS", "CrOS", "Linux")
+
+
+class Account(PageView):
+    """The page; its forms create an organisation, switch between several, and end a session."""
+
+    path = web_addresses.ACCOUNT
+
+    def get(self) -> Response:
+        """Show the page."""
+        return self._show(NOTICES.get(request.args.get("notice", "")))
+
+    def post(self) -> Response:
+        """Do what the button says."""
+        given = self.context.form_fields("do", "organization_id", "session_id", "name")
+        if given["do"] == "switch":
+            self.context.call("set_active_organization", body=filled({"organizationId": given["organization_id"]}))
+            return redirect_to(f"{web_addresses.HOME}?notice=switched")
+        if given["do"] == "end":
+            self.context.call("revoke_session", path_params={"sessionId": given["session_id"]})
+            return redirect_to(f"{self.path}?notice=ended")
+        if given["do"] == "create":
+            return self._create(given["name"])
+        raise unknown_button()
+
+    def _create(self, name: str) -> Response:
+        try:
+            self.context.call("bootstrap_organization", body=filled({"name": name}))
+        except OperationError as error:
+            return self._show(None, error, name)
+        return redirect_to(f"{web_addresses.HOME}?notice=made")
+
+    def _show(self, notice: str | None, error: OperationError | None = None, name: str = "") -> Response:
+        lists = ("list_my_organizations", "list_pending_invitations", "list_sessions")
+        _, [organizations, invitations, sessions] = self.context.read(self.path, *lists)
+        values: dict[str, Any] = {
+            "organizations": organizations["data"],
+            "invitations": invitations["data"],
+            "sessions": sessions["data"],
+            "notice": notice,
+            "name": name,
+            "device_label": device_label,
+        }
+        if error is not None:
+            return self.context.render_again("account.html", error, _LABELS, **values)
+        return self.context.render("account.html", **values)
+
+
+def device_label(client: str) -> str:
+    """Return a name that people know for the client of a session, by its `User-Agent`."""
+    if not client.startswith("Mozilla/"):
+        return re.split(r"[\s/]", client, maxsplit=1)[0] or "Unknown client"
+    browser = next((name for mark, name in _BROWSERS if mark in client), "Browser")
+    system = next((name for name in _SYSTEMS if name in client), None)
+    return f"{browser} on {system}" if system else browser

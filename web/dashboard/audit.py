@@ -1,0 +1,107 @@
+"""`/audit`: who did what, filtered by the address; and `/audit/export`, the same rows as a file."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import orjson
+from flask import Response, request
+
+from rules import web_addresses
+from web.account import device_label
+from web.dashboard.page import DashboardPage, filters
+from web.operations import Call
+
+SOURCES = {
+    "dashboard": "Dashboard",
+    "api": "API key",
+    "mcp": "MCP client",
+    "compat": "Compatibility API",
+    "slack": "Slack",
+    "schedule": "Schedule",
+    "code_host": "GitHub",
+    "system": "The service",
+}
+"""Words for the means by which something was done."""
+_FILTERS = ("action", "actorId", "targetId", "source", "from", "to")
+_HEADERS = ("content-type", "content-disposition")
+_DAY_LENGTH = len("2026-11-21")
+
+
+class Audit(DashboardPage):
+    """The log, newest first."""
+
+    path = section = web_addresses.AUDIT
+
+    def get(self) -> Response:
+        """Show one page of the entries that match."""
+        given = filters(*_FILTERS, "cursor")
+        wanted = {name: text for name, text in given.items() if name != "cursor"}
+        entries, actions, entitlements = self.read(
+            Call("list_audit_entries", query={**query_of(given), "limit": 50}),
+            Call("list_audit_actions", query={"limit": 100}),
+            Call("get_entitlements"),
+        )
+        meanings = self._meanings(actions)
+        return self.show(
+            "audit.html",
+            entries=entries["data"],
+            changes=changes_of,
+            meanings=meanings,
+            actions=[(action, action) for action in sorted(meanings)],
+            sources=SOURCES,
+            device_label=device_label,
+            given=wanted,
+            next_cursor=entries["nextCursor"],
+            days=entitlements["limits"]["auditRetentionDays"],
+            export=web_addresses.AUDIT_EXPORT + (f"?{urlencode(wanted)}" if wanted else ""),
+        )
+
+    def _meanings(self, page: Mapping[str, Any]) -> dict[str, str]:
+        """Return the meaning of each action."""
+        found = {row["action"]: row["meaning"] for row in page["data"]}
+        while page["nextCursor"] is not None:
+            query = {"limit": "100", "cursor": page["nextCursor"]}
+            page = self.context.call("list_audit_actions", query=query).content
+            found |= {row["action"]: row["meaning"] for row in page["data"]}
+        return found
+
+
+class AuditExport(DashboardPage):
+    """The file, sent as it is read."""
+
+    path = web_addresses.AUDIT_EXPORT
+    section = web_addresses.AUDIT
+
+    def get(self) -> Response:
+        """Send the file; a refusal is a page."""
+        self.read()
+        if request.method == "HEAD":
+            return Response(mimetype="text/csv")
+        streamed = self.context.open_stream(Call("export_audit", query=query_of(filters(*_FILTERS))))
+        headers = {name: value for name in _HEADERS if (value := streamed.header(name.encode()))}
+        return Response(cast(Any, streamed), headers=headers, direct_passthrough=True)
+
+
+def query_of(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters as the operations read them: a day begins or ends at midnight UTC."""
+    query = dict(given)
+    for name, end in (("from", "T00:00:00Z"), ("to", "T23:59:59.999Z")):
+        if len(query.get(name, "")) == _DAY_LENGTH:
+            query[name] += end
+    return query
+
+
+def changes_of(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return what an entry changed: property, value before and after; then its other details, with one value."""
+    before, after = details.get("before") or {}, details.get("after") or {}
+    names = [*before, *(name for name in after if name not in before)]
+    changed = [(name, _text(before.get(name)), _text(after.get(name))) for name in names]
+    others = [(name, "", _text(value)) for name, value in details.items() if name not in {"before", "after"}]
+    return changed + others
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

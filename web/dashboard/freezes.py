@@ -1,0 +1,171 @@
+"""`/freezes`: the freezes of the organisation, one of them with its branches and its history, and what ends it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.accounts import filled
+from web.context import unknown_button
+from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.instants import read_instant
+from web.operations import Call, OperationError
+from web.problems import at_field
+
+_STATES = (("in_force", "In force"), ("ended", "Ended"), ("", "All"))
+_TARGET_STATES = ("failed", "pending", "applied", "releasing", "released")
+_LABELS = {"reason": "The reason", "ends_at": "The end"}
+
+
+class Freezes(DashboardPage):
+    """The list."""
+
+    path = section = web_addresses.FREEZES
+    notices = {"started": "The freeze has started."}  # noqa: RUF012
+
+    def get(self) -> Response:
+        """Show the freezes in force, or those that the address names."""
+        state = request.args.get("show", "in_force")
+        given = filters("repo", "source", "cursor")
+        [freezes] = self.read(Call("list_freezes", query={"limit": 20, **given, **filled({"state": state})}))
+        return self.show("freezes.html", freezes=freezes, given=given, show=state, states=_STATES)
+
+
+class Freeze(DashboardPage):
+    """One freeze; its form writes failed checks again."""
+
+    path = web_addresses.FREEZE
+    section = web_addresses.FREEZES
+    notices = {  # noqa: RUF012
+        "started": "The freeze has started. The checks of its branches are being written.",
+        "lifted": "The freeze is lifted. Its branches are being released.",
+        "extended": "The end of the freeze has been changed.",
+        "overridden": "The freeze is ended. The next window of its schedule freezes again.",
+        "retried": "The failed branches are being written again.",
+    }
+
+    def get(self, item_id: str) -> Response:
+        """Show the freeze, its branches, those that failed first, and its history."""
+        state = request.args.get("show", "")
+        of_freeze = {"freezeId": item_id}
+        calls = [
+            Call("get_freeze", of_freeze),
+            Call("list_freeze_targets", of_freeze, {"limit": 50, **filters("cursor"), **filled({"state": state})}),
+            Call("list_audit_entries", query={"targetId": item_id, "limit": 20}),
+        ]
+        if not state and "cursor" not in request.args:
+            calls.append(Call("list_freeze_targets", of_freeze, {"limit": 50, "state": "failed"}))
+        freeze, targets, history, *failed = self.read(*calls)
+        rows = [row for each in failed for row in each["data"]]
+        rows += [row for row in targets["data"] if row["id"] not in {known["id"] for known in rows}]
+        return self.show(
+            "freeze.html",
+            freeze=freeze,
+            targets={"data": rows, "nextCursor": targets["nextCursor"]},
+            history=history["data"],
+            target_states=_TARGET_STATES,
+            show=state,
+            moving=is_moving(freeze),
+        )
+
+    def post(self, item_id: str) -> Response:
+        """Write failed checks again."""
+        if self.context.form_fields("do")["do"] != "retry":
+            raise unknown_button()
+        self.context.call("retry_freeze", path_params={"freezeId": item_id})
+        return redirect_with_notice(self.path.format(id=item_id), "retried")
+
+
+class FreezePart(DashboardPage):
+    """The state of a freeze, which reads itself again; the list of branches follows once nothing moves any more."""
+
+    path = f"{web_addresses.FREEZE}/progress"
+    section = web_addresses.FREEZES
+
+    def get(self, item_id: str) -> Response:
+        """Show the state."""
+        [freeze] = self.read_part(Call("get_freeze", path_params={"freezeId": item_id}))
+        moving = is_moving(freeze)
+        part = self.show_part("freeze_part.html", freeze=freeze, moving=moving)
+        if request.args.get("moving") and not moving:
+            part.headers["HX-Refresh"] = "true"
+        return part
+
+
+class _Change(DashboardPage):
+    """A form about one freeze in force."""
+
+    section = web_addresses.FREEZES
+    operation_id: str
+    template: str
+    done: str
+    """The notice after it."""
+
+    def get(self, item_id: str) -> Response:
+        """Show the form."""
+        return self.show(self.template, **self._values(item_id))
+
+    def post(self, item_id: str) -> Response:
+        """Send the form."""
+        given = self.context.form_fields("reason", "ends_at", "zone", "open")
+        try:
+            self.context.call(self.operation_id, path_params={"freezeId": item_id}, body=self._body(given))
+        except OperationError as error:
+            if error.status != 422 and not error.details:
+                raise
+            return self.show_again(self.template, error, _LABELS, given=given, **self._values(item_id))
+        return redirect_with_notice(web_addresses.FREEZE.format(id=item_id), self.done)
+
+    def _values(self, item_id: str) -> Mapping[str, Any]:
+        [freeze] = self.read(Call("get_freeze", path_params={"freezeId": item_id}))
+        return {"freeze": freeze}
+
+    def _body(self, given: dict[str, str]) -> Mapping[str, Any]:
+        return filled({"reason": given["reason"]})
+
+
+class Lift(_Change):
+    """`/freezes/{id}/lift`."""
+
+    path = f"{web_addresses.FREEZE}/lift"
+    operation_id, template, done = "lift_freeze", "lift.html", "lifted"
+
+    def _values(self, item_id: str) -> Mapping[str, Any]:
+        """Return the freeze, and what its end would change."""
+        of_freeze = {"freezeId": item_id}
+        freeze, preview = self.read(Call("get_freeze", of_freeze), Call("preview_lift", of_freeze))
+        return {"freeze": freeze, "preview": preview}
+
+
+class Extend(_Change):
+    """`/freezes/{id}/extend`: moves the end later, or removes it."""
+
+    path = f"{web_addresses.FREEZE}/extend"
+    operation_id, template, done = "extend_freeze", "extend.html", "extended"
+
+    def _body(self, given: dict[str, str]) -> Mapping[str, Any]:
+        if given["open"]:
+            return {"endsAt": None}
+        return {"endsAt": end_of(given)}
+
+
+class Override(_Change):
+    """`/freezes/{id}/override`: ends a freeze of a schedule before the end of its window."""
+
+    path = f"{web_addresses.FREEZE}/override"
+    operation_id, template, done = "thaw_override_freeze", "override.html", "overridden"
+
+
+def end_of(given: Mapping[str, str], name: str = "ends_at") -> str:
+    """Return the instant of a field and of `zone` of a form. Raise OperationError."""
+    try:
+        return read_instant(given[name], given["zone"])
+    except ValueError:
+        error = OperationError(422, "invalid_parameter", "Give a date and a time of day.")
+        raise at_field(name, error) from None
+
+
+def is_moving(freeze: Mapping[str, Any]) -> bool:
+    """True if checks of the freeze are being written."""
+    return bool(freeze["targets"]["pending"] + freeze["targets"]["releasing"])

@@ -1,0 +1,186 @@
+"""`/freezes/new`: start a freeze, with its impact shown before.
+
+The form sends the counts that were shown with it. They are compared with what the scope covers when it is sent, so that
+nothing starts whose impact has not been seen, with scripts or without.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flask import Response
+
+from rules import web_addresses
+from rules.errors import Detail
+from web.accounts import filled
+from web.context import unknown_button
+from web.dashboard.freezes import end_of
+from web.dashboard.page import DashboardPage, redirect_with_notice
+from web.operations import Call, OperationError
+
+WIDE = 50
+"""Number of branches above which a freeze needs its count typed; one of the organisation always does."""
+SCOPES = (
+    ("organization", "The whole organisation", "Every watched branch, also of repositories to come."),
+    ("glob", "Repositories that match a pattern", "Also those to come."),
+    ("repositories", "Some repositories", ""),
+    ("branch", "One branch", ""),
+)
+_FIELDS = (
+    "scope", "patterns", "repositories", "repository", "branch", "branches", "reason", "ends_at", "zone",
+    "exceptions", "previewed", "confirmed", "do",
+)  # fmt: skip
+_LABELS = {
+    "patterns": "Patterns",
+    "repositories": "Repositories",
+    "repository": "Repository",
+    "branch": "Branch",
+    "branches": "Branches",
+    "reason": "The reason",
+    "ends_at": "The end",
+    "confirmed": "The number of branches",
+}
+_SCOPE_FIELD = {"organization": "branches", "glob": "patterns", "repositories": "repositories", "branch": "branch"}
+"""Where a problem of the scope is shown, if it names no field."""
+
+
+class NewFreeze(DashboardPage):
+    """The page."""
+
+    path = web_addresses.NEW_FREEZE
+    section = web_addresses.FREEZES
+
+    def get(self) -> Response:
+        """Show the form, with the impact of a freeze of the organisation."""
+        return self._form({"scope": "organization", "exceptions": "1"})
+
+    def post(self) -> Response:
+        """Start the freeze, if its impact has been seen; otherwise show it."""
+        given = self.context.form_fields(*_FIELDS)
+        try:
+            if given["do"] != "start":
+                return self._form(given)
+            preview = self._preview(given)
+            _check_seen(given, preview)
+            body: dict[str, Any] = {
+                "scope": scope_of(given),
+                "reason": given["reason"],
+                "exceptionsAllowed": given["exceptions"] == "1",
+                "previewedRepoCount": preview["repositoryCount"],
+            }
+            if given["ends_at"]:
+                body["endsAt"] = end_of(given)
+            freeze = self.context.call("create_freeze", body=body).content
+        except OperationError as error:
+            if error.status >= 500 or error.status in {401, 403, 404, 429}:
+                raise
+            return self._form(given, _at_fields(error, given["scope"]))
+        return redirect_with_notice(web_addresses.FREEZE.format(id=freeze["id"]), "started")
+
+    def _form(self, given: Mapping[str, str], error: OperationError | None = None) -> Response:
+        """Return the page with what was entered, its impact, and its problems."""
+        listed = Call("list_repositories", query={"limit": 100, "enabled": "true"})
+        [repositories] = self.read(listed)
+        values = {
+            "given": given,
+            "repositories": repositories["data"],
+            "scopes": SCOPES,
+            "allowed": self.may("create_freeze"),
+            **self.impact(given),
+        }
+        if error is None:
+            return self.show("new_freeze.html", **values)
+        return self.show_again("new_freeze.html", error, _LABELS, **values)
+
+    def _preview(self, given: Mapping[str, str]) -> Mapping[str, Any]:
+        preview: Mapping[str, Any] = self.context.call("preview_scope", body={"scope": scope_of(given)}).content
+        return preview
+
+    def impact(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Return what a freeze of the entered scope would do, or why that is not known."""
+        if not _is_complete(given):
+            return {"preview": None, "unknown": "Say what to freeze, to see what it covers."}
+        try:
+            preview = self._preview(given)
+        except OperationError as error:
+            if error.status not in {400, 409, 422}:
+                raise
+            return {"preview": None, "unknown": error.message}
+        return {
+            "preview": preview,
+            "typed": is_wide(given["scope"], preview["branchCount"]),
+        }
+
+
+class Impact(NewFreeze):
+    """The impact of the scope that is being entered."""
+
+    path = f"{web_addresses.NEW_FREEZE}/impact"
+
+    def get(self) -> Response:
+        """Show the page: there is nothing to compare without a form."""
+        return super().get()
+
+    def post(self) -> Response:
+        """Show the impact."""
+        given = self.context.form_fields(*_FIELDS)
+        if given["scope"] not in _SCOPE_FIELD:
+            raise unknown_button()
+        return self.show_part("impact.html", given=given, **self.impact(given))
+
+
+def scope_of(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the scope of the contract that the fields describe."""
+    kind = given["scope"]
+    scope: dict[str, Any] = {"type": kind}
+    if kind == "branch":
+        return scope | filled({"repository": given["repository"], "branch": given["branch"]})
+    if kind in {"glob", "repositories"}:
+        name = "patterns" if kind == "glob" else "repositories"
+        scope[name] = _words(given[name])
+    if _words(given.get("branches", "")):
+        scope["branches"] = _words(given["branches"])
+    return scope
+
+
+def is_wide(kind: str, branches: int) -> bool:
+    """True if the number of branches has to be typed before a freeze starts."""
+    return kind == "organization" or branches > WIDE
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.split(r"[\s,]+", text) if word]
+
+
+def _is_complete(given: Mapping[str, str]) -> bool:
+    """True if the form says what to freeze."""
+    if given["scope"] == "branch":
+        return bool(given["repository"] and given["branch"])
+    if given["scope"] in {"glob", "repositories"}:
+        return bool(_words(given["patterns" if given["scope"] == "glob" else "repositories"]))
+    return given["scope"] == "organization"
+
+
+def _check_seen(given: Mapping[str, str], preview: Mapping[str, Any]) -> None:
+    """Raise OperationError unless the form was sent with the present impact, and typed where it is wide."""
+    if given["previewed"] != f"{preview['repositoryCount']}/{preview['branchCount']}":
+        raise OperationError(422, "impact_preview_required", "Check below what the freeze covers now, then start it.")
+    if is_wide(given["scope"], preview["branchCount"]) and given["confirmed"] != str(preview["branchCount"]):
+        message = f"Type {preview['branchCount']} to confirm that the freeze covers so many branches."
+        raise OperationError(422, "impact_preview_required", message, details=(Detail("/confirmed", message),))
+
+
+def _at_fields(error: OperationError, kind: str) -> OperationError:
+    """Return the error with the problems of the scope at its fields."""
+    details = []
+    for detail in error.details:
+        first, _, rest = detail.path.removeprefix("/").partition("/")
+        if first != "scope":
+            details.append(detail)
+            continue
+        field = rest.partition("/")[0]
+        shown = field if field in _LABELS else _SCOPE_FIELD.get(kind, "")
+        message = detail.message.removeprefix("scope ")
+        details.append(replace(detail, path=f"/{shown}", message=f"{shown} {message}"))
+    return error.with_details(details)

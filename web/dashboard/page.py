@@ -1,0 +1,132 @@
+"""The base of the pages of the dashboard: a signed-in member, what their role and plan allow, and the frame."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+import orjson
+from flask import Response, g, request
+
+from web.context import INVALID_SESSION, Content, SignInRequiredError, redirect_to
+from web.operations import Call, OperationError
+from web.views import PageView
+
+WITHOUT_ORGANIZATION = ("organization_not_provisioned", "no_organization_selected", "organization_deleted")
+"""Codes of operations about an organisation, for a visitor who acts in none."""
+_COUNTS = Call("get_overview", query={"countsOnly": "true"})
+"""What the frame shows of the overview."""
+
+
+_CHANGED = (
+    "Someone has changed this since you opened the form. Below is what you entered: open the page again to see it as "
+    "it is now, or save again to replace that."
+)
+
+
+class NoOrganizationError(Exception):
+    """The page is about an organisation, and the visitor acts in none."""
+
+
+class DashboardPage(PageView):
+    """A page of a member of an organisation.
+
+    `read` calls operations and makes the frame; `show` renders a template in it. A page that is opened by `hx-get` into
+    the dialog is shown without the frame.
+    """
+
+    section: ClassVar[str]
+    """Address of the entry of the navigation that the page belongs to."""
+    notices: ClassVar[Mapping[str, str]] = {}
+    """Notices of the page, by their names in its address."""
+
+    def read(self, *calls: Call) -> list[Content]:
+        """Return what operations answer. Raise SignInRequiredError, NoOrganizationError, or the first OperationError.
+
+        The visitor and the overview are read at the same time: the frame shows them. A page whose first call is
+        `get_overview` shows that one.
+        """
+        own = bool(calls) and calls[0].operation_id == _COUNTS.operation_id
+        me, overview, *others = self._answers(Call("get_me"), *(() if own else (_COUNTS,)), *calls)
+        if isinstance(me, OperationError):
+            raise me
+        visitor = self.context.remember_visitor(me)
+        if visitor is None:
+            raise SignInRequiredError(_address())
+        if visitor.organization is None or _code(overview) in WITHOUT_ORGANIZATION:
+            raise NoOrganizationError
+        g.frame |= {
+            "section": self.section,
+            "frame_overview": None if isinstance(overview, OperationError) else overview,
+        }
+        return [_checked(answer) for answer in ((overview, *others) if own else others)]
+
+    def read_part(self, *calls: Call) -> list[Content]:
+        """Return what operations answer, for a part of a page that is read again and again: it has no frame."""
+        return [_checked(answer) for answer in self._answers(*calls)]
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return the page, with the notice that its address names."""
+        notice = self.notices.get(request.args.get("notice", ""))
+        return self.context.render(f"dashboard/{template}", status, **{"notice": notice, **values})
+
+    def show_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
+        """Return a page whose form was refused, with its problems; `labels` are those of its fields by their names."""
+        return self.context.render_again(f"dashboard/{template}", error, labels, **values)
+
+    def show_part(self, template: str, **values: Any) -> Response:
+        """Return a part of a page, without the frame."""
+        return self.context.render(f"dashboard/{template}", **values)
+
+    def may(self, operation_id: str) -> bool:
+        """True if the member may call the operation, by their role."""
+        return self.context.may(g.member.role, operation_id)
+
+    def _answers(self, *calls: Call) -> list[Any]:
+        """Return the content of each answer, or its OperationError. Raise SignInRequiredError."""
+        token = self.context.session_token()
+        if not token:
+            raise SignInRequiredError(_address())
+        answers = self.context.operations.answer_all([replace(call, session_token=token) for call in calls])
+        if any(_code(answer) in INVALID_SESSION for answer in answers):
+            raise SignInRequiredError(_address())
+        return [answer if isinstance(answer, OperationError) else answer.content for answer in answers]
+
+
+def redirect_with_notice(address: str, notice: str, **parameters: str) -> Response:
+    """Return the redirect after a form: the page of the address shows the notice of this name."""
+    return redirect_to(f"{address}?{urlencode({**parameters, 'notice': notice})}")
+
+
+def state_of(shown: Mapping[str, Any], *names: str) -> str:
+    """Return a mark of the properties that a form is filled in from, which it sends as `shown`."""
+    found = {name: shown[name] for name in names}
+    return hashlib.sha256(orjson.dumps(found, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def check_unchanged(shown: str, state: str) -> None:
+    """Raise OperationError if a form was filled in from another state than the present one."""
+    if shown and shown != state:
+        raise OperationError(412, "precondition_failed", _CHANGED)
+
+
+def filters(*names: str) -> dict[str, str]:
+    """Return the parameters of the address with these names that are not empty, without white space around them."""
+    given = {name: request.args.get(name, "").strip() for name in names}
+    return {name: text for name, text in given.items() if text}
+
+
+def _address() -> str:
+    """Return the address that is requested, to lead back to; of a part, that of its page."""
+    return request.path if request.method == "POST" else request.full_path.rstrip("?")
+
+
+def _code(answer: Any) -> str | None:
+    return answer.code if isinstance(answer, OperationError) else None
+
+
+def _checked(answer: Any) -> Content:
+    if isinstance(answer, OperationError):
+        raise answer
+    return answer

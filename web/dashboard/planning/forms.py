@@ -1,0 +1,259 @@
+"""The form of a schedule's terms: what it sends becomes the body of an operation, and a schedule fills it in."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rules.errors import Detail
+from web.dashboard.planning.words import MONTHS, WEEKDAYS
+from web.operations import OperationError
+
+FREQUENCIES = {
+    "once": "Once",
+    "daily": "Daily",
+    "weekly": "Weekly",
+    "monthly": "Monthly",
+    "yearly": "Yearly",
+    "dates": "On listed days",
+}
+"""Labels of the frequencies."""
+SCOPES = {
+    "organization": "The whole organisation",
+    "glob": "Repositories that match a pattern",
+    "repositories": "Listed repositories",
+    "branch": "A single branch",
+}
+"""Labels of the types of scopes."""
+SHARED_LABELS = {
+    "reason": "Reason",
+    "scope_type": "What it freezes",
+    "patterns": "Patterns",
+    "repositories": "Repositories",
+    "branches": "Branches",
+    "repository": "Repository",
+    "branch": "Branch",
+    "timezone": "Time zone",
+    "start_time": "Begins at",
+    "end_time": "Ends at",
+    "days": "Days later",
+}
+"""Labels of the fields that an import has as well, by their names."""
+LABELS = {
+    "name": "Name",
+    **SHARED_LABELS,
+    "frequency": "Recurs",
+    "interval": "Every",
+    "by_day": "Weekdays",
+    "counted_days": "Weekdays of the month",
+    "month_days": "Days of the month",
+    "months": "Months",
+    "positions": "Only these of them",
+    "week_start": "Weeks begin on",
+    "start_date": "First day",
+    "until": "Last day",
+    "count": "Number of windows",
+    "except_dates": "Except on",
+    "dates": "Days",
+}
+"""Labels of the fields by their names."""
+CHOICES = (
+    *(f"day_{code}" for code in WEEKDAYS),
+    *(f"month_{number}" for number in range(1, len(MONTHS) + 1)),
+    "exceptions_allowed",
+    "allow_overlap",
+    "enabled",
+)
+"""Names of the boxes that are ticked or not."""
+FIELDS = (*(name for name in LABELS if name not in {"by_day", "months"}), *CHOICES)
+_FIELDS_OF_PATHS = {
+    "recurrence/byDay": "by_day",
+    "recurrence/byMonthDay": "month_days",
+    "recurrence/byMonth": "months",
+    "recurrence/bySetPosition": "positions",
+    "recurrence/weekStart": "week_start",
+    "recurrence/startDate": "start_date",
+    "recurrence/exceptDates": "except_dates",
+    "window/startTime": "start_time",
+    "window/endTime": "end_time",
+    "scope/branchId": "branch",
+    "scope/type": "scope_type",
+    "scope": "scope_type",
+    "window": "start_time",
+    "recurrence": "frequency",
+}
+_LINES = ("repositories", "except_dates", "dates")
+"""Lists of which each thing has a line of its own."""
+_RULES = ("daily", "weekly", "monthly", "yearly")
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+Given = Mapping[str, str]
+"""The fields of the form."""
+
+
+def new_values(timezone: str, today: str) -> dict[str, str]:
+    """Return what an empty form shows."""
+    return {
+        "scope_type": "organization",
+        "timezone": timezone,
+        "frequency": "weekly",
+        "interval": "1",
+        "start_date": today,
+        "start_time": "18:00",
+        "end_time": "08:00",
+        "days": "1",
+        "week_start": "MO",
+        "exceptions_allowed": "on",
+        "enabled": "on",
+    }
+
+
+def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the form shows of a schedule of the API."""
+    recurrence, window, scope = schedule["recurrence"], schedule["window"], schedule["scope"]
+    names = recurrence.get("byDay", ())
+    counted = [name for name in names if len(name) > 2]
+    listed = {
+        "patterns": scope.get("patterns", ()),
+        "repositories": scope.get("repositories", ()),
+        "branches": scope.get("branches", ()),
+        "counted_days": counted,
+        "month_days": recurrence.get("byMonthDay", ()),
+        "positions": recurrence.get("bySetPosition", ()),
+        "except_dates": recurrence.get("exceptDates", ()),
+        "dates": recurrence.get("dates", ()),
+    }
+    chosen = [f"day_{name}" for name in names if name not in counted]
+    chosen += [f"month_{number}" for number in recurrence.get("byMonth", ())]
+    flags = {"exceptions_allowed": "exceptionsAllowed", "allow_overlap": "allowOverlap", "enabled": "enabled"}
+    chosen += [name for name, key in flags.items() if schedule[key]]
+    return {
+        "name": schedule["name"],
+        "reason": schedule["reason"],
+        "timezone": schedule["timezone"],
+        "scope_type": scope["type"],
+        "repository": scope.get("repository", ""),
+        "branch": scope.get("branch") or scope.get("branchId", ""),
+        "frequency": recurrence["frequency"],
+        "interval": str(recurrence.get("interval", 1)),
+        "week_start": recurrence.get("weekStart", "MO"),
+        "start_date": recurrence["startDate"],
+        "until": recurrence.get("until", ""),
+        "count": str(recurrence.get("count", "")),
+        "start_time": window["startTime"],
+        "end_time": window["endTime"],
+        "days": str(window.get("days", 0)),
+        **{name: ("\n" if name in _LINES else ", ").join(map(str, texts)) for name, texts in listed.items()},
+        **dict.fromkeys(chosen, "on"),
+    }
+
+
+def body_of(given: Given) -> dict[str, Any]:
+    """Return the body of a creation or change; what is no number or date is left to the operation to refuse."""
+    body: dict[str, Any] = {name: given[name] for name in ("name", "reason", "timezone") if given[name]}
+    return {
+        **body,
+        "scope": scope_of(given),
+        "recurrence": _recurrence_of(given),
+        "window": {
+            "startTime": given["start_time"],
+            "endTime": given["end_time"],
+            "days": _number(given["days"] or "0"),
+        },
+        "exceptionsAllowed": bool(given["exceptions_allowed"]),
+        "allowOverlap": bool(given["allow_overlap"]),
+        "enabled": bool(given["enabled"]),
+    }
+
+
+def draft_of(given: Given) -> dict[str, Any]:
+    """Return the body of a preview."""
+    body = body_of(given)
+    return {name: body[name] for name in ("scope", "timezone", "recurrence", "window") if name in body}
+
+
+def scope_of(given: Given) -> dict[str, Any]:
+    """Return the scope; fields of other types of scopes are left out."""
+    kind = given["scope_type"]
+    if kind == "branch":
+        if given["branch"].startswith("wbr_") and not given["repository"]:
+            return {"type": kind, "branchId": given["branch"]}
+        return {"type": kind, "repository": given["repository"], "branch": given["branch"]}
+    scope: dict[str, Any] = {"type": kind}
+    if kind == "glob":
+        scope["patterns"] = _words(given["patterns"])
+    if kind == "repositories":
+        scope["repositories"] = _words(given["repositories"])
+    if given["branches"]:
+        scope["branches"] = _words(given["branches"])
+    return scope
+
+
+def at_fields(error: OperationError) -> OperationError:
+    """Return a refusal whose details name the fields of the form instead of the properties of the body."""
+    details = [
+        replace(detail, path=f"/{_field_of(detail.path)}", message=_message_of(detail)) for detail in error.details
+    ]
+    return error.with_details(details)
+
+
+def _field_of(path: str) -> str:
+    name = path.removeprefix("/")
+    while name not in _FIELDS_OF_PATHS and "/" in name and name.rpartition("/")[2].isdecimal():
+        name = name.rpartition("/")[0]
+    return _FIELDS_OF_PATHS.get(name) or name.rpartition("/")[2]
+
+
+def _message_of(detail: Detail) -> str:
+    """Return the message of a detail, begun with the name of the field that it is about, which becomes its label."""
+    field = _field_of(detail.path)
+    if field not in LABELS:
+        return detail.message
+    written = detail.path.removeprefix("/").replace("/", ".")
+    message = detail.message.removeprefix(f"{written} ")
+    return f"{field} {message}" if message[:1].islower() else message
+
+
+def _recurrence_of(given: Given) -> dict[str, Any]:
+    frequency = given["frequency"]
+    recurrence: dict[str, Any] = {"frequency": frequency}
+    if frequency == "dates":
+        recurrence["dates"] = sorted(set(_words(given["dates"])))
+        first = min(recurrence["dates"], default="")
+        return {**recurrence, "startDate": first or given["start_date"]}
+    recurrence["startDate"] = given["start_date"]
+    if frequency not in _RULES:
+        return recurrence
+    recurrence["interval"] = _number(given["interval"] or "1")
+    names = [code for code in WEEKDAYS if given[f"day_{code}"]]
+    if frequency in {"monthly", "yearly"}:
+        names += [name.upper() for name in _words(given["counted_days"])]
+    listed = {
+        "byDay": names,
+        "byMonthDay": _month_days(given["month_days"]) if frequency != "weekly" else [],
+        "byMonth": [number for number in range(1, len(MONTHS) + 1) if given[f"month_{number}"]],
+        "bySetPosition": [_number(text) for text in _words(given["positions"])] if frequency != "daily" else [],
+        "exceptDates": _words(given["except_dates"]),
+    }
+    recurrence.update({name: values for name, values in listed.items() if values})
+    if frequency == "weekly" and given["week_start"] not in {"", "MO"}:
+        recurrence["weekStart"] = given["week_start"]
+    if given["until"]:
+        recurrence["until"] = given["until"]
+    if given["count"]:
+        recurrence["count"] = _number(given["count"])
+    return recurrence
+
+
+def _month_days(text: str) -> list[Any]:
+    return [-1 if word.lower() == "last" else _number(word) for word in _words(text)]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _SEPARATORS.split(text) if word]
+
+
+def _number(text: str) -> int | str:
+    """Return the whole number that a text is, or the text."""
+    digits = text.removeprefix("-").removeprefix("+")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else text

@@ -1,0 +1,153 @@
+"""`/timeline`: lanes of the windows of schedules, and of freezes that people started, over 14, 30 or 90 days."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, request
+
+from rules import web_addresses
+from rules.freezes.scope import scope_contains
+from web.dashboard.page import DashboardPage, filters
+from web.dashboard.planning.lanes import Lane, Range, Span, lanes_of, mark_overlaps, meeting_lanes
+from web.instants import instant_in_zone
+from web.operations import Call
+
+LENGTHS = (14, 30, 90)
+"""Days that a timeline can show."""
+MANUAL = "manual"
+"""Lane of the freezes that people started."""
+MAX_LANES = 25
+_MAX_PAGES = 5
+"""Pages of 100 windows that are read at most."""
+_FILTERS = ("name", "repo")
+_FIRST, _LAST = date(2001, 1, 1), date(2098, 1, 1)
+_TICKS = {14: 1, 30: 3, 90: 14}
+"""Days from one mark of the axis to the next."""
+_LABELLED = 0.93
+"""The share of the axis whose marks have the day beside them; there is no place for it after the last ones."""
+
+
+class Timeline(DashboardPage):
+    """The page."""
+
+    path = web_addresses.TIMELINE
+    section = web_addresses.CALENDAR
+
+    def get(self) -> Response:
+        """Show the days from the one that the address names, or from today on."""
+        given = filters(*_FILTERS)
+        [organization, schedules, freezes] = self.read(
+            Call("get_current_organization"),
+            Call("list_schedules", query={**given, "limit": 100}),
+            Call("list_freezes", query={"state": "in_force", "source": "manual", "limit": 100, **_repo(given)}),
+        )
+        timezone = organization["settings"]["timezone"]
+        today = instant_in_zone(self.context.clock(), timezone).date()
+        first, days = _first_day(today), _length()
+        midnight = instant_in_zone(datetime.combine(first, time(), UTC), timezone)
+        shown = Range(datetime.combine(first, time(), midnight.tzinfo).astimezone(UTC), days)
+        occurrences, cut = self._occurrences(shown, given)
+        names = {each["id"]: each["name"] for each in schedules["data"]}
+        wanted = [each for each in names if any(one["scheduleId"] == each for one in occurrences)]
+        spans = [_span(each) for each in occurrences]
+        manual = [_span_of_freeze(each, shown.end) for each in freezes["data"]]
+        lanes = lanes_of(shown, wanted[:MAX_LANES], spans)
+        scopes = {each["id"]: each["scope"] for each in schedules["data"]}
+        mark_overlaps(shown, lanes, self._sharing(lanes, scopes))
+        return self.show(
+            "planning/timeline.html",
+            lanes=lanes,
+            by_hand=lanes_of(shown, [MANUAL], manual)[0].bars,
+            freezes={each["id"]: each for each in freezes["data"]},
+            names=names,
+            left_out=max(len(wanted) - MAX_LANES, 0),
+            cut=cut,
+            axis=_axis(shown, first),
+            now_at=shown.position(self.context.clock()) if shown.start <= self.context.clock() < shown.end else None,
+            first=first,
+            last=first + timedelta(days=days - 1),
+            days=days,
+            lengths=[(length, _address(first, length, given)) for length in LENGTHS],
+            earlier=_address(max(first - timedelta(days=days), _FIRST), days, given),
+            later=_address(min(first + timedelta(days=days), _LAST), days, given),
+            now_address=_address(today, days, given),
+            timezone=timezone,
+            given=given,
+        )
+
+    def _occurrences(self, shown: Range, given: Mapping[str, str]) -> tuple[list[dict[str, Any]], bool]:
+        """Return the windows of the time that is shown, and whether there are more than are read."""
+        found: list[dict[str, Any]] = []
+        query = {"from": shown.start.isoformat(), "to": shown.end.isoformat(), "limit": "100", **given}
+        for _ in range(_MAX_PAGES):
+            page = self.context.call("list_occurrences", query=query).content
+            found += page["data"]
+            if page["nextCursor"] is None:
+                return found, False
+            query["cursor"] = page["nextCursor"]
+        return found, True
+
+    def _sharing(self, lanes: Sequence[Lane], scopes: Mapping[str, dict[str, Any]]) -> set[frozenset[str]]:
+        """Return the pairs of schedules that meet at some time and share a branch.
+
+        The scope of one may lie in that of the other. Of the others, those that one overlaps with are read.
+        """
+        meeting = meeting_lanes(lanes)
+        sharing = {pair for pair in meeting if _is_nested(*(scopes[each] for each in pair))}
+        asked = sorted({each for pair in meeting - sharing for each in pair})
+        calls = [Call("preview_schedule", {"scheduleId": each}, {"limit": 1}) for each in asked]
+        previews = self.read_part(*calls) if calls else []
+        for each, preview in zip(asked, previews, strict=True):
+            sharing |= {frozenset((each, overlap["scheduleId"])) for overlap in preview["overlaps"]}
+        return sharing
+
+
+def _is_nested(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """True if one scope is known to lie in the other."""
+    return bool(scope_contains(one, other) or scope_contains(other, one))
+
+
+def _first_day(today: date) -> date:
+    try:
+        given = date.fromisoformat(request.args.get("from", ""))
+    except ValueError:
+        return today
+    return min(max(given, _FIRST), _LAST)
+
+
+def _length() -> int:
+    text = request.args.get("days", "")
+    return int(text) if text in map(str, LENGTHS) else LENGTHS[1]
+
+
+def _repo(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in given.items() if name == "repo"}
+
+
+def _address(first: date, days: int, given: Mapping[str, str]) -> str:
+    return f"{web_addresses.TIMELINE}?{urlencode({'from': first.isoformat(), 'days': days, **given})}"
+
+
+def _span(occurrence: Mapping[str, Any]) -> Span:
+    starts_at, ends_at = (datetime.fromisoformat(occurrence[name]) for name in ("startsAt", "endsAt"))
+    return Span(occurrence["id"], occurrence["scheduleId"], starts_at, ends_at, occurrence["state"])
+
+
+def _span_of_freeze(freeze: Mapping[str, Any], latest: datetime) -> Span:
+    """Return the span of a freeze in force; one without an end goes on beyond the time that is shown."""
+    ends_at = datetime.fromisoformat(freeze["endsAt"]) if freeze["endsAt"] else latest
+    return Span(freeze["id"], MANUAL, datetime.fromisoformat(freeze["startedAt"]), ends_at, "active")
+
+
+def _axis(shown: Range, first: date) -> list[tuple[float, str]]:
+    """Return the marks of the axis: where they are, and the day."""
+    step = _TICKS[shown.days]
+    return [
+        (
+            round(100 * number / shown.days, 3),
+            f"{first + timedelta(days=number):%-d %b}" if number < _LABELLED * shown.days else "",
+        )
+        for number in range(0, shown.days, step)
+    ]

@@ -1,0 +1,79 @@
+"""`/pulls`: why a pull request is blocked, until when, and how to ask for an exception."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.context import unknown_button
+from web.dashboard.exceptions import LABELS, decides, terms_of
+from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.operations import Call, OperationError
+
+_CALLS = {"request": "create_exception_request", "grant": "create_exception"}
+
+
+class PullRequest(DashboardPage):
+    """The page of one pull request."""
+
+    path = web_addresses.PULL_REQUEST
+    section = web_addresses.EXCEPTIONS
+    notices = {  # noqa: RUF012
+        "requested": "The exception is requested. The pull request stays blocked until it is granted.",
+        "granted": "The exception is granted. Its check is being written.",
+    }
+
+    def get(self) -> Response:
+        """Show the verdict about the pull request that the address names, or the form to name one."""
+        given = filters("ref")
+        if not given:
+            self.read()
+            return self.show("pull.html", ref="", pull=None, problem=None)
+        organization, pull, problem = self._find(given["ref"])
+        values = {"ref": given["ref"], "pull": pull, "problem": problem}
+        return self.show("pull.html", 404 if problem else 200, decides=decides(organization), **values)
+
+    def _find(self, ref: str) -> tuple[Any, Any, str | None]:
+        """Return the organisation, and the pull request or why there is none."""
+        [organization] = self.read(Call("get_current_organization"))
+        try:
+            return organization, self.context.call("lookup_pull_request", query={"ref": ref}).content, None
+        except OperationError as error:
+            if error.status not in {400, 404, 422}:
+                raise
+            return organization, None, error.message
+
+
+class RequestException(DashboardPage):
+    """`/pulls/request?ref=…`: ask for an exception from every freeze that covers the pull request."""
+
+    path = f"{web_addresses.PULL_REQUEST}/request"
+    section = web_addresses.EXCEPTIONS
+
+    def get(self) -> Response:
+        """Show the form."""
+        return self.show("request_exception.html", **self._values(request.args.get("ref", "")))
+
+    def post(self) -> Response:
+        """Request it, or grant it at once."""
+        given = self.context.form_fields("ref", "reason", "expires_at", "zone", "pin", "do")
+        if given["do"] not in _CALLS:
+            raise unknown_button()
+        try:
+            body = {"pullRequest": given["ref"], "reason": given["reason"], **terms_of(given)}
+            self.context.call(_CALLS[given["do"]], body=body)
+        except OperationError as error:
+            if error.status != 422 and not error.details:
+                raise
+            values = self._values(given["ref"])
+            return self.show_again("request_exception.html", error, LABELS, given=given, **values)
+        notice = "granted" if given["do"] == "grant" else "requested"
+        return redirect_with_notice(web_addresses.PULL_REQUEST, notice, ref=given["ref"])
+
+    def _values(self, ref: str) -> Mapping[str, Any]:
+        pull, organization = self.read(
+            Call("lookup_pull_request", query={"ref": ref}), Call("get_current_organization")
+        )
+        return {"pull": pull, "ref": ref, "decides": decides(organization), "back": f"/pulls?{urlencode({'ref': ref})}"}

@@ -1,0 +1,188 @@
+"""`/repositories` and `/repositories/{id}`: what the service may freeze, and whether it would block."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.context import unknown_button
+from web.dashboard.addresses import address_of
+from web.dashboard.page import DashboardPage, check_unchanged, filters, redirect_with_notice, state_of
+from web.operations import Call, OperationError
+
+_STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
+"""Parameter and value of `GET /v1/repos` for each choice of the filter."""
+_CHOICES = 100
+"""Suggested branches, and rows of each light."""
+_LABELS = {"name": "Branch", "auto_watch": "Patterns", "repositories": "Repositories"}
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+class Repositories(DashboardPage):
+    """The list, with the light of each repository."""
+
+    path = section = web_addresses.REPOSITORIES
+    notices = {  # noqa: RUF012 - the base says ClassVar
+        "enabled": "The repositories are enabled, and their default branches are watched.",
+        "disabled": "The repositories are disabled.",
+        "syncing": "The list of repositories is being read from GitHub; reload the page in a moment.",
+    }
+
+    def get(self) -> Response:
+        """Show one page of the list."""
+        return self._show()
+
+    def post(self) -> Response:
+        """Enable or disable the chosen repositories, or read the list from GitHub again."""
+        given = self.context.form_fields("do")
+        chosen = request.form.getlist("repository")[:_CHOICES]
+        try:
+            if given["do"] == "sync":
+                self.context.call("sync_repositories")
+                return redirect_with_notice(self.path, "syncing")
+            if given["do"] not in {"enable", "disable"}:
+                raise unknown_button()
+            self.context.call(f"{given['do']}_repositories", body={"repositories": chosen})
+        except OperationError as error:
+            return self._show(error)
+        return redirect_with_notice(self.path, f"{given['do']}d", **filters("q", "state"))
+
+    def _show(self, error: OperationError | None = None) -> Response:
+        given = filters("q", "state", "cursor")
+        query: dict[str, str | int] = {name: text for name, text in given.items() if name != "state"}
+        if given.get("state") in _STATES:
+            name, value = _STATES[given["state"]]
+            query[name] = value
+        repositories, red, amber, installation = self.read(
+            Call("list_repositories", query={"limit": 50, **query}),
+            Call("get_enforcement", query={"light": "red", "limit": _CHOICES}),
+            Call("get_enforcement", query={"light": "amber", "limit": _CHOICES}),
+            Call("get_installation_status"),
+        )
+        values = {
+            "repositories": repositories["data"],
+            "next_cursor": repositories["nextCursor"],
+            "lights_by_id": lights_of(repositories["data"], red, amber),
+            "enforcement": red,
+            "installation": installation,
+            "given": given,
+        }
+        if error is not None:
+            return self.show_again("repositories/repositories.html", error, _LABELS, **values)
+        return self.show("repositories/repositories.html", **values)
+
+
+class RepositoryPage(DashboardPage):
+    """One repository: its branches, which of them are watched by themselves, and the form that watches another."""
+
+    path = web_addresses.REPOSITORY
+    section = web_addresses.REPOSITORIES
+    notices = {  # noqa: RUF012 - the base says ClassVar
+        "enabled": "The repository is enabled, and its default branch is watched.",
+        "disabled": "The repository is disabled: no freeze covers it.",
+        "watched": "The branch is watched from now on.",
+        "unwatched": "The branch is no longer watched.",
+        "patterns": "The patterns are saved; the branches that they match are watched.",
+    }
+
+    def get(self, item_id: str = "") -> Response:
+        """Show the repository."""
+        return self._show(item_id)
+
+    def post(self, item_id: str = "") -> Response:
+        """Do what the button says."""
+        given = self.context.form_fields("do", "name", "auto_watch", "shown")
+        try:
+            notice = self._perform(item_id, given)
+        except OperationError as error:
+            return self._show(item_id, _at_fields(error), given)
+        return redirect_with_notice(address_of(self.path, item_id), notice)
+
+    def _perform(self, item_id: str, given: Mapping[str, str]) -> str:
+        """Return the name of the notice of what was done. Raise OperationError."""
+        do, call, params = given["do"], self.context.call, {"repoId": item_id}
+        if do in {"enable", "disable"}:
+            call(f"{do}_repositories", body={"repositories": [item_id]})
+            return f"{do}d"
+        if do == "watch":
+            call("watch_branch", path_params=params, body={"name": given["name"]} if given["name"] else {})
+            return "watched"
+        if do == "patterns":
+            present = call("get_repository", path_params=params).content
+            check_unchanged(given["shown"], state_of(present, "settings"))
+            patterns = [word for word in _SEPARATORS.split(given["auto_watch"]) if word]
+            call("update_repository", path_params=params, body={"settings": {"autoWatch": patterns}})
+            return "patterns"
+        raise unknown_button()
+
+    def _show(
+        self, item_id: str, error: OperationError | None = None, given: Mapping[str, str] | None = None
+    ) -> Response:
+        params = {"repoId": item_id}
+        [repository, branches] = self.read(
+            Call("get_repository", params), Call("list_repository_branches", params, {"limit": 100, **_cursor()})
+        )
+        values = {
+            "repository": repository,
+            "shown": state_of(repository, "settings"),
+            "branches": branches["data"],
+            "next_cursor": branches["nextCursor"],
+            "remote": self._remote_branches(params) if repository["enabled"] and self.may("watch_branch") else (),
+            "given": given or {},
+        }
+        if error is not None:
+            return self.show_again("repositories/repository.html", error, _LABELS, **values)
+        return self.show("repositories/repository.html", **values)
+
+    def _remote_branches(self, params: Mapping[str, str]) -> Sequence[str]:
+        """Return branches of the repository that are not watched, or none if GitHub does not list them now."""
+        try:
+            page = self.context.call("list_remote_branches", path_params=params, query={"limit": str(_CHOICES)}).content
+        except OperationError:
+            return ()
+        return [each["name"] for each in page["data"] if not each["watched"]]
+
+
+class Branches(DashboardPage):
+    """`/branches`: the watched branches and their lights."""
+
+    path = web_addresses.BRANCHES
+    section = web_addresses.REPOSITORIES
+
+    def get(self) -> Response:
+        """Show one page of the branches, of one light or repository if the address names them."""
+        given = filters("light", "repo", "cursor")
+        [enforcement] = self.read(Call("get_enforcement", query={**given, "limit": 50}))
+        return self.show("repositories/branches.html", enforcement=enforcement, given=given)
+
+
+def lights_of(
+    repositories: Sequence[Mapping[str, Any]], red: Mapping[str, Any], amber: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the worst light of each repository by its id; none where that is not known from the given branches."""
+    worst = {row["repository"]: "amber" for row in amber["data"]}
+    worst |= {row["repository"]: "red" for row in red["data"]}
+    complete = red["nextCursor"] is None and amber["nextCursor"] is None
+    found = {}
+    for repository in repositories:
+        if not repository["enabled"] or not repository["watchedBranchCount"]:
+            continue
+        light = worst.get(repository["fullName"], "green" if complete else None)
+        if light is not None and (light == "red" or red["nextCursor"] is None):
+            found[repository["id"]] = light
+    return found
+
+
+def _cursor() -> dict[str, str]:
+    return filters("cursor")
+
+
+def _at_fields(error: OperationError) -> OperationError:
+    """Return a refusal whose details name the fields of the forms."""
+    for detail in error.details:
+        if "autoWatch" in detail.path:
+            message = f"auto_watch {detail.message.partition(' ')[2] or detail.message}"
+            return error.with_details([type(detail)("/auto_watch", message)])
+    return error

@@ -1,0 +1,54 @@
+"""`/settings/notifications`: what you get mails of in this organisation."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.dashboard.page import DashboardPage, check_unchanged, redirect_with_notice, state_of
+from web.operations import Call, OperationError
+
+_EDITED = ("kinds", "remindBefore")
+_LABELS = {"kinds": "Notifications", "remind_before": "Reminders"}
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+class Notifications(DashboardPage):
+    """The page."""
+
+    path = web_addresses.NOTIFICATIONS
+    section = web_addresses.SETTINGS
+    notices = {"saved": "Your choice is saved."}  # noqa: RUF012 - the base says ClassVar
+
+    def get(self) -> Response:
+        """Show what is chosen."""
+        return self._show()
+
+    def post(self) -> Response:
+        """Save the choice."""
+        given = self.context.form_fields("remind_before", "shown")
+        words = [word for word in _SEPARATORS.split(given["remind_before"]) if word]
+        minutes = [int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else word for word in words]
+        try:
+            present = self.context.call("get_my_notifications").content
+            check_unchanged(given["shown"], state_of(present, *_EDITED))
+            body = {"kinds": request.form.getlist("kind"), "remindBefore": minutes}
+            self.context.call("update_my_notifications", body=body)
+        except OperationError as error:
+            details = [type(each)("/remind_before", f"remind_before {each.message}") for each in error.details]
+            return self._show(error.with_details(details), given)
+        return redirect_with_notice(self.path, "saved")
+
+    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
+        [chosen] = self.read(Call("get_my_notifications"))
+        values: dict[str, Any] = {
+            "choices": chosen["choices"],
+            "shown": state_of(chosen, *_EDITED),
+            "chosen": chosen["kinds"] if given is None else request.form.getlist("kind"),
+            "remind_before": given["remind_before"] if given else ", ".join(map(str, chosen["remindBefore"])),
+        }
+        if error is not None:
+            return self.show_again("settings/notifications.html", error, _LABELS, **values)
+        return self.show("settings/notifications.html", **values)

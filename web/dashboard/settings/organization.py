@@ -1,0 +1,70 @@
+"""`/settings`: the organisation's name and rules, and its deletion."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response
+
+from rules import web_addresses
+from rules.time.zones import zone_names
+from web.context import unknown_button
+from web.dashboard.page import DashboardPage, check_unchanged, redirect_with_notice, state_of
+from web.operations import Call, OperationError
+from web.problems import at_field
+
+_EDITED = ("name", "settings")
+_LABELS = {"name": "Name", "timezone": "Time zone", "confirmation": "Name of the organisation"}
+_FIELDS = ("do", "shown", "name", "timezone", "approval", "self_approval", "confirmation")
+
+
+class OrganizationSettings(DashboardPage):
+    """The page."""
+
+    path = section = web_addresses.SETTINGS
+    notices = {"saved": "The settings are saved."}  # noqa: RUF012 - the base says ClassVar
+
+    def get(self) -> Response:
+        """Show the settings."""
+        return self._show()
+
+    def post(self) -> Response:
+        """Save the settings, or delete the organisation."""
+        given = self.context.form_fields(*_FIELDS)
+        try:
+            if given["do"] == "delete":
+                self.context.call("delete_organization", body={"name": given["confirmation"]})
+                return redirect_with_notice(web_addresses.ACCOUNT, "deleted")
+            if given["do"] != "save":
+                raise unknown_button()
+            present = self.context.call("get_current_organization").content
+            check_unchanged(given["shown"], state_of(present, *_EDITED))
+            settings = {
+                "timezone": given["timezone"],
+                "approval": given["approval"] or "admin",
+                "selfApproval": bool(given["self_approval"]),
+            }
+            self.context.call("update_current_organization", body={"name": given["name"], "settings": settings})
+        except OperationError as error:
+            return self._show(_at_field(error, given["do"]), given)
+        return redirect_with_notice(self.path, "saved")
+
+    def _show(self, error: OperationError | None = None, given: Mapping[str, str] | None = None) -> Response:
+        [organization] = self.read(Call("get_current_organization"))
+        values: dict[str, Any] = {
+            "organization": organization,
+            "shown": state_of(organization, *_EDITED),
+            "given": given or {},
+            "zones": sorted(zone for zone in zone_names() if "/" in zone),
+        }
+        if error is not None:
+            return self.show_again("settings/organization.html", error, _LABELS, **values)
+        return self.show("settings/organization.html", **values)
+
+
+def _at_field(error: OperationError, do: str) -> OperationError:
+    """Return a refusal at the field that it is about."""
+    if do == "delete" and error.details:
+        return at_field("confirmation", error)
+    if any(detail.path.endswith("/timezone") for detail in error.details):
+        return at_field("timezone", error)
+    return error

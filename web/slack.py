@@ -1,0 +1,129 @@
+"""`/slack`, the workspace of an organisation, and `/slack/link`, where a person lets their Slack user act as them.
+
+Slack sends a person back to `/slack` after an installation, with a state and a code. Nothing happens by following an
+address, since anyone can write one. The page names the organisation to connect to the person alone who requested it.
+That of a link names the Slack user, because a link can be passed on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, request
+
+from rules import web_addresses
+from web.connecting import EXPIRED, act_in, find_requested, show_refusal
+from web.context import NO_ORGANIZATION, Visitor, unknown_button
+from web.operations import OperationError
+from web.views import PageView
+
+CLAIM, INSTALL, DISCONNECT = "claim_slack_workspace", "get_slack_install_url", "disconnect_slack"
+_LINK_EXPIRED = (
+    "This link has been used, is older than ten minutes, or is of an organisation that you do not belong to. Type the "
+    "command in Slack again."
+)
+
+
+class SlackWorkspace(PageView):
+    """The workspace: its state, and connecting, disconnecting and unlinking."""
+
+    path = web_addresses.SLACK
+
+    def get(self) -> Response:
+        """Show the connection; with what Slack sent, show what will be connected."""
+        if "error" in request.args:
+            message = "The app was not installed in Slack, and nothing was changed."
+            return self.context.message_page("Slack is not connected", message, 200, link=(self.path, "Back to Slack"))
+        given = {name: request.args.get(name, "") for name in ("state", "code")}
+        if not all(given.values()):
+            return self._status()
+        self.context.require_visitor(request.full_path)
+        try:
+            requested = self._requested(given["state"])
+        except OperationError as error:
+            return self._refused(error)
+        return self.context.render("slack_claim.html", organization=requested["organization"], given=given)
+
+    def post(self) -> Response:
+        """Connect the workspace, give Slack's address, disconnect, or unlink the visitor."""
+        given = self.context.form_fields("do", "state", "code", "team")
+        visitor = self.context.require_visitor(self.path)
+        if given["do"] == "claim":
+            return self._claim(visitor, given)
+        if given["do"] == "install":
+            query = {"team": given["team"]} if given["team"] else {}
+            return self._status(url=self.context.call(INSTALL, query=query).content["url"])
+        if given["do"] not in {"disconnect", "unlink"}:
+            raise unknown_button()
+        self.context.call(DISCONNECT if given["do"] == "disconnect" else "unlink_slack_user")
+        return self._status(done="Slack is disconnected." if given["do"] == "disconnect" else "You are unlinked.")
+
+    def _claim(self, visitor: Visitor, given: Mapping[str, str]) -> Response:
+        try:
+            requested = self._requested(given["state"])
+            act_in(self.context, visitor, requested["organization"])
+            self.context.call(CLAIM, body={"state": given["state"], "code": given["code"]})
+        except OperationError as error:
+            return self._refused(error)
+        return self._status(done="Slack is connected.")
+
+    def _status(self, url: str | None = None, done: str | None = None) -> Response:
+        organization = self.context.require_visitor(self.path).organization
+        if organization is None:
+            return self.context.message_page("No organisation", NO_ORGANIZATION, 404)
+        subscriptions = []
+        if self.context.may(organization["role"], "list_slack_subscriptions"):
+            subscriptions = self.context.call("list_slack_subscriptions", query={"limit": "100"}).content["data"]
+        return self.context.render(
+            "slack.html",
+            organization=organization,
+            connection=self.context.call("get_slack_connection").content,
+            subscriptions=subscriptions,
+            url=url,
+            done=done,
+            may_install=self.context.may(organization["role"], INSTALL),
+        )
+
+    def _requested(self, state: str) -> Mapping[str, Any]:
+        return find_requested(self.context, "get_slack_install_request", CLAIM, state)
+
+    def _refused(self, error: OperationError) -> Response:
+        return show_refusal(self.context, error, "state", EXPIRED, (self.path, "Start again"))
+
+
+class SlackLink(PageView):
+    """The confirmation of a link."""
+
+    path = web_addresses.SLACK_LINK
+
+    def get(self) -> Response:
+        """Show which Slack user is to act as the visitor, and where."""
+        self.context.require_visitor(request.full_path)
+        given = request.args.get("token", "")
+        try:
+            requested = self._requested(given)
+        except OperationError as error:
+            return self._refused(error)
+        return self.context.render("slack_link.html", requested=requested, given=given)
+
+    def post(self) -> Response:
+        """Link the Slack user."""
+        given = self.context.form_fields("link")["link"]
+        visitor = self.context.require_visitor(web_addresses.SLACK)
+        try:
+            requested = self._requested(given)
+            act_in(self.context, visitor, requested["organization"])
+            self.context.call("link_slack_user", body={"token": given})
+        except OperationError as error:
+            return self._refused(error)
+        message = f"@{requested['slackUser']['name']} acts as you in {requested['organization']['name']} from now on."
+        link = (web_addresses.SLACK, "Slack and your link")
+        return self.context.message_page("Your Slack user is linked", message, 200, link=link)
+
+    def _requested(self, token: str) -> Mapping[str, Any]:
+        if not token:
+            raise OperationError(404, "not_found", _LINK_EXPIRED)
+        requested: Mapping[str, Any] = self.context.call("get_slack_link_request", query={"token": token}).content
+        return requested
+
+    def _refused(self, error: OperationError) -> Response:
+        return show_refusal(self.context, error, "token", _LINK_EXPIRED, (web_addresses.SLACK, "Slack"))

@@ -93,6 +93,10 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     Of a head that a sibling branch shares, what another worker has mirrored since we read it counts as well: no other
     pass would correct it. While the database counts as restored, every `success` is withheld: GitHub may show freezes
     that the database does not have any more.
+
+    A head that was read back is confirmed if what it shows is what we have recorded of it. Where our record says
+    something else, the caller records what was read (`matches_remote`) or writes it again, and that confirms it: a
+    record that says `failure` must not count as confirmed while GitHub shows a `success`.
     """
     uow = leased.uow
     uow.refresh_now()
@@ -105,7 +109,7 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     if not may_release:
         updates = [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
     unconfirmed = {key for key, row in written.items() if row.unconfirmed}
-    confirmed = [one.head for one in updates if one.head.read_back and not one.verdict_differs]
+    confirmed = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
     clear_write_intents(uow, (head for head in confirmed if head.key in unconfirmed))
     return updates
 

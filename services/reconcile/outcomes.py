@@ -73,6 +73,12 @@ def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate
         _read_back(leased.uow, out_of_order)
 
 
+def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -> None:
+    """Record the checks that were read back, say what they should, and are not what we have recorded."""
+    read = [(update, update.head.remote_check) for update in updates if update.matches_remote]
+    record_writes(leased, [(update, check.id) for update, check in read if check is not None])
+
+
 def read_back_late_writes(uow: UnitOfWork, heads: Sequence[Head]) -> None:
     """Have heads read back at once that were written, or may have been, after their lease was lost.
 

@@ -46,6 +46,7 @@ from services.reconcile.outcomes import (
     fail_branch,
     finish_branches,
     read_back_late_writes,
+    record_readings,
     record_writes,
 )
 from services.reconcile.tracked_heads import update_tracked_heads
@@ -215,14 +216,7 @@ class Pass:
         """Evaluate everything once, finish the branches without differences, return the differences in order."""
         with self._leased(self.pending) as leased:
             updates = evaluate(leased, list(heads.values()))
-            record_writes(
-                leased,
-                [
-                    (update, update.head.remote_check.id)
-                    for update in updates
-                    if update.matches_remote and update.head.remote_check
-                ],
-            )
+            record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
             self.total.update(
                 update.head.branch_id for update in updates if update.head.paths and not update.head.key.of_pattern
@@ -282,6 +276,7 @@ class Pass:
             with self._leased(branch_ids, reserve) as leased:
                 updates = evaluate(leased, [update.head for update in batch])
                 evaluated = monotonic()
+                record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
                 mark_write_intents(leased.uow, (update.head for update in differing if update.conclusion == "success"))
                 self._drop(branch_ids - leased.held)

@@ -2,7 +2,7 @@
 
 The intent to write a `success` is committed before the call, and cleared when the result is recorded. Whatever happens
 in between (a lost response, a lost lease, a killed worker) leaves the head unconfirmed. An unconfirmed head is written
-again, or demoted if nothing can merge it any more. Reading back the right verdict confirms it as well.
+again, or demoted if nothing can merge it any more. Reading back what is recorded confirms it as well.
 """
 
 from collections.abc import Iterable, Mapping

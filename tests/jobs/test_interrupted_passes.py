@@ -1,5 +1,6 @@
 """Workers that lose their leases during a pass, or die after a write: nothing wrong stays, nothing is written twice."""
 
+from collections import deque
 from typing import NoReturn
 
 import pytest
@@ -123,3 +124,60 @@ class TestACrash:
         harness.full_resync()
         harness.run_until_idle()
         assert len(harness.fake_github.calls.writes) == 1
+
+
+class TestReadBack:
+    """A `success` was sent and never recorded: only the write intent tells what GitHub may show."""
+
+    def test_success_found_with_an_unknown_text_stays_unconfirmed_until_it_is_recorded(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        """The worker that finds the success dies before it writes the text; then somebody pushes."""
+        pull, *_ = build("web", pulls=1)
+        old = pull.head_sha
+        _send_and_die(harness)
+        _expire_leases(harness)
+        finder = leased_pass(harness)
+        finder._plan(finder._gather(finder._fetch()))
+        _expire_leases(harness)
+        body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
+        assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
+        harness.run_until_idle()
+        assert _shown_on(harness, old) == "failure"
+        assert harness.conclusions() == {"acme/web#1": "success"}
+
+    def test_success_that_becomes_right_before_it_is_overwritten_is_recorded(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        """A freeze is lifted between the reading and the write that would have blocked the head."""
+        build("web", pulls=1)
+        lifted = harness.freeze()
+        harness.run_until_idle()
+        harness.lift(lifted)
+        _send_and_die(harness)
+        _expire_leases(harness)
+        freeze = harness.freeze()
+        finder = leased_pass(harness)
+        planned = deque(finder._plan(finder._gather(finder._fetch())))
+        assert [update.conclusion for update in planned] == ["failure"]
+        harness.lift(freeze)
+        assert finder._write(planned)
+        assert harness.conclusions() == {"acme/web#1": "success"}
+        assert harness.sql("SELECT conclusion, unconfirmed FROM head_checks") == [("success", False)]
+
+
+def _send_and_die(harness: Harness) -> None:
+    """Send the verdicts of what is due as a worker that dies before it records them."""
+    dying, decisions = evaluated_pass(harness)
+    write_checks(dying.client, decisions, "http://web.test")
+    assert set(harness.conclusions().values()) == {"success"}
+
+
+def _expire_leases(harness: Harness) -> None:
+    harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+
+
+def _shown_on(harness: Harness, sha: str) -> str | None:
+    """Return the conclusion that GitHub shows on a commit of the repository `web`."""
+    [check] = harness.person("GET", f"/repos/acme/web/commits/{sha}/check-runs").json()["check_runs"]
+    return str(check["conclusion"])

@@ -158,7 +158,7 @@ class Slack:
         if f"{parts.scheme}://{parts.netloc}" not in {RESPONSE_ORIGIN, self.settings.url}:
             raise SlackError("invalid_response_url")
         client = WebhookClient(response_url, timeout=CALL_TIMEOUT, ssl=self._tls, logger=_silent, retry_handlers=[])
-        with self._calling("response_url"):
+        with self._calling("response_url", parts.hostname):
             answer: WebhookResponse = client.send_dict(message)
         if answer.status_code == 429 or answer.status_code >= 500:
             raise SlackUnavailableError(f"http_{answer.status_code}", retry_after=_retry_after(answer.headers))
@@ -175,17 +175,17 @@ class Slack:
         """Return the answer of a method. Raise the SlackError of a refusal."""
         base_url = f"{self.settings.url}/api/"
         client = WebClient(token, base_url=base_url, timeout=timeout, ssl=self._tls, logger=_silent, retry_handlers=[])
-        with self._calling(method):
+        with self._calling(method, urlsplit(base_url).hostname):
             answer = client.api_call(method, params=params, auth=auth) if auth else client.api_call(method, json=params)
         return cast("dict[str, Any]", answer.data)
 
     @contextmanager
-    def _calling(self, method: str) -> Iterator[None]:
+    def _calling(self, method: str, host: str | None) -> Iterator[None]:
         """Run a call as one of a few, and translate its errors."""
         if not self._free.acquire(blocking=False):
             raise SlackUnavailableError("busy", "Too many calls of Slack are in progress.")
         try:
-            with child_span(f"Slack {method}"):
+            with child_span(f"Slack {method}", {"server.address": host or ""}):
                 yield
         except SlackApiError as error:
             raise _error_of(error.response) from None

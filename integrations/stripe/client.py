@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import BoundedSemaphore
 from typing import Any
+from urllib.parse import urlsplit
 
 import stripe
 
@@ -193,7 +194,7 @@ class Stripe:
         if not self._free.acquire(blocking=False):
             raise StripeUnavailableError("busy", "Too many calls of Stripe are in progress.")
         try:
-            with child_span("Stripe"):
+            with child_span("Stripe", {"server.address": urlsplit(self.settings.api_url).hostname or ""}):
                 yield
         except stripe.InvalidRequestError as error:
             message = str(error.user_message)

@@ -16,8 +16,6 @@ from app.main import create_app
 from app.tracing import reported_traces
 from app.variable_parsers import collector as parse_collector
 from app.variable_parsers import sentry_dsn as parse_dsn
-from integrations.github.settings import GitHubSettings
-from integrations.github.transport import Bearer, Request, Transport
 from integrations.spans import child_span, has_tracer, root_span
 from integrations.traces import CURRENT, continued, to_job
 from jobs.context import traced
@@ -106,24 +104,6 @@ class TestServedApi:
         texts = [str(span.attributes["db.query.text"]) for span in statements]
         assert any(each.startswith("INSERT INTO audit_entries") for each in texts)
         assert any("find_api_key(%" in each for each in texts), texts
-
-
-def test_call_to_github_is_a_span_without_its_query_and_passes_no_trace_on(collected: Collector) -> None:
-    with collector() as github, reported_traces(f"{collected.url}/v1/traces", "worker"), continued({}) as trace:
-        settings = GitHubSettings(github.url, f"{github.url}/graphql", 1, "app", "key", "secret")
-        with root_span("job mail", "consumer"):
-            request = Request("GET", f"{github.url}/rate_limit?code={CANARY}", safe=True)
-            assert Transport(settings).send(request, Bearer(CANARY)).status == 200
-    job, call = one(collected.spans(), "job mail"), one(collected.spans(), "GitHub GET")
-    assert (call.parent_id, job.trace_id) == (job.span_id, trace.trace_id)
-    assert call.attributes == {
-        "http.request.method": "GET",
-        "server.address": "127.0.0.1",
-        "http.response.status_code": 200,
-    }
-    [received] = github.requests
-    assert received.headers.keys() & {"traceparent", "tracestate", "baggage", "x-request-id"} == set()
-    assert CANARY.encode() not in collected.content
 
 
 def test_job_is_a_span_below_the_request_that_woke_it(collected: Collector) -> None:

@@ -38,6 +38,15 @@ def test_job_continues_the_trace_of_its_wake_up_and_is_logged(
     assert (line.__dict__["job"], line.__dict__["succeeded"]) == ("mail", True)
 
 
+def test_wake_up_that_waits_keeps_its_trace_when_another_is_sent(queue: Queue, redis_url: str) -> None:
+    wakeups = RedisWakeups(redis_url)
+    for given in (GIVEN, {}):
+        with continued(given):
+            wakeups.send({"mail"})
+    [waiting] = queue.jobs
+    assert waiting.meta == GIVEN
+
+
 def test_job_that_fails_is_one_error_with_its_traceback(
     queue: Queue, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -70,8 +70,8 @@ def _span(span: Any, service: str) -> SentSpan:
 
 
 @contextmanager
-def collector() -> Iterator[Collector]:
-    """Receive requests of any method while the block runs, and answer each with 200 and an empty JSON object."""
+def collector(answer: str = "{}", status: int = 200) -> Iterator[Collector]:
+    """Receive requests of any method while the block runs, and give each the same answer of JSON."""
     received = Collector("")
 
     class Handler(BaseHTTPRequestHandler):
@@ -81,11 +81,11 @@ def collector() -> Iterator[Collector]:
                 body = gzip.decompress(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
             received.requests.append(Received(self.command, self.path, headers, body))
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(b"{}")
+            self.wfile.write(answer.encode())
 
         do_GET = do_POST = _take  # noqa: N815 - the names of the standard library
 

@@ -18,11 +18,13 @@ from tests.harness.concurrency import eventually
 from tests.harness.processes import is_gone
 from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
+from tools.embedded.processes import tail
 
 ROOT = Path(__file__).parent.parent.parent
 
 STARTER = """
 import sys, time, pathlib
+from tools.embedded.processes import tail
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 home = pathlib.Path(sys.argv[1])
 postgres = EmbeddedPostgres(home / "postgres").start()
@@ -190,3 +192,9 @@ class TestAsRoot:
         (empty_home / "link").symlink_to("/etc")
         with pytest.raises(RuntimeError, match="another user"):
             paths.own_directory(empty_home / "link", paths.ourselves(), 0o700)
+
+
+def test_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(str(number) for number in range(100)))
+    assert tail(log, 2) == "    98\n    99"

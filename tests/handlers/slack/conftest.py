@@ -24,6 +24,8 @@ from tools.fake_slack import FakeSlack, Handle
 
 CONNECTION, CLAIM, URL = "/v1/slack", "/v1/slack/claim", "/v1/slack/install-url"
 SUBSCRIPTIONS, LINK = "/v1/slack/subscriptions", "/v1/slack/link"
+ACCESS = "/api/oauth.v2.access"
+"""Where Slack exchanges codes and refresh tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,10 @@ from tools.fake_stripe import FakeStripe
 DAY = 86_400
 BACK = "http://127.0.0.1:9/billing"
 RETURN = f"{BACK}?checkout={{CHECKOUT_SESSION_ID}}"
+FAILING = "pm_card_chargeCustomerFail"
+"""A card that is accepted, and then pays nothing."""
+DRAFT = 3600
+"""Seconds for which the invoice of a period can still be changed."""
 
 
 class Shop:
@@ -93,3 +97,14 @@ def read(url: str | None) -> str:
     """Return a hosted page."""
     assert url is not None
     return requests.get(url, timeout=5).text
+
+
+def period(subscription: stripe.Subscription) -> tuple[int, int]:
+    """Return begin and end of the current period, which stand at the item."""
+    item = subscription["items"].data[0]
+    return item.current_period_start, item.current_period_end
+
+
+def renewal(subscription: stripe.Subscription) -> int:
+    """Return when the invoice of the next period is collected."""
+    return period(subscription)[1] + DRAFT

@@ -1,22 +1,16 @@
 """`make run`, as a newcomer meets it: real processes, real HTTP, real signals."""
 
 import itertools
-import json
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jwt
 import psycopg
@@ -26,147 +20,11 @@ from redis import Redis
 
 from tests.harness.concurrency import eventually
 from tests.harness.processes import is_gone
-from tools.embedded.processes import tail
-from tools.sandbox.settings import SandboxError, claim_ports, load_settings
-from tools.sandbox.tenants import SCOPES, TENANTS
+from tests.tools.sandbox.documents import DOCUMENTED_STATUSES, documented_commands, reused_values, with_values
+from tests.tools.sandbox.running import ROOT, WITH_SIGINT, Run, processes_of, running_in, runs, start
+from tools.sandbox.tenants import SCOPES
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(90)]
-ROOT = Path(__file__).parent.parent.parent
-
-
-def processes_of(directory: Path) -> list[str]:
-    """Return the command lines of all processes that name a sandbox's directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
-            if str(directory).encode() in command + environment:
-                found.append(command.replace(b"\0", b" ").decode())
-    return found
-
-
-MADE_ON_THE_WAY = {
-    r"frz_[0-9a-v]{26}": r'^{"id":"(frz_\w+)"',
-    r"svc_session_\w+…": r'"(svc_session_[\w-]+)"',
-    r"key_\w+…": r'"apiKey":\{"id":"(key_\w+)"',
-    r"(?<=device_code=)\w+…": r'"device_code":"([\w-]+)"',
-}
-"""How the documents show a value of an answer, and where the answer has it."""
-
-
-def values_in(answer: str) -> dict[str, str]:
-    """Return the values of an answer that later commands need."""
-    found = {shown: re.search(pattern, answer, re.MULTILINE) for shown, pattern in MADE_ON_THE_WAY.items()}
-    return {shown: match[1] for shown, match in found.items() if match}
-
-
-def with_values(command: str, met: dict[str, str]) -> str:
-    """Return a documented command with values of earlier answers."""
-    for shown, value in met.items():
-        command = re.sub(shown, value, command)
-    return command
-
-
-WALK: dict[str, list[int]] = {
-    "README.md": [200, 201, 200, 200],
-    "docs/guide/freezes.md": [422],
-    "docs/guide/exceptions.md": [201, 201, 200],
-    "docs/guide/audit.md": [200, 200],
-    "docs/guide/overview.md": [200],
-    "docs/guide/enforcement.md": [200, 202, 200, 409, 202],
-    "docs/guide/schedules.md": [201, 200],
-    "docs/guide/people-and-keys.md": [200, 200, 200, 201, 200],
-    "docs/guide/cli-sign-in.md": [200, 400],
-    "docs/guide/plans.md": [200, 200, 200, 200, 200],
-    "docs/guide/mcp.md": [200],
-    "docs/guide/connections.md": [200, 200],
-    "docs/guide/compat.md": [200, 200, 200],
-    "docs/guide/automation.md": [201],
-    "docs/guide/notifications.md": [200],
-    "docs/guide/webhooks.md": [201],
-    "docs/guide/slack.md": [201],
-}
-"""The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
-
-
-def documented_commands(document: str) -> list[str]:
-    """Return the curl commands of a document, each with its continuation lines."""
-    lines = iter((ROOT / document).read_text().splitlines())
-    found = []
-    for line in lines:
-        if line.startswith("$ curl "):
-            command = line.removeprefix("$ ")
-            while command.endswith("\\") or command.count("'") % 2:
-                command += "\n" + next(lines)
-            found.append(command)
-    return found
-
-
-@dataclass
-class Run:
-    """One `python -m tools.sandbox`, with its output in a file."""
-
-    directory: Path
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    @property
-    def output(self) -> str:
-        return self.log.read_text()
-
-    @property
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.directory / "sandbox.json").read_text())
-        return found
-
-    def wait_until_ready(self) -> "Run":
-        eventually(lambda: self.process.poll() is not None or "Ctrl-C" in self.output)
-        assert self.process.poll() is None, self.output
-        return self
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
-
-    def get(self, path: str, token: str) -> requests.Response:
-        headers = {"Authorization": f"Bearer {token}"}
-        return requests.get(self.report["baseUrl"] + path, headers=headers, timeout=10)
-
-
-runs: list[Run] = []
-
-# What runs in the background of a script ignores SIGINT, and so does whatever it starts; a terminal's make does not.
-HEEDING_CTRL_C = [
-    sys.executable,
-    "-c",
-    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])",
-]
-
-
-def start(directory: Path, command: list[str] | None = None, **environment: str) -> Run:
-    log = directory.parent / f"{directory.name}.output"
-    inherited = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command or [sys.executable, "-m", "tools.sandbox"],
-            cwd=ROOT,
-            env=inherited
-            | {"SANDBOX_DIR": str(directory), "PORT": "0", "FAKE_GITHUB_PORT": "0"}
-            | {"FAKE_STRIPE_PORT": "0", "FAKE_SLACK_PORT": "0", "MAILBOX_PORT": "0"}
-            | environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    runs.append(Run(directory, process, log))
-    return runs[-1]
-
-
-def running_in(directory: Path) -> Run:
-    """Return the sandbox that runs in a directory; it is started if there is none, without the demo."""
-    last = next((run for run in reversed(runs) if run.directory == directory), None)
-    if last is not None and last.process.poll() is None:
-        return last
-    return start(directory, DEMO="0").wait_until_ready()
 
 
 @pytest.fixture(scope="module")
@@ -317,20 +175,20 @@ class TestReadySandbox:
 
     def test_documented_commands_have_the_documented_status(self, sandbox: Run, tmp_path: Path) -> None:
         exports = "\n".join(line for line in sandbox.output.splitlines() if line.startswith("  export "))
-        statuses: dict[str, list[int]] = {document: [] for document in WALK}
+        statuses: dict[str, list[int]] = {document: [] for document in DOCUMENTED_STATUSES}
         known = dict[str, str]()
-        for document in WALK:
+        for document in DOCUMENTED_STATUSES:
             for command in documented_commands(document):
                 script = f"{exports}\n{with_values(command, known)} -s -w '\\n%{{http_code}}'"
                 run = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
                 statuses[document].append(int(run.stdout.rpartition("\n")[2]))
-                known = values_in(run.stdout) | known
-        assert statuses == WALK
+                known = reused_values(run.stdout) | known
+        assert statuses == DOCUMENTED_STATUSES
         assert (tmp_path / "audit.csv").read_text().startswith("id,at,action,")
 
     def test_every_document_with_commands_is_tested(self) -> None:
         documents = [path for path in ROOT.glob("docs/**/*.md") if documented_commands(str(path.relative_to(ROOT)))]
-        assert {str(path.relative_to(ROOT)) for path in documents} <= set(WALK)
+        assert {str(path.relative_to(ROOT)) for path in documents} <= set(DOCUMENTED_STATUSES)
 
     def test_second_sandbox_in_the_same_directory_is_rejected(self, sandbox: Run) -> None:
         second = subprocess.run(
@@ -393,7 +251,7 @@ class TestStopping:
     def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
         makefile = home / "Makefile"
         makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
-        under_make = start(home / "sandbox", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0")
+        under_make = start(home / "sandbox", [*WITH_SIGINT, "make", "-f", str(makefile)], DEMO="0")
         pids = under_make.wait_until_ready().report["pids"].values()
         under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
         under_make.process.wait(60)
@@ -417,45 +275,6 @@ class TestStopping:
         assert run.stop() == 0
         assert not (run.directory / "sandbox.json").exists()
         assert processes_of(run.directory) == []
-
-
-class TestSettings:
-    def test_port_in_use_is_reported_with_its_variable(self) -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
-            settings = load_settings({"PORT": str(port), "FAKE_GITHUB_PORT": "0"})
-            with pytest.raises(
-                SandboxError, match=f"Port {port} cannot be used: Address already in use. Set another, PORT="
-            ):
-                claim_ports(settings)
-
-    @pytest.mark.parametrize("text", ["http", "-1", "65536", "1_0", "٨"])
-    def test_invalid_port_is_rejected(self, text: str) -> None:
-        with pytest.raises(SandboxError, match="PORT must be a whole number"):
-            load_settings({"PORT": text})
-
-
-class TestTenants:
-    def test_acme_has_enough_repositories_and_pull_requests(self) -> None:
-        acme, globex = TENANTS
-        assert len(acme.repositories) >= 12
-        assert sum(len(repository.pulls) for repository in acme.repositories) >= 40
-        assert len(globex.repositories) < len(acme.repositories)
-
-    def test_two_pull_requests_share_a_head_with_different_bases(self) -> None:
-        pulls = [(repository.name, pull) for repository in TENANTS[0].repositories for pull in repository.pulls]
-        heads = Counter((name, pull.head) for name, pull in pulls)
-        shared = [name_and_head for name_and_head, count in heads.items() if count > 1]
-        assert len(shared) == 1
-        assert len({pull.base for name, pull in pulls if (name, pull.head) == shared[0]}) == 2
-
-
-def test_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("\n".join(str(number) for number in range(100)))
-    assert tail(log, 2) == "    98\n    99"
 
 
 def _quietly(ask: Callable[[], bool]) -> bool:

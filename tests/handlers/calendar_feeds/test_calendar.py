@@ -1,192 +1,37 @@
-"""Calendar feeds: who may create, list and revoke them, and what programs that subscribe read at their addresses."""
+"""What programs that subscribe to a calendar feed read at its address."""
 
 import asyncio
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import icalendar
 import pytest
-import recurring_ical_events
-from ical.calendar_stream import IcsCalendarStream
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from app.edge.rate_limits import RateLimits
 from app.edge.request_context import Budget
 from models.audit import AuditEntry, AuditRemoval
-from models.calendar_feeds import CalendarFeed
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import CancelledWindow, Occurrence
 from rules.ids import new_id
 from rules.time.calendar_events import MAX_EVENTS
 from services.calendars import calendar
-from services.identity.calendar_feeds import MAX_FEEDS
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.handlers.people import Person, member, through_pages
+from tests.handlers.calendar_feeds.requests import events, new_feed, only, read
+from tests.handlers.callers import EVERYTHING, Tenant, refusal
 from tests.handlers.schedules.requests import created
 from tests.harness.clock import MovableClock
 
-FEEDS = "/v1/calendar-feeds"
-WANTED = {"name": "Team calendar"}
 HOSTILE = 'Büro;geschlossen, "heute"\\nEND:VEVENT\r\nBEGIN:VEVENT\x0b <a href="https://evil.example">go</a> ' + "ß" * 90
-
-
-@pytest.fixture
-def grace(acme: Tenant) -> Person:
-    return member(acme)
-
-
-def new_feed(caller: Caller, **body: Any) -> dict[str, Any]:
-    """Have a member create a feed, and return the answer with the path of its address as `path`."""
-    answer = caller.post(FEEDS, {**WANTED, **body})
-    assert answer.status_code == 201, answer.text
-    shown: dict[str, Any] = answer.json()
-    return {**shown, "path": urlsplit(shown["url"]).path}
-
-
-def read(acme: Tenant, feed: dict[str, Any], **headers: str) -> httpx.Response:
-    """Read a calendar as programs do: without a credential."""
-    return acme.http.get(feed["path"], headers=headers)
-
-
-def events(answer: httpx.Response) -> dict[str, Any]:
-    """Return the events of a calendar by the id in their UID, as three parsers read it."""
-    assert answer.status_code == 200, answer.text
-    calendar = icalendar.Calendar.from_ical(answer.content)
-    found: dict[str, Any] = {str(one["UID"]).partition("@")[0]: one for one in calendar.walk("VEVENT")}
-    strict = {str(one.uid).partition("@")[0]: one for one in IcsCalendarStream.calendar_from_ics(answer.text).events}
-    assert strict.keys() == found.keys()
-    for event_id, one in strict.items():
-        event = found[event_id]
-        shown = (one.summary, one.description, one.dtstart, one.dtend, one.sequence)
-        assert shown == (str(event["SUMMARY"]), str(event["DESCRIPTION"]), event.start, event.end, event["SEQUENCE"])
-    expanded = recurring_ical_events.of(calendar).between(datetime(2000, 1, 1), datetime(2100, 1, 1))  # noqa: DTZ001 - UTC
-    assert len(expanded) == len(found)
-    return found
-
-
-def only(answer: httpx.Response) -> Any:
-    [event] = events(answer).values()
-    return event
 
 
 def windows(session: Session) -> list[Occurrence]:
     session.expire_all()
     return list(session.scalars(select(Occurrence).order_by(Occurrence.starts_at)))
-
-
-class TestCreateCalendarFeed:
-    def test_create_calendar_feed_requires_a_member_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.post(FEEDS, WANTED), scope=None, least_role="member", writes=True)
-
-    def test_address_is_shown_once_and_only_its_hash_is_stored(self, acme: Tenant, session: Session) -> None:
-        feed = new_feed(acme.person("member"))
-        token = feed["path"].removeprefix("/calendars/").removesuffix(".ics")
-        assert token.startswith("svc_feed_")
-        assert len(token.removeprefix("svc_feed_")) == 22  # 128 bits
-        listed = acme.person("viewer").get(FEEDS)
-        assert listed.json()["data"] == [feed["calendarFeed"]]
-        assert token not in listed.text
-        row = session.scalars(select(CalendarFeed)).one()
-        assert token.encode() not in row.token_hash
-        assert len(row.token_hash) == 32
-
-    def test_creation_is_audited_without_the_address(self, acme: Tenant, session: Session) -> None:
-        feed = new_feed(acme.person("member"))
-        entry = session.scalars(select(AuditEntry)).one()
-        assert entry.action == "calendar_feed.created"
-        assert entry.target == {"type": "calendar_feed", "id": feed["calendarFeed"]["id"], "name": "Team calendar"}
-        assert "svc_feed" not in str(entry.details)
-
-    def test_feed_of_a_schedule_or_repository_names_it(self, acme: Tenant, web: WatchedBranch) -> None:
-        schedule = created(acme.person("member"))
-        of_schedule = new_feed(acme.person("member"), scheduleId=schedule["id"])["calendarFeed"]
-        assert of_schedule["schedule"] == {"id": schedule["id"], "name": "Nights"}
-        of_repository = new_feed(acme.person("member"), repo="acme/web")["calendarFeed"]
-        assert of_repository["repository"] == {"id": web.repository_id, "name": "acme/web"}
-
-    def test_feed_of_a_schedule_and_a_repository_is_refused(self, acme: Tenant, web: WatchedBranch) -> None:
-        body = {**WANTED, "scheduleId": created(acme.person("member"))["id"], "repo": "acme/web"}
-        error = refusal(acme.person("member").post(FEEDS, body), 422, "validation_failed")
-        assert [row["path"] for row in error["details"]] == ["/repo"]
-
-    @pytest.mark.parametrize(
-        ("body", "code"),
-        [
-            ({"scheduleId": "sch_00000000000000000000000000"}, "schedule_not_found"),
-            ({"repo": "acme/nothing"}, "repository_not_found"),
-        ],
-    )
-    def test_feed_of_what_is_unknown_is_refused(self, acme: Tenant, body: dict[str, str], code: str) -> None:
-        refusal(acme.person("member").post(FEEDS, {**WANTED, **body}), 404, code)
-
-    def test_person_has_a_limited_number_of_feeds(self, acme: Tenant, grace: Person, session: Session) -> None:
-        for _ in range(MAX_FEEDS - 1):
-            factories.calendar_feed(session, grace.user, acme.organization)
-        feed = new_feed(grace.caller)
-        refusal(grace.caller.post(FEEDS, WANTED), 409, "invalid_state")
-        assert grace.caller.delete(f"{FEEDS}/{feed['calendarFeed']['id']}").status_code == 204
-        new_feed(grace.caller)
-
-
-class TestListCalendarFeeds:
-    def test_list_calendar_feeds_requires_a_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.get(FEEDS), scope=None, least_role="viewer")
-
-    def test_list_shows_feeds_of_the_organization_newest_first(self, acme: Tenant, globex: Tenant) -> None:
-        new_feed(globex.person("member"))
-        ids = [new_feed(acme.person(role))["calendarFeed"]["id"] for role in ("member", "admin", "owner")]
-        assert [row["id"] for row in through_pages(acme.person("viewer"), FEEDS)] == ids[::-1]
-
-
-class TestRevokeCalendarFeed:
-    def test_revoke_calendar_feed_requires_a_member_session(self, acme: Tenant, grace: Person) -> None:
-        for caller, status, code in (
-            (acme.anybody, 401, "missing_credentials"),
-            (acme.key(), 403, "credential_type_not_allowed"),
-            (acme.person("viewer"), 403, "insufficient_permission"),
-            (acme.support, 403, "impersonation_read_only"),
-        ):
-            path = f"{FEEDS}/{new_feed(grace.caller)['calendarFeed']['id']}"
-            refusal(caller.delete(path), status, code)
-
-    def test_feed_of_another_person_is_revoked_by_administrators_only(self, acme: Tenant, grace: Person) -> None:
-        feed = new_feed(grace.caller)
-        path = f"{FEEDS}/{feed['calendarFeed']['id']}"
-        refusal(acme.person("member").delete(path), 403, "insufficient_permission")
-        assert read(acme, feed).status_code == 200
-        assert acme.person("admin").delete(path).status_code == 204
-        refusal(read(acme, feed), 404, "calendar_feed_not_found")
-        refusal(acme.person("admin").delete(path), 404, "calendar_feed_not_found")
-        assert acme.person("viewer").get(FEEDS).json()["data"] == []
-        assert acme.audit() == ["calendar_feed.created", "calendar_feed.revoked"]
-
-    def test_feeds_of_a_removed_member_end_and_are_audited(
-        self, acme: Tenant, globex: Tenant, grace: Person, session: Session
-    ) -> None:
-        factories.membership(session, globex.organization, grace.user)
-        elsewhere = factories.calendar_feed(session, grace.user, globex.organization)[1]
-        feed, other = new_feed(grace.caller), new_feed(acme.person("member"))
-        assert acme.person("admin").delete(f"/v1/members/{grace.id}").status_code == 204
-        refusal(read(acme, feed), 404, "calendar_feed_not_found")
-        assert read(acme, other).status_code == 200
-        assert acme.http.get(f"/calendars/{elsewhere}").status_code == 200
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "calendar_feed.revoked")).one()
-        assert entry.details["why"] == "member_removed"
-        factories.membership(session, acme.organization, grace.user)
-        refusal(read(acme, feed), 404, "calendar_feed_not_found")
-
-    def test_feeds_end_with_their_organization(self, acme: Tenant, session: Session) -> None:
-        feed = new_feed(acme.person("member"))
-        acme.organization.deleted_at = factories.now()
-        session.flush()
-        refusal(read(acme, feed), 404, "calendar_feed_not_found")
 
 
 class TestGetCalendar:

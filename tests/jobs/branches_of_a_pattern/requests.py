@@ -1,0 +1,55 @@
+"""What people do with branches and pull requests of a pattern."""
+
+import requests
+
+from rules.access import permissions
+from services.core.unit_of_work import Caller
+from services.pull_request_exceptions.decisions import grant
+from services.pull_request_exceptions.requests import ExceptionInput
+from tests.factories.plans import BUSINESS
+from tests.harness.github_harness import Harness
+from tools.fake_github.model.records import PullRequest
+
+PIPELINE = permissions.Actor("api_key", "key_pipeline", "pipeline")
+"""Grants exceptions."""
+FROZEN, OPEN = "release/1.x", "release/2.x"
+
+
+def frozen_branch(harness: Harness) -> str:
+    return harness.freeze({"type": "branch", "branchId": harness.branches[f"acme/web:{FROZEN}"].id})
+
+
+def proposed(harness: Harness, base: str) -> PullRequest:
+    """Return a new pull request whose checks are written."""
+    pull = harness.fake_github.organization("acme").repository("web").pull_request(base=base)
+    settle(harness)
+    return pull
+
+
+def settle(harness: Harness) -> None:
+    harness.make_due("wanted_generation = wanted_generation + 1")
+    harness.run_until_idle()
+
+
+def push(harness: Harness, branch: str, sha: str) -> requests.Response:
+    """Move a branch forward to a commit, as a person does."""
+    return harness.person("PATCH", f"/repos/acme/web/git/refs/heads/{branch}", {"sha": sha})
+
+
+def retarget(harness: Harness, pull: PullRequest, base: str) -> None:
+    assert harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": base}).status_code == 200
+
+
+def propose_the_same(harness: Harness, pull: PullRequest, base: str) -> int:
+    """Open another pull request with the head of one that is there."""
+    body = {"title": "The same", "head": pull.head_ref, "base": base}
+    answer = harness.person("POST", "/repos/acme/web/pulls", body)
+    assert answer.status_code == 201, answer.text
+    number: int = answer.json()["number"]
+    return number
+
+
+def grant_exception(harness: Harness, pull: PullRequest, *, pin: bool) -> None:
+    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        grant(uow, f"acme/web#{pull.number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
+    settle(harness)

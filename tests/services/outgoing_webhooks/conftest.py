@@ -1,17 +1,20 @@
 """A receiver of webhooks over TLS, endpoints of acme there, and jobs that deliver to them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
 from integrations.guarded_https import GuardedHttps, Limits
 from integrations.outgoing_webhooks import MAX_ANSWER_BYTES
 from models.organizations import Organization
-from models.outgoing_webhooks import WebhookEndpoint
+from models.outgoing_webhooks import WebhookEndpoint, WebhookMessage
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
+from services.outgoing_webhooks.delivery import deliver_due
 from tests import factories
 from tests.factories.organizations import SECRET_KEY
 from tests.harness.clock import MovableClock
@@ -20,8 +23,6 @@ from tests.harness.engines import engine_of
 from tests.harness.mail import Certified, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
-
-AddEndpoint = Callable[..., WebhookEndpoint]
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +61,60 @@ def hurried(jobs: UnitOfWorkFactory, client: GuardedHttps) -> UnitOfWorkFactory:
     return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, dependencies)
 
 
-@pytest.fixture
-def add(session: Session, acme: Organization, receiver: WebhookReceiver) -> AddEndpoint:
-    """Add an endpoint of acme at a path of the receiver, and return it."""
+Row = TypeVar("Row")
 
-    def added(path: str = "/in", *, organization: Organization = acme, **columns: object) -> WebhookEndpoint:
-        endpoint = factories.webhook(session, organization, **{"url": receiver.url(path), **columns})  # type: ignore[arg-type]
-        session.commit()
+
+@dataclass(frozen=True, slots=True)
+class WebhookHarness:
+    """Endpoints of acme at the receiver, their messages, and the jobs that deliver them."""
+
+    session: Session
+    acme: Organization
+    receiver: WebhookReceiver
+    client: GuardedHttps
+    clock: MovableClock
+    jobs: UnitOfWorkFactory
+
+    def endpoint(
+        self, path: str = "/in", *, organization: Organization | None = None, **columns: Any
+    ) -> WebhookEndpoint:
+        """Add an endpoint at a path of the receiver, of acme if no organisation is given."""
+        values = {"url": self.receiver.url(path), **columns}
+        endpoint = factories.webhook(self.session, organization or self.acme, **values)
+        self.session.commit()
         return endpoint
 
-    return added
+    def write(self, endpoint: WebhookEndpoint, number: int = 1) -> list[WebhookMessage]:
+        """Add messages that are due, committed."""
+        messages = [factories.webhook_message(self.session, endpoint) for _ in range(number)]
+        self.session.commit()
+        return messages
+
+    def deliver(self) -> bool:
+        """Deliver what is due."""
+        return deliver_due(self.jobs)
+
+    def saved(self, row: Row) -> Row:
+        """Return a row as it is committed."""
+        self.session.rollback()
+        self.session.refresh(row)
+        return row
+
+    def states(self) -> list[str]:
+        """Return the states of all messages as they are committed, oldest first."""
+        self.session.rollback()
+        self.session.expire_all()
+        messages = self.session.scalars(select(WebhookMessage).order_by(WebhookMessage.id))
+        return [message.state for message in messages]
+
+
+@pytest.fixture
+def webhooks(
+    session: Session,
+    acme: Organization,
+    receiver: WebhookReceiver,
+    client: GuardedHttps,
+    clock: MovableClock,
+    jobs: UnitOfWorkFactory,
+) -> WebhookHarness:
+    return WebhookHarness(session, acme, receiver, client, clock, jobs)

@@ -21,7 +21,7 @@ LOCK_OPTIONS := pyproject.toml --quiet --universal --python-version 3.11 --gener
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-run: $(VENV) ## Start the sandbox and show a freeze (PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT, FAKE_SLACK_PORT, SANDBOX_DIR, DEMO=0)
+run: $(VENV) ## Start the sandbox and show a freeze (PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT, FAKE_SLACK_PORT, MAILBOX_PORT, SANDBOX_DIR, DEMO=0)
 	@$(BIN)/python -m tools.sandbox
 
 test: $(VENV) ## Run the tests of behaviour (ARGS="-k freeze" narrows them)

@@ -1,1 +1,1 @@
-"""The HTTP edge: the only package that knows Connexion."""
+"""The processes and commands of the service, its configuration, and what they are composed of; `edge/` serves HTTP."""

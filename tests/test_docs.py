@@ -11,6 +11,9 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
     path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("cli/*.md")) if path.name != "LICENSE"
 )
+FOLDERS = "|".join(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
+PATH = re.compile(rf"`((?:{FOLDERS})/(?:[\w./*-]*[.*][\w./*-]*|[\w/-]*/))`")
+"""A file with a suffix, several files, or a folder; without these it may be something else, such as a method of MCP."""
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
@@ -37,3 +40,8 @@ def test_links_of_documents_lead_somewhere(document: Path) -> None:
         if not found.exists() or (anchor and found.suffix == ".md" and anchor not in anchors(found)):
             missing.append(f"{target}#{anchor}")
     assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paths_that_documents_name_exist(document: Path) -> None:
+    assert [path for path in PATH.findall(document.read_text()) if not list(ROOT.glob(path))] == []

@@ -49,7 +49,7 @@ class HarnessMachine(RuleBasedStateMachine):
         self.webhook_queue = WebhookQueue(self.harness)
         self.people = Contributors(self.harness)
         self.all_delivered = True
-        """Whether nothing was lost that only a full pass can find."""
+        """Whether nothing was lost that only a full resync can find."""
 
     def _found(self) -> None:
         harness = self.harness

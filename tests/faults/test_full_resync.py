@@ -1,4 +1,4 @@
-"""What people change by hand at GitHub is noticed and corrected within one full pass, with webhooks or without."""
+"""What people change by hand at GitHub is noticed and corrected within one full resync, with webhooks or without."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
 
 
 def find_out(webhook_queue: WebhookQueue, *, delivered: bool) -> None:
-    """Have the service notice: by the webhooks that were written, or by one full pass after they were lost."""
+    """Have the service notice: by the webhooks that were written, or by one full resync after they were lost."""
     if delivered:
         webhook_queue.run()
     else:
@@ -345,7 +345,7 @@ class TestBranch:
         assert [harness.merge("acme/web", pull).status_code for pull in (former, number)] == [200, 200]
 
     def test_branch_with_an_unreported_push_is_read_again(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
-        """Every head that moved in silence is judged by one full pass."""
+        """Every head that moved in silence is judged by one full resync."""
         harness.freeze()
         work(harness)
         assert push(harness, "acme/web", record_of(harness).pulls[1].head_ref).status_code == 201

@@ -46,7 +46,7 @@ class TestJudge:
             checks.create_check_run(stack.host.world, ours, stack.host.app_id, repository, wrong)
         assert list(wrong_heads(stack).values()) == [("failure", "success")]
         stack.look_everywhere()
-        stack.skip(120)  # what a fault left is read again later: the full pass leaves it that plan
+        stack.skip(120)  # what a fault left is read again later: the full resync leaves it that plan
         rest(stack)
 
     def test_judge_finds_a_lost_acknowledged_freeze(self, stack: Stack) -> None:

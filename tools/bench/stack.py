@@ -94,7 +94,7 @@ def serving(
 ) -> Iterator[Stack]:
     """Run everything with these organisations, at rest; `settings` are GitHub's (`tools.fake_github.settings`).
 
-    `counts` are the hosts of the API, of two processes each, the workers and the sweepers. No full pass by the clock
+    `counts` are the hosts of the API, of two processes each, the workers and the sweepers. No full resync by the clock
     unless `environment` says otherwise.
     """
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:

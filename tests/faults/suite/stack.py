@@ -180,7 +180,7 @@ class Stack:
                 self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE {unleased}")
 
     def look_everywhere(self) -> None:
-        """Have the full pass done now instead of when its period is over."""
+        """Have the full resync done now instead of when its period is over."""
         self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")
 
     def stop_postgres(self, *, crash: bool = False) -> None:

@@ -18,7 +18,7 @@ def webhook_queue(harness: Harness) -> WebhookQueue:
     return WebhookQueue(harness)
 
 
-@pytest.fixture(params=["by webhook", "by the full pass, with every webhook lost"])
+@pytest.fixture(params=["by webhook", "by the full resync, with every webhook lost"])
 def notice(request: pytest.FixtureRequest, harness: Harness, webhook_queue: WebhookQueue) -> Notice:
     """Become aware of what has happened, and look into it."""
 

@@ -108,7 +108,7 @@ def test_lost_permission_is_a_finding_without_a_hot_loop(harness: Harness, web: 
     assert probe(harness) == 0
 
 
-@pytest.mark.parametrize("way", ["webhook", "full pass"])
+@pytest.mark.parametrize("way", ["webhook", "full resync"])
 def test_rule_loosened_by_hand_is_detected(harness: Harness, web: RepositoryBuilder, way: str) -> None:
     webhook_queue = WebhookQueue(harness)
     look(harness)

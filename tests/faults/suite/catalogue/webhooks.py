@@ -53,6 +53,6 @@ def all_at_once(trial: Trial) -> None:
     _disturb(trial, *kinds, probability=0.3)
 
 
-@fault("No webhook arrives at all: the full pass is enough")
+@fault("No webhook arrives at all: the full resync is enough")
 def none(trial: Trial) -> None:
     _disturb(trial, "webhook_drop")

@@ -157,6 +157,12 @@ OLDEST_DUE_BRANCH = Family(
     "For how long a branch has waited whose checks are to change and could be written",
     _SWEEPER,
 )
+RESTORE_UNCONFIRMED = Family(
+    "restore_unconfirmed",
+    "gauge",
+    "1 while the database counts as restored from a backup, so that nothing is released; else 0",
+    _SWEEPER,
+)
 QUEUE_DUE = Family(
     "queue_due",
     "gauge",

@@ -20,6 +20,7 @@ from rules.rate_budget import HOUR, MINUTE
 from services.billing.prices import CATALOGUES
 from services.billing.sync import CUSTOMERS
 from services.bypass_detection.detection import TIPS
+from services.core.database_identity import is_confirmed
 from services.core.lease_holder import PROCESS_PATIENCE
 from services.core.unit_of_work import Dependencies, UnitOfWork
 from services.core.work_queue import WorkQueue
@@ -58,6 +59,7 @@ def reads_of(dependencies: Dependencies) -> Mapping[str, Read]:
     """Return what is read, by name; queues whose server is not configured are left out."""
     return {
         "enforcement": read_enforcement,
+        "restores": read_restores,
         "queues": partial(read_queues, queues=queues_of(dependencies)),
         "audit": read_audit,
         "webhooks": read_webhooks,
@@ -111,6 +113,11 @@ def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.OLDEST_UNENFORCED, _seconds(row.unenforced_since, uow))
     yield Reading(families.OLDEST_UNRELEASED, _seconds(row.unreleased_since, uow))
     yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_DUE_BRANCH, {"now": uow.now}), uow))
+
+
+def read_restores(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read whether the database counts as restored, and no operator has confirmed it."""
+    yield Reading(families.RESTORE_UNCONFIRMED, not is_confirmed(uow.session))
 
 
 _DESTINATIONS = select(

@@ -23,6 +23,7 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.monitoring.families import MAX_INSTALLATIONS
 from services.monitoring.readings import queues_of, reads_of
+from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests import factories
 from tests.factories.adding import added
 from tests.harness.engines import engine_of
@@ -139,6 +140,15 @@ def test_freezes_are_counted_by_what_is_missing(
     assert (values["freezes_in_force"], values["freezes_unenforced"], values["freezes_failing"]) == (3, 2, 1)
     assert values.minutes("oldest_unenforced_freeze_seconds") == 8
     assert values.minutes("oldest_unreleased_freeze_seconds") == 6
+
+
+def test_restored_database_is_reported_until_an_operator_confirms(jobs: UnitOfWorkFactory, database: str) -> None:
+    with jobs.open(SYSTEM_CALLER) as uow:
+        declare_restored(uow)
+        record_shown(uow)
+    assert Values(jobs, "restores")["restore_unconfirmed"] == 1
+    confirm_restore(jobs, by="grace@example.com")
+    assert Values(jobs, "restores")["restore_unconfirmed"] == 0
 
 
 def test_unsealed_audit_entries_are_counted(jobs: UnitOfWorkFactory, session: Session, acme: Organization) -> None:

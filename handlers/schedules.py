@@ -20,6 +20,7 @@ from services.schedules import (
     views,
 )
 from services.schedules.import_matching import Import
+from services.schedules.occurrences_by_schedule import OccurrenceRange
 from services.schedules.schedule_filters import ScheduleFilters
 
 TERMS = ("recurrence", "window")
@@ -27,9 +28,11 @@ SHOWN = 10
 """Default number of windows in the preview of a draft."""
 
 
-def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: str | None) -> Page:
+def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List schedules, ordered by their next occurrence."""
-    return views.list_schedules(uow, ScheduleFilters(**filters), cursor, limit)
+    since, until = filters.pop("occurrences_from"), filters.pop("occurrences_to")
+    wanted = OccurrenceRange(since, until) if since or until else None
+    return views.list_schedules(uow, ScheduleFilters(**filters), cursor, limit, wanted)
 
 
 def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:

@@ -15,6 +15,7 @@ from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
+from services.schedules.occurrences_by_schedule import OccurrenceRange, occurrences_by_schedule
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
 from services.schedules.terms import is_over
 
@@ -63,15 +64,25 @@ def not_found(schedule_id: str) -> ServiceError:
     return ServiceError("schedule_not_found", f"Schedule {schedule_id!r} not found in this organisation.")
 
 
-def list_schedules(uow: UnitOfWork, filters: ScheduleFilters, cursor: str | None, limit: int) -> Page:
-    """Return a page of schedules by next start; those without one come last.
+def list_schedules(
+    uow: UnitOfWork,
+    filters: ScheduleFilters,
+    cursor: str | None,
+    limit: int,
+    occurrences: OccurrenceRange | None = None,
+) -> Page:
+    """Return a page of schedules by next start; those without one come last. With a range, each has its occurrences.
 
-    Raise `repository_not_found`, `invalid_cursor`.
+    Raise `repository_not_found`, `invalid_cursor`, `invalid_parameter` if the range ends before it starts.
     """
     query = select(Schedule).where(existing(uow.organization), *one_of(Schedule.id, matching_schedules(uow, filters)))
     keys = (func.coalesce(next_start(uow.now), literal(NEVER)), Schedule.id)
     page = page_of(uow, "list_schedules", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
-    return Page(views(uow, page.data), page.next_cursor)
+    listed = views(uow, page.data)
+    if occurrences is not None:
+        found = occurrences_by_schedule(uow, [schedule.id for schedule in page.data], occurrences)
+        listed = [{**schedule, "occurrences": found[schedule["id"]]} for schedule in listed]
+    return Page(listed, page.next_cursor)
 
 
 def show(uow: UnitOfWork, schedule_id: str) -> dict[str, Any]:

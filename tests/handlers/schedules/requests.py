@@ -28,7 +28,7 @@ FIRST = {
     "reason": REASON,
 }
 UNKNOWN = "sch_00000000000000000000000000"
-FIELDS = set(load_contract().document["components"]["schemas"]["Schedule"]["properties"])
+FIELDS = set(load_contract().document["components"]["schemas"]["Schedule"]["required"])
 
 
 def starts(day: date, hour: int) -> str:

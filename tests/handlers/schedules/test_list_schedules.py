@@ -3,13 +3,15 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.schedules.requests import FIELDS, NOON, SOON, created, running, starts
+from tests.handlers.schedules.preview_requests import DAY
+from tests.handlers.schedules.requests import FIELDS, NOON, SOON, created, rows, running, starts
 
 
 class TestListSchedules:
@@ -56,6 +58,74 @@ class TestListSchedules:
         factories.schedule(session, globex.organization)
         factories.schedule(session, acme.organization, deleted_at=factories.now())
         assert acme.key().get("/v1/schedules").json() == {"data": [], "nextCursor": None}
+
+
+class TestListSchedulesWithOccurrences:
+    @pytest.fixture
+    def schedule(self, acme: Tenant, session: Session) -> Schedule:
+        return factories.schedule(session, acme.organization)
+
+    @pytest.mark.parametrize(
+        ("bounds", "expected"),
+        [
+            pytest.param({"From": 1, "To": 9}, ["across", "in"], id="range"),
+            pytest.param({"From": 1}, ["across", "in", "out"], id="90 days from then"),
+            pytest.param({"From": -87, "To": 365}, ["across"], id="90 days at most"),
+            pytest.param({"To": 4}, ["across"], id="from now"),
+            pytest.param({"To": -22}, [], id="before now"),
+        ],
+    )
+    def test_list_schedules_shows_occurrences_of_each_in_a_range(
+        self, acme: Tenant, session: Session, schedule: Schedule, bounds: dict[str, int], expected: list[str]
+    ) -> None:
+        now, days = factories.now(), {"in": (4, 5), "across": (0, 2), "out": (62, 63), "much later": (182, 183)}
+        names = {
+            factories.occurrence(session, schedule, starts_at=now + first * DAY, ends_at=now + last * DAY).id: name
+            for name, (first, last) in days.items()
+        }
+        other = factories.schedule(session, acme.organization)
+        query = {f"occurrences{name}": (now + day * DAY).isoformat() for name, day in bounds.items()}
+        shown = acme.key().get("/v1/schedules", **query).json()["data"]
+        found = {row["id"]: [names[one["id"]] for one in row["occurrences"]] for row in shown}
+        assert found == {schedule.id: expected, other.id: []}
+
+    @pytest.mark.parametrize("since", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+    def test_list_schedules_shows_no_occurrences_at_the_ends_of_time(self, acme: Tenant, since: str) -> None:
+        created(acme.key())
+        [shown] = acme.key().get("/v1/schedules", occurrencesFrom=since).json()["data"]
+        assert shown["occurrences"] == []
+
+    def test_list_schedules_shows_occurrences_as_their_own_list_does(
+        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch
+    ) -> None:
+        made = created(acme.key())
+        running(session, acme, web, made["id"])
+        factories.occurrence(session, schedule, skip_reason="asked")
+        beyond = {"From": factories.now() + timedelta(days=60), "To": factories.now() + timedelta(days=120)}
+        for bounds in ({"From": factories.now()}, beyond):
+            query = {f"occurrences{name}": instant.isoformat() for name, instant in bounds.items()}
+            shown = acme.key().get("/v1/schedules", **query).json()["data"]
+            for row in shown:
+                same = {name.lower(): instant.isoformat() for name, instant in bounds.items()}
+                page = acme.key().get("/v1/schedules/occurrences", scheduleId=row["id"], limit=100, **same).json()
+                assert row["occurrences"] == page["data"]
+            assert any(row["occurrences"] for row in shown)
+
+    def test_list_schedules_shows_the_first_hundred_occurrences_of_each(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        start = factories.now() + timedelta(hours=1)
+        rows = [
+            factories.occurrence(session, schedule, starts_at=start + timedelta(hours=2 * number))
+            for number in range(101)
+        ]
+        [shown] = acme.key().get("/v1/schedules", occurrencesFrom=factories.now().isoformat()).json()["data"]
+        assert [one["id"] for one in shown["occurrences"]] == [row.id for row in rows[:100]]
+
+    def test_list_schedules_rejects_a_range_without_duration(self, acme: Tenant) -> None:
+        bounds = dict.fromkeys(("occurrencesFrom", "occurrencesTo"), "2026-12-02T00:00:00Z")
+        error = refusal(acme.key().get("/v1/schedules", **bounds), 400, "invalid_parameter")
+        assert rows(error) == [("occurrencesTo", "invalid_parameter")]
 
 
 class TestGetSchedule:

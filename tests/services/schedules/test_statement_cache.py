@@ -10,6 +10,7 @@ from sqlalchemy import event
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.month_calendar import calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
+from services.schedules.occurrences_by_schedule import OccurrenceRange
 from services.schedules.previews import preview_saved
 from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters
 from services.schedules.views import list_schedules
@@ -30,6 +31,7 @@ READS: dict[str, Read] = {
     "a later month": lambda uow, _: calendar_of(uow, "2027-12", None),
     "later occurrences": lambda uow, _: list_occurrences(uow, OccurrenceFilters(until=uow.now + YEAR), None, 50),
     "the list of a branch": lambda uow, _: list_schedules(uow, ScheduleFilters(branch="main"), None, 50),
+    "the list with occurrences": lambda uow, _: list_schedules(uow, NO_FILTERS, None, 50, OccurrenceRange(uow.now)),
     "a preview": lambda uow, schedule_id: preview_saved(uow, schedule_id, 10),
 }
 

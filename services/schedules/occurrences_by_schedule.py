@@ -1,0 +1,68 @@
+"""The occurrences of several schedules in a range of time, by schedule, for lists of schedules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Text, func, literal, select, true
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import aliased
+
+from models.schedules import Occurrence, Schedule
+from services.core.ranges import require_range
+from services.core.unit_of_work import UnitOfWork
+from services.schedules.later_occurrences import MAX_AHEAD, LaterWindows
+from services.schedules.occurrence_views import occurrence_views
+from services.schedules.occurrences import touching
+from services.schedules.plans import HORIZON
+from services.schedules.schedule_filters import one_of
+
+MAX_PER_SCHEDULE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceRange:
+    """The occurrences that end after one time and start before another, of the 90 days after the first at most."""
+
+    since: datetime | None = None
+    """By default now."""
+    until: datetime | None = None
+
+
+def occurrences_by_schedule(
+    uow: UnitOfWork, schedule_ids: Sequence[str], wanted: OccurrenceRange
+) -> Mapping[str, Sequence[dict[str, Any]]]:
+    """Return the first 100 occurrences of each schedule in a range, as in the API, earliest start first.
+
+    Those that are not stored yet are computed. Raise `invalid_parameter` if the range ends before it starts.
+    """
+    require_range(wanted.since, wanted.until, ("occurrencesFrom", "occurrencesTo"))
+    since = wanted.since or uow.now
+    last = min(since, uow.now + MAX_AHEAD) + HORIZON
+    until = last if wanted.until is None else min(wanted.until, last)
+    if until <= since:
+        return dict.fromkeys(schedule_ids, ())
+    later = LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids)).ending_after(since)
+    found = {one.id: one.occurrence() for one in later}
+    found |= {row.id: row for row in _stored(uow, schedule_ids, since, until)}
+    rows: dict[str, list[Occurrence]] = {schedule_id: [] for schedule_id in schedule_ids}
+    for row in sorted(found.values(), key=lambda row: row.starts_at):
+        if len(rows[row.schedule_id]) < MAX_PER_SCHEDULE:
+            rows[row.schedule_id].append(row)
+    shown = iter(occurrence_views(uow, [row for listed in rows.values() for row in listed]))
+    return {schedule_id: list(islice(shown, len(listed))) for schedule_id, listed in rows.items()}
+
+
+def _stored(uow: UnitOfWork, schedule_ids: Sequence[str], since: datetime, until: datetime) -> Sequence[Occurrence]:
+    """Return the first rows of each schedule, each schedule looked up separately."""
+    schedules = func.unnest(literal(list(schedule_ids), ARRAY(Text))).table_valued("id").render_derived("wanted")
+    first = (
+        select(Occurrence)
+        .where(Occurrence.schedule_id == schedules.c.id, *touching(uow, since, until))
+        .order_by(Occurrence.starts_at)
+        .limit(MAX_PER_SCHEDULE)
+        .lateral("first")
+    )
+    return uow.session.scalars(select(aliased(Occurrence, first)).select_from(schedules).join(first, true())).all()

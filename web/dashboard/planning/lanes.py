@@ -4,13 +4,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 _NARROWEST = 0.4
 """Per cent of the width that a bar has at least, to be seen."""
+_DAY = timedelta(days=1)
+
+Part = tuple[datetime, datetime]
+"""Start and end of a part of a span."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Something that lasts from one instant to another."""
 
     id: str
@@ -21,8 +25,7 @@ class Span:
     """`planned`, `active`, `past` or `skipped`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """A part of a lane, in per cent of its width."""
 
     x: float
@@ -51,11 +54,11 @@ class Range:
     @property
     def end(self) -> datetime:
         """The first instant after it."""
-        return self.start + timedelta(days=self.days)
+        return self.start + self.days * _DAY
 
     def position(self, instant: datetime) -> float:
         """Return where an instant is, in per cent, not beyond the ends."""
-        share = (instant - self.start) / (self.end - self.start)
+        share = (instant - self.start) / (self.days * _DAY)
         return round(min(max(share, 0), 1) * 100, 3)
 
     def bar(self, span: Span, starts_at: datetime, ends_at: datetime) -> Bar:
@@ -76,7 +79,7 @@ def lanes_of(shown: Range, lanes: Sequence[str], spans: Iterable[Span]) -> list[
 
 def meeting_lanes(lanes: Iterable[Lane]) -> set[frozenset[str]]:
     """Return the pairs of lanes that have spans at the same time; skipped ones do not count."""
-    return {frozenset((first.id, second.id)) for (first, _), (second, _) in _meetings(lanes)}
+    return {frozenset((lane.id, other.id)) for lane, _, going_on in _meetings(lanes) for other, _ in going_on}
 
 
 def mark_overlaps(shown: Range, lanes: Sequence[Lane], sharing: Collection[frozenset[str]]) -> None:
@@ -84,36 +87,36 @@ def mark_overlaps(shown: Range, lanes: Sequence[Lane], sharing: Collection[froze
 
     Where a span overlaps with several others, the part is marked once.
     """
-    parts: dict[tuple[str, str], list[tuple[datetime, datetime]]] = defaultdict(list)
-    for one, other in _meetings(lanes):
-        if frozenset((one[0].id, other[0].id)) not in sharing:
-            continue
-        part = max(one[1].starts_at, other[1].starts_at), min(one[1].ends_at, other[1].ends_at)
-        for (lane, span), (against, _) in ((one, other), (other, one)):
-            lane.overlaps_with.add(against.id)
-            parts[lane.id, span.id].append(part)
+    against = {lane.id: {other for pair in sharing if lane.id in pair for other in pair} for lane in lanes}
+    parts: dict[tuple[str, str], list[Part]] = defaultdict(list)
+    for lane, span, going_on in _meetings(lanes):
+        overlapping = [each for each in going_on if each[0].id in against[lane.id]]
+        for other, earlier in overlapping:
+            _add(parts[other.id, earlier.id], (span.starts_at, min(span.ends_at, earlier.ends_at)))
+            other.overlaps_with.add(lane.id)
+            lane.overlaps_with.add(other.id)
+        if overlapping:
+            latest = max(earlier.ends_at for _, earlier in overlapping)
+            _add(parts[lane.id, span.id], (span.starts_at, min(span.ends_at, latest)))
     for lane in lanes:
         for bar in lane.bars:
-            for starts_at, ends_at in _joined(parts.get((lane.id, bar.span.id), ())):
+            for starts_at, ends_at in parts.get((lane.id, bar.span.id), ()):
                 lane.overlaps.append(shown.bar(bar.span, starts_at, ends_at))
 
 
-def _meetings(lanes: Iterable[Lane]) -> Iterator[tuple[tuple[Lane, Span], tuple[Lane, Span]]]:
-    """Yield the spans of two lanes that last at the same time, each with its lane; skipped ones do not count."""
+def _meetings(lanes: Iterable[Lane]) -> Iterator[tuple[Lane, Span, list[tuple[Lane, Span]]]]:
+    """Yield each span in order, with those of other lanes that go on when it starts; skipped ones do not count."""
     spans = [(lane, bar.span) for lane in lanes for bar in lane.bars if bar.state != "skipped"]
     going_on: list[tuple[Lane, Span]] = []
     for lane, span in sorted(spans, key=lambda each: each[1].starts_at):
         going_on = [each for each in going_on if each[1].ends_at > span.starts_at]
-        yield from (((other, (lane, span))) for other in going_on if other[0] is not lane)
+        yield lane, span, [each for each in going_on if each[0] is not lane]
         going_on.append((lane, span))
 
 
-def _joined(parts: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
-    """Return the parts in order, those that touch as one."""
-    joined: list[tuple[datetime, datetime]] = []
-    for starts_at, ends_at in sorted(parts):
-        if joined and starts_at <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], ends_at)
-        else:
-            joined.append((starts_at, ends_at))
-    return joined
+def _add(joined: list[Part], part: Part) -> None:
+    """Add a part that starts no earlier than the last one; those that touch become one."""
+    if joined and part[0] <= joined[-1][1]:
+        joined[-1] = joined[-1][0], max(joined[-1][1], part[1])
+    else:
+        joined.append(part)

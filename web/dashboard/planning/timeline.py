@@ -18,10 +18,11 @@ LENGTHS = (14, 30, 90)
 """Days that a timeline can show."""
 MANUAL = "manual"
 """Lane of the freezes that people started."""
-MAX_LANES = 25
-_MAX_PAGES = 5
-"""Pages of 100 windows that are read at most."""
-_FILTERS = ("name", "repo")
+MAX_LANES = 15
+"""Schedules of one page."""
+_MAX_WINDOWS = 100
+"""Windows of a schedule that the operation lists."""
+_FILTERS = ("name", "repo", "cursor")
 _FIRST, _LAST = date(2001, 1, 1), date(2098, 1, 1)
 _TICKS = {14: 1, 30: 3, 90: 14}
 """Days from one mark of the axis to the next."""
@@ -38,9 +39,8 @@ class Timeline(DashboardPage):
     def get(self) -> Response:
         """Show the days from the one that the address names, or from today on."""
         given = filters(*_FILTERS)
-        [organization, schedules, freezes] = self.read(
+        organization, freezes = self.read(
             Call("get_current_organization"),
-            Call("list_schedules", query={**given, "limit": 100}),
             Call("list_freezes", query={"state": "in_force", "source": "manual", "limit": 100, **_repo(given)}),
         )
         timezone = organization["settings"]["timezone"]
@@ -48,22 +48,20 @@ class Timeline(DashboardPage):
         first, days = _first_day(today), _length()
         midnight = instant_in_zone(datetime.combine(first, time(), UTC), timezone)
         shown = Range(datetime.combine(first, time(), midnight.tzinfo).astimezone(UTC), days)
-        occurrences, cut = self._occurrences(shown, given)
-        names = {each["id"]: each["name"] for each in schedules["data"]}
-        wanted = [each for each in names if any(one["scheduleId"] == each for one in occurrences)]
-        spans = [_span(each) for each in occurrences]
+        bounds = {"occurrencesFrom": shown.start.isoformat(), "occurrencesTo": shown.end.isoformat()}
+        [schedules] = self.read_part(Call("list_schedules", query={**given, **bounds, "limit": MAX_LANES}))
+        planned = {each["id"]: each for each in schedules["data"] if each["occurrences"]}
+        lanes = lanes_of(shown, list(planned), [_span(one) for each in planned.values() for one in each["occurrences"]])
         manual = [_span_of_freeze(each, shown.end) for each in freezes["data"]]
-        lanes = lanes_of(shown, wanted[:MAX_LANES], spans)
-        scopes = {each["id"]: each["scope"] for each in schedules["data"]}
-        mark_overlaps(shown, lanes, self._sharing(lanes, scopes))
+        mark_overlaps(shown, lanes, self._sharing(lanes, {key: each["scope"] for key, each in planned.items()}))
         return self.show(
             "planning/timeline.html",
             lanes=lanes,
             by_hand=lanes_of(shown, [MANUAL], manual)[0].bars,
             freezes={each["id"]: each for each in freezes["data"]},
-            names=names,
-            left_out=max(len(wanted) - MAX_LANES, 0),
-            cut=cut,
+            names={key: each["name"] for key, each in planned.items()},
+            next_cursor=schedules["nextCursor"],
+            cut=any(len(each["occurrences"]) >= _MAX_WINDOWS for each in planned.values()),
             axis=_axis(shown, first),
             now_at=shown.position(self.context.clock()) if shown.start <= self.context.clock() < shown.end else None,
             first=first,
@@ -76,18 +74,6 @@ class Timeline(DashboardPage):
             timezone=timezone,
             given=given,
         )
-
-    def _occurrences(self, shown: Range, given: Mapping[str, str]) -> tuple[list[dict[str, Any]], bool]:
-        """Return the windows of the time that is shown, and whether there are more than are read."""
-        found: list[dict[str, Any]] = []
-        query = {"from": shown.start.isoformat(), "to": shown.end.isoformat(), "limit": "100", **given}
-        for _ in range(_MAX_PAGES):
-            page = self.context.call("list_occurrences", query=query).content
-            found += page["data"]
-            if page["nextCursor"] is None:
-                return found, False
-            query["cursor"] = page["nextCursor"]
-        return found, True
 
     def _sharing(self, lanes: Sequence[Lane], scopes: Mapping[str, dict[str, Any]]) -> set[frozenset[str]]:
         """Return the pairs of schedules that meet at some time and share a branch.

@@ -67,6 +67,18 @@ class TestTimeline:
         assert "Started by hand" in page.text
         assert "Database migration" in page.links
 
+    def test_timeline_shows_fifteen_schedules_a_page(self, member: Enter, acme: Scene) -> None:
+        for number in range(16):
+            schedule = factories.schedule(acme.session, acme.organization, name=f"Nightly {number}")
+            factories.occurrence(acme.session, schedule, starts_at=factories.now() + timedelta(hours=20 + number))
+        viewer = member("viewer")
+        page = viewer.open("/timeline")
+        assert all(f"Nightly {number}" in page.links for number in range(15))
+        last = viewer.open(page.links["Next rows"])
+        assert "Nightly 15" in last.links
+        assert "Nightly 14" not in last.links
+        assert "None of these schedules has a window in these days" in viewer.open(last.links["Later"]).text
+
     def test_timeline_without_windows_says_so(self, member: Enter) -> None:
         assert "Nothing is planned in these days" in member("viewer").open("/timeline", **{"from": "nonsense"}).text
 

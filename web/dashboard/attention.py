@@ -1,4 +1,6 @@
-"""`/attention`: what keeps freezes from blocking and what waits for a decision, the latest first."""
+"""`/attention`: what keeps freezes from blocking and what waits for a decision, by severity, the latest first."""
+
+from typing import NamedTuple
 
 from flask import Response
 
@@ -6,7 +8,24 @@ from rules import web_addresses
 from web.dashboard.page import DashboardPage, filters
 from web.operations import Call
 
-_SEVERITIES = (("", "All"), ("critical", "Critical"), ("warning", "Warnings"), ("info", "Information"))
+
+class Severity(NamedTuple):
+    """A severity in the words of the page."""
+
+    name: str
+    label: str
+    none: str
+    """What the page says if nothing has it."""
+
+
+SEVERITIES = (
+    Severity("critical", "Critical", "Nothing is critical"),
+    Severity("warning", "Warnings", "No warnings"),
+    Severity("info", "Information", "No information"),
+)
+_MAX_ROWS = 50
+_MAX_ROWS_OF_GROUP = 20
+"""Where the page shows every severity; the page of one severity has the others."""
 
 
 class Attention(DashboardPage):
@@ -15,8 +34,13 @@ class Attention(DashboardPage):
     path = section = web_addresses.ATTENTION
 
     def get(self) -> Response:
-        """Show the items, of one severity if the address names one."""
-        given = filters("severity", "cursor")
-        [items] = self.read(Call("list_attention_items", query={"limit": 50, **given}))
-        severity = given.get("severity", "")
-        return self.show("attention.html", items=items, severity=severity, severities=_SEVERITIES)
+        """Show the items of each severity, or of the one that the address names."""
+        chosen = filters("severity").get("severity", "")
+        shown = [each for each in SEVERITIES if each.name == chosen] or SEVERITIES
+        limit, place = (_MAX_ROWS, filters("cursor")) if chosen else (_MAX_ROWS_OF_GROUP, {})
+        queries: list[dict[str, str | int]] = [
+            {"limit": limit, "severity": chosen or each.name, **place} for each in shown
+        ]
+        lists = self.read(*(Call("list_attention_items", query=query) for query in queries))
+        groups = [group for group in zip(shown, lists, strict=True) if group[1]["data"]]
+        return self.show("attention.html", groups=groups, severity=chosen, severities=SEVERITIES)

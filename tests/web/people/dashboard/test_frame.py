@@ -85,17 +85,3 @@ def test_sign_in_leads_back_to_a_page_of_the_dashboard(path: str) -> None:
 @pytest.mark.parametrize("path", ["/freezes//evil.test", "/freezes/..", "/attention/%2f%2fevil.test", "/freezesx"])
 def test_sign_in_leads_to_no_unusual_address(path: str) -> None:
     assert safe_redirect(path) == "/"
-
-
-class TestAttention:
-    def test_attention_lists_items_with_their_action(self, member: Enter, acme: Scene) -> None:
-        fail(acme)
-        viewer = member("viewer")
-        page = viewer.open("/attention")
-        assert "Critical Release under way" in words(page)
-        assert "Open the freeze: Release under way" in words(page)
-        assert viewer.client.get(page.links["Open the freeze"]).status_code == 200
-        assert "Nothing needs attention" in viewer.open("/attention", severity="info").text
-
-    def test_attention_says_that_nothing_needs_it(self, member: Enter) -> None:
-        assert "Nothing needs attention" in member("viewer").open("/attention").text

@@ -41,21 +41,23 @@ const plan = () => {
 let fresh = new Date();
 const late = document.getElementById("late");
 document.addEventListener("htmx:after:swap", (event) => {
+  const { response, target } = event.detail.ctx;
+  if (response?.status >= 400) return; // nothing was swapped
   improve();
-  if (event.target.closest?.("[data-live]")) {
-    fresh = new Date();
-    late.textContent = "";
-  }
   const dialog = document.getElementById("dialog");
-  if (event.detail.ctx.target?.id === "dialog-content" && !dialog.open) {
+  if (target?.id !== "dialog-content") {
+    fresh = new Date();
+    if (late) late.textContent = "";
+  } else if (!dialog.open) {
     dialog.setAttribute("aria-labelledby", "dialog-title");
     dialog.showModal();
   }
 });
 const failed = (event) => {
   const source = event.detail.ctx?.sourceElement;
+  const again = source?.matches("[data-live], [hx-trigger^=every]") ? "; trying again" : "";
   if (source?.matches("[data-dialog]")) location.href = source.href;
-  else if (late) late.textContent = `As of ${clock.format(fresh)}. The service does not answer; trying again.`;
+  else if (late) late.textContent = `As of ${clock.format(fresh)}. The service does not answer${again}.`;
 };
 document.addEventListener("htmx:response:error", failed);
 document.addEventListener("htmx:error", failed);

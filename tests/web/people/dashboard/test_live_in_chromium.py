@@ -1,7 +1,10 @@
 """What scripts add to the dashboard: live parts, dialogs, shortcuts."""
 
+from datetime import timedelta
+
 import pytest
 
+from models.enforcement import BranchEnforcement
 from tests import factories
 from tests.harness.browser import CHROMIUM, Browser
 from tests.web.people.dashboard.conftest import Scene
@@ -15,18 +18,19 @@ pytestmark = [
     pytest.mark.slow(20),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
-SWAPPED = """
+SENT = """
 new Promise(resolve => {
-  document.addEventListener("htmx:after:swap", () => setTimeout(resolve), { once: true });
+  document.addEventListener("htmx:%s", () => setTimeout(resolve), { once: true });
   %s
 })
 """
+TYPE = "document.getElementById('%s').dispatchEvent(new Event('input', { bubbles: true }));"
 REFRESH = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'));"
 
 
 def swap(browser: Browser, action: str) -> None:
     """Do something that has htmx swap, and wait until it has."""
-    browser.value(SWAPPED % action)
+    browser.value(SENT % ("after:swap", action))
 
 
 def test_progress_moves_and_rests_and_keeps_the_focus(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
@@ -81,24 +85,72 @@ def test_resting_page_polls_three_times_a_minute_and_never_while_hidden(
     browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
 
+PARTS = {
+    "overview": ("/", "Migration", REFRESH),
+    "freeze at rest": ("/freezes/{rests}", "The branch is blocked", REFRESH),
+    "freeze that moves": ("/freezes/{moves}", "Being frozen: 0 of 1", REFRESH),
+    "doctor": ("/branches/{branch}?since=2099-01-01T00:00:00Z", "Verifying the rules now", REFRESH),
+    "setup": ("/enforcement/setup", "1 for verification", REFRESH),
+    "payment": ("/billing?checkout=cs_test_1", "We are waiting for Stripe", ""),
+    "impact": ("/freezes/new", "2 branches of 2 repositories", TYPE % "patterns"),
+    "preview": ("/schedules/new", "Every Monday", TYPE % "name"),
+}
+"""Pages with parts that read themselves again, or follow a form: address, what the part says, and what has it read."""
+HANGS = """
+htmx.config.defaultTimeout = 1;
+window.fetch = (_, { signal }) => new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason)));
+"""
+FAILURES = {
+    "error": "window.fetch = () => Promise.reject(new TypeError());",
+    "hangs": HANGS,
+    "refused": "window.fetch = async () => new Response('', { status: 503 });",
+}
+"""How a request fails: not sent, not answered in time, and answered with an error."""
+
+
+@pytest.fixture
+def addresses(acme: Scene) -> dict[str, str]:
+    """Return the ids of a freeze that rests, one that moves, and a branch that waits for verification."""
+    rests, moves = (factories.freeze(acme.session, acme.organization, reason=each) for each in ("Other", "Migration"))
+    factories.target(acme.session, rests, acme.web, state="applied")
+    factories.target(acme.session, moves, acme.web)
+    found = acme.session.get_one(BranchEnforcement, acme.web.id)
+    found.due_at = factories.now() + timedelta(hours=1)
+    acme.session.flush()
+    return {"rests": rests.id, "moves": moves.id, "branch": acme.web.id}
+
+
+def fail(browser: Browser, failure: str, action: str) -> None:
+    """Have the next request of a page fail, do something that sends one, and wait until it has failed."""
+    kept = "window.answering ??= window.fetch;"
+    event = "response:error" if failure == "refused" else "error"
+    browser.value(SENT % (event, kept + FAILURES[failure] + action))
+
+
+@pytest.mark.parametrize("name", PARTS)
 def test_page_keeps_its_content_while_the_service_does_not_answer(
-    browser: Browser, site: str, acme: Scene, enter: Enter
+    browser: Browser, site: str, addresses: dict[str, str], enter: Enter, name: str
 ) -> None:
-    factories.freeze(acme.session, acme.organization, [acme.web], reason="Migration")
+    path, content, action = PARTS[name]
+    enter("admin")
+    browser.open(site + path.format(**addresses))
+    fail(browser, "error", action)
+    assert content in browser.text
+    again = "; trying again" if name not in {"impact", "preview"} else ""
+    assert f"The service does not answer{again}." in browser.text
+    swap(browser, f"window.fetch = window.answering; {action}")
+    assert content in browser.text
+    assert "The service does not answer" not in browser.text
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_page_says_so_however_a_part_fails(
+    browser: Browser, site: str, addresses: dict[str, str], enter: Enter, failure: str
+) -> None:
     enter("viewer")
-    browser.open(f"{site}/")
-    browser.call(
-        "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1
-    )
-    browser.value(f"""new Promise(resolve => {{
-      document.addEventListener("htmx:error", () => setTimeout(resolve), {{ once: true }}); {REFRESH} }})""")
+    browser.open(f"{site}/freezes/{addresses['rests']}")
+    fail(browser, failure, REFRESH)
     assert "The service does not answer; trying again." in browser.text
-    assert "Migration" in browser.text
-    browser.call(
-        "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
-    )
-    swap(browser, REFRESH)
-    assert "does not answer" not in browser.text
 
 
 def test_lift_opens_in_a_dialog_by_keyboard_and_closes(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
@@ -125,6 +177,7 @@ def test_lift_opens_in_a_dialog_by_keyboard_and_closes(browser: Browser, site: s
 def test_shortcuts_lead_to_sections_and_can_be_switched_off(
     browser: Browser, site: str, acme: Scene, enter: Enter
 ) -> None:
+    factories.freeze(acme.session, acme.organization)
     enter("viewer")
     browser.open(f"{site}/freezes")
     key = "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '%s', bubbles: true, cancelable: true }))"

@@ -277,7 +277,7 @@ class PageContext:
             title=title,
             message=message,
             request_id=request_id if status >= 500 else None,
-            link=link or (web_addresses.HOME, "Back to the overview"),
+            link=link or _way_back(),
         )
 
     def link_expired(self, message: str, link: tuple[str, str]) -> Response:
@@ -355,6 +355,15 @@ def unknown_button() -> OperationError:
 def missing_field(name: str, message: str) -> OperationError:
     """Return the error of a form whose field is empty, where no operation is called."""
     return OperationError(400, "missing_parameter", message, details=(Detail(f"/{name}", message),))
+
+
+def _way_back() -> tuple[str, str]:
+    """Return address and text of the link that a message ends with: to the section of the page, or to the overview."""
+    section = g.get("frame", {}).get("section")
+    labels = {each.address: each.label for each in SECTIONS if each.address != web_addresses.HOME}
+    if section in labels:
+        return section, f"Back to {labels[section]}"
+    return web_addresses.HOME, "Back to the overview"
 
 
 def _idempotency_key(call: Call) -> str:

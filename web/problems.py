@@ -1,11 +1,17 @@
 """What is wrong with a form, by field, in the words of the page."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from rules.errors import Detail
 from schemas.names import snake_case
 from web.operations import OperationError
+
+_SUBJECT = re.compile(r"([a-z]\w*([.\[]\w+\]?)* )?(?=(must|is|has|may) )")
+"""Before the verb of a message: a property, as the body of the operation names it, or nothing."""
+_FIRST_LETTER = re.compile(r"^[a-z](?=[a-z]* )")
+"""Of a word, but not of the name of a repository."""
 
 
 class Problem(NamedTuple):
@@ -31,4 +37,9 @@ def _problem(name: str, message: str, labels: Mapping[str, str]) -> Problem:
     label = labels.get(field)
     if label is None:
         return Problem("", message)
-    return Problem(field, label + message.removeprefix(name) if message.startswith(f"{name} ") else message)
+    subject = _SUBJECT.match(message)
+    return Problem(field, f"{label} {message[subject.end() :]}" if subject else _FIRST_LETTER.sub(_capital, message))
+
+
+def _capital(letter: re.Match[str]) -> str:
+    return letter[0].upper()

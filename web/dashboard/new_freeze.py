@@ -181,6 +181,5 @@ def _at_fields(error: OperationError, kind: str) -> OperationError:
             continue
         field = rest.partition("/")[0]
         shown = field if field in _LABELS else _SCOPE_FIELD.get(kind, "")
-        message = detail.message.removeprefix("scope ")
-        details.append(replace(detail, path=f"/{shown}", message=f"{shown} {message}"))
+        details.append(replace(detail, path=f"/{shown}"))
     return error.with_details(details)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rules.errors import Detail
 from web.dashboard.planning.words import MONTHS, WEEKDAYS
 from web.operations import OperationError
 
@@ -191,10 +190,7 @@ def scope_of(given: Given) -> dict[str, Any]:
 
 def at_fields(error: OperationError) -> OperationError:
     """Return a refusal whose details name the fields of the form instead of the properties of the body."""
-    details = [
-        replace(detail, path=f"/{_field_of(detail.path)}", message=_message_of(detail)) for detail in error.details
-    ]
-    return error.with_details(details)
+    return error.with_details([replace(detail, path=f"/{_field_of(detail.path)}") for detail in error.details])
 
 
 def _field_of(path: str) -> str:
@@ -202,16 +198,6 @@ def _field_of(path: str) -> str:
     while name not in _FIELDS_OF_PATHS and "/" in name and name.rpartition("/")[2].isdecimal():
         name = name.rpartition("/")[0]
     return _FIELDS_OF_PATHS.get(name) or name.rpartition("/")[2]
-
-
-def _message_of(detail: Detail) -> str:
-    """Return the message of a detail, begun with the name of the field that it is about, which becomes its label."""
-    field = _field_of(detail.path)
-    if field not in LABELS:
-        return detail.message
-    written = detail.path.removeprefix("/").replace("/", ".")
-    message = detail.message.removeprefix(f"{written} ")
-    return f"{field} {message}" if message[:1].islower() else message
 
 
 def _recurrence_of(given: Given) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`/enforcement/setup`: which rulesets at GitHub a scope needs, as a diff; and writing them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flask import Response
@@ -8,7 +9,6 @@ from flask import Response
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
-from web.dashboard.planning.forms import at_fields
 from web.operations import Call, OperationError
 
 _LABELS = {"repository": "Repository", "branch": "Branch"}
@@ -65,7 +65,7 @@ class Setup(DashboardPage):
             **progress_of(enforcement),
         }
         if error is not None:
-            return self.show_again("repositories/setup.html", at_fields(error), _LABELS, **values)
+            return self.show_again("repositories/setup.html", _at_fields(error), _LABELS, **values)
         return self.show("repositories/setup.html", **values)
 
 
@@ -86,6 +86,17 @@ def progress_of(enforcement: Mapping[str, Any]) -> dict[str, Any]:
     last, pending = enforcement["lastSetup"], enforcement["pending"]
     applying = last is not None and last["state"] in _IN_PROGRESS
     return {"last": last, "pending": pending, "moving": applying or any(pending.values())}
+
+
+def _at_fields(error: OperationError) -> OperationError:
+    """Return the error with the problems of the scope at the fields that it is made of."""
+    details = [
+        replace(each, path="/branch" if "branch" in each.path.lower() else "/repository")
+        if each.path.startswith("/scope")
+        else each
+        for each in error.details
+    ]
+    return error.with_details(details)
 
 
 def diff_lines(text: str) -> list[tuple[str, str]]:

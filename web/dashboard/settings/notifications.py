@@ -37,7 +37,7 @@ class Notifications(DashboardPage):
             body = {"kinds": request.form.getlist("kind"), "remindBefore": minutes}
             self.context.call("update_my_notifications", body=body)
         except OperationError as error:
-            details = [type(each)("/remind_before", f"remind_before {each.message}") for each in error.details]
+            details = [type(each)("/remind_before", each.message) for each in error.details]
             return self._show(error.with_details(details), given)
         return redirect_with_notice(self.path, "saved")
 

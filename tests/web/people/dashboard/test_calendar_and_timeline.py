@@ -21,7 +21,7 @@ class TestCalendar:
         create_schedule(admin, **HOLIDAYS)
         page = admin.open("/calendar", month="2027-12")
         assert page.title == "December 2027"
-        assert "2 windows; days of UTC." in words(page)
+        assert "2 windows; time zone UTC." in words(page)
         assert "24 00:00 Holidays" in words(page)
 
     def test_calendar_opens_a_window_and_skips_it(self, member: Enter) -> None:
@@ -56,7 +56,7 @@ class TestTimeline:
         for fields in (WEEKENDS, MONTH_ENDS):
             create_schedule(admin, **fields)
         page = admin.open("/timeline", **{"from": "2027-01-01", "days": "90"})
-        assert "31 March 2027, days of UTC" in words(page)
+        assert "31 March 2027; time zone UTC" in words(page)
         assert "Overlaps with Month end" in words(page)
         assert 'fill="url(#hatch)"' in page.answer.text
         assert "style=" not in page.answer.text

@@ -12,6 +12,7 @@ from tests.web.people.dashboard.scenes import HOLIDAYS, MONTH_ENDS, WEEKENDS, cr
 from web.dashboard.planning.forms import CHOICES, FIELDS, LABELS, at_fields, body_of, values_of
 from web.forms import max_form_bytes
 from web.operations import OperationError
+from web.problems import problems_of
 
 EVENT = """BEGIN:VCALENDAR
 VERSION:2.0
@@ -204,15 +205,22 @@ class TestFormFields:
     def test_every_field_has_a_label(self) -> None:
         assert set(FIELDS) - set(CHOICES) <= set(LABELS)
 
-    def test_problems_of_items_stand_at_their_field(self) -> None:
+    def test_problems_stand_at_their_field_and_begin_with_its_label(self) -> None:
         details = [
-            Detail("/scope/patterns/0", "scope.patterns.0 is too long"),
+            Detail("/scope/patterns/0", "scope.patterns[0] is too long"),
             Detail("/window/endTime", "must be later"),
+            Detail("/reason", "reason is required"),
+            Detail("/scope/repositories/0", "this organisation has no repository 'acme/none'"),
+            Detail("/scope/repositories/1", "acme/old: main is frozen"),
         ]
-        shown = at_fields(OperationError(422, "validation_failed", "No.", details=details))
-        assert [(each.path, each.message) for each in shown.details] == [
-            ("/patterns", "patterns is too long"), ("/end_time", "end_time must be later")
-        ]  # fmt: skip
+        refused = OperationError(422, "validation_failed", "No.", details=details)
+        assert problems_of(at_fields(refused), LABELS) == (
+            ("patterns", "Patterns is too long"),
+            ("end_time", "Ends at must be later"),
+            ("reason", "Reason is required"),
+            ("repositories", "This organisation has no repository 'acme/none'"),
+            ("repositories", "acme/old: main is frozen"),
+        )
 
 
 class TestImport:

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.orm import aliased
 
 from integrations.slack import (
@@ -40,7 +40,7 @@ MAX_ATTEMPTS = 20
 SCOPE_RETRY = timedelta(hours=1)
 """How long messages wait for a scope that the app lacks."""
 
-_earlier = aliased(SlackMessage)
+_waiting = aliased(SlackMessage)
 MESSAGES = WorkQueue(
     JOB,
     SlackMessage,
@@ -57,13 +57,12 @@ MESSAGES = WorkQueue(
         SlackMessage.last_error_code,
     )
     .where(
-        ~select(_earlier.id)
-        .where(
-            _earlier.subscription_id == SlackMessage.subscription_id,
-            _earlier.due_at.is_not(None),
-            _earlier.position < SlackMessage.position,
+        # The first of its channel. "No earlier one exists" would compare all that wait with each other.
+        tuple_(SlackMessage.subscription_id, SlackMessage.position).in_(
+            select(_waiting.subscription_id, func.min(_waiting.position))
+            .where(_waiting.due_at.is_not(None))
+            .group_by(_waiting.subscription_id)
         )
-        .exists()
     )
     .order_by(SlackMessage.due_at, SlackMessage.position),
     lease=timedelta(seconds=30),

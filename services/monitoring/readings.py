@@ -144,9 +144,10 @@ def read_queues(uow: UnitOfWork, queues: Sequence[WorkQueue]) -> Iterator[Readin
         yield Reading(families.QUEUE_LEASES, row.leases, (row.queue,))
 
 
+# Each entry is found by its id: a join may read all entries that there are.
 _UNSEALED = text("""
-    SELECT count(*) AS entries, min(e.at) AS oldest_at
-    FROM (SELECT entry_id FROM audit_unsealed LIMIT :limit) u JOIN audit_entries e ON e.id = u.entry_id
+    SELECT count(*) AS entries, min((SELECT e.at FROM audit_entries e WHERE e.id = u.entry_id)) AS oldest_at
+    FROM (SELECT entry_id FROM audit_unsealed LIMIT :limit) u
 """)
 
 
@@ -157,10 +158,12 @@ def read_audit(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.AUDIT_OLDEST_UNSEALED, _seconds(row.oldest_at, uow))
 
 
+# Those that wait are gathered first: the oldest of them would else be searched among all, from the oldest on.
 _WEBHOOKS = text("""
+    WITH waiting AS MATERIALIZED (SELECT received_at FROM webhook_deliveries WHERE due_at IS NOT NULL)
     SELECT greatest(
         (SELECT max(d.processed_at - d.received_at) FROM webhook_deliveries d WHERE d.received_at > :since),
-        (SELECT CAST(:now AS timestamptz) - min(d.received_at) FROM webhook_deliveries d WHERE d.due_at IS NOT NULL)
+        (SELECT CAST(:now AS timestamptz) - min(w.received_at) FROM waiting w)
     )
 """)
 

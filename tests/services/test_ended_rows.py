@@ -1,13 +1,11 @@
 """What has ended costs disk alone: reads and the sweeper's tasks do not read more however much of it there is."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from app.database import ROLE, WORKER_ROLE
@@ -21,6 +19,7 @@ from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.views import ExceptionFilters, list_exceptions
 from services.pull_requests.pull_requests import PullFilters, list_pulls
 from tests import factories
+from tests.harness.blocks import Blocks
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
@@ -53,39 +52,6 @@ ENDED = (
               now(), now()
        FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n""",
 )
-
-
-class Blocks:
-    """The blocks that PostgreSQL has read for statements, as it says itself."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def watch(self, engine: Engine) -> Engine:
-        """Have each connection of an engine report."""
-        settings = {"log_min_duration": 0, "log_analyze": "on", "log_buffers": "on", "log_timing": "off"}
-
-        def connect(connection: psycopg.Connection, _record: Any) -> None:
-            connection.execute("LOAD 'auto_explain'")
-            for name, value in settings.items():
-                connection.execute(f"SET auto_explain.{name} = {value}")
-            connection.execute("SET client_min_messages = log")
-            connection.commit()
-            connection.add_notice_handler(lambda notice: self._add(notice.message_primary or ""))
-
-        event.listen(engine, "connect", connect)
-        return engine
-
-    def _add(self, plan: str) -> None:
-        if total := re.search(r"Buffers: shared ([^\n]*)", plan):
-            self.number += sum(map(int, re.findall(r"(?:hit|read)=(\d+)", total[1])))
-
-    def of(self, call: Call) -> int:
-        """Return the blocks of a call, once the server process has read its catalogue."""
-        call()
-        self.number = 0
-        call()
-        return self.number
 
 
 @dataclass(frozen=True, slots=True)

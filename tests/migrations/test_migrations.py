@@ -14,10 +14,10 @@ from tests.migrations.old_database import REVISIONS, OldDatabase
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_migration_goes_up_down_and_up_again(old_database: OldDatabase, revision: str) -> None:
+def test_migration_goes_up_down_and_up_again(rising_database: OldDatabase, revision: str) -> None:
     def run(target: str, step: Callable[[Config, str], None] = command.upgrade) -> set[str]:
-        old_database.migrate(target, step)
-        return set(inspect(old_database.engine).get_table_names())
+        rising_database.migrate(target, step)
+        return set(inspect(rising_database.engine).get_table_names())
 
     position = REVISIONS.index(revision)
     before = run(REVISIONS[position - 1]) if position else {"alembic_version"}

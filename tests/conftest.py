@@ -40,7 +40,9 @@ from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.fake_github import FakeGitHub, Handle, serve
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
-hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
+# The same examples in every run need not be as many as new ones.
+EXAMPLES = 100 if exploring() else 40
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring(), max_examples=EXAMPLES)
 hypothesis.settings.load_profile("tests")
 read_contracts_once()
 lengthen_time_slices()

@@ -10,7 +10,7 @@ from typing import Any
 
 import hcl2
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rules.rulesets.rulesets import desired_ruleset
@@ -114,6 +114,7 @@ def test_snippet_titles_name_the_level_and_not_the_branch(branch: str) -> None:
         assert snippet.title.replace("“", "").replace("”", "").isascii()
 
 
+@settings(max_examples=15)  # parsing a text takes 20 ms
 @given(branch=NAMES)
 @example(branch="${a}")
 @example(branch="$${a}")

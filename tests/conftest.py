@@ -69,7 +69,7 @@ def pytest_collection_finish() -> None:
     With Python's own threshold of 700 objects they take a twenty-fifth of all time.
     """
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 

@@ -23,13 +23,6 @@ ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the entry point as a process of its own, without the configuration of the service."""
-    known = {"PATH": os.environ["PATH"], **environment}
-    command = [sys.executable, "-m", "app", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False)
-
-
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_lists_every_command(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([option]) == 0
@@ -136,11 +129,9 @@ class TestMigrate:
     def test_migrate_upgrades_the_database_and_can_run_again(
         self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        ended = run("migrate", DATABASE_URL=unmigrated_database)
-        assert (ended.returncode, ended.stdout) == (0, "")
-        [line] = map(json.loads, ended.stderr.splitlines())
+        assert self.migrate(monkeypatch, DATABASE_URL=unmigrated_database) == 0
         done = f"The database was at revision none and is now at revision {RELEASE_REVISION}."
-        assert (line["level"], line["event"]) == ("info", done)
+        assert event_of(capsys) == done
         assert self.migrate(monkeypatch, DATABASE_URL=unmigrated_database) == 0
         assert event_of(capsys) == f"The database was already at revision {RELEASE_REVISION}."
 
@@ -232,6 +223,8 @@ class TestMigrate:
                 connection.execute(text("DROP ROLE change_freeze_test_migrator"))
 
 
+@pytest.mark.check
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("name", ["worker", "sweeper"])
 def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_database: str, redis_url: str) -> None:
     environment = {

@@ -19,7 +19,12 @@ from tools.embedded import paths
 from tools.embedded.server import EmbeddedServer, ServerError
 
 SETTINGS = {"max_connections": "200", "shared_buffers": "128MB", "listen_addresses": ""}
-THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+THROWAWAY = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "deadlock_timeout": "100ms",  # where two requests are made to meet, one waits for this
+}
 
 
 def installed_program(name: str) -> Path:

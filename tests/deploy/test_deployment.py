@@ -1,4 +1,4 @@
-"""What is shipped for running the service: the image, its processes, their environment, and the logins."""
+"""What is shipped for running the service: the image, its processes, and their environment."""
 
 import os
 import re
@@ -8,17 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 import yaml
 
 from app.__main__ import COMMANDS
-from app.commands.migrate import migrate
 from app.config import Config, load_config
-from app.database import ROLES, verify_database
 from rules.version import VERSION
-from tests.harness.server_directories import make_server_directory
-from tools.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -168,26 +163,3 @@ def test_unit_runs_a_command_and_is_valid(unit: str, tmp_path: Path) -> None:
     run = subprocess.run([verifier, "verify", "--man=no", file], capture_output=True, text=True, check=False)
     complaints = [line for line in run.stderr.splitlines() if unit.partition("@")[0].removesuffix(".service") in line]
     assert (run.returncode, complaints) == (0, [])
-
-
-@pytest.mark.check
-def test_logins_of_the_shipped_roles_migrate_and_serve() -> None:
-    directory = make_server_directory("roles")
-    try:
-        with EmbeddedPostgres(directory / "postgres", throwaway=True) as server:
-            with psycopg.connect(server.ensure_database("change_freeze"), autocommit=True) as superuser:
-                superuser.execute((DEPLOY / "postgres" / "roles.sql").read_bytes())
-            owner = server.url("change_freeze", "change_freeze_owner")
-            assert migrate(owner.replace("postgresql:", "postgresql+psycopg:"))[1] is not None
-            with psycopg.connect(owner) as connection:
-                privileges = (
-                    "SELECT rolsuper OR rolcreaterole OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-                )
-                assert connection.execute(privileges).fetchone() == (False,)
-            service = server.url("change_freeze", "change_freeze_service")
-            for role in ROLES:
-                verify_database(service, role)
-            with psycopg.connect(service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute("SELECT * FROM organizations")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -2,14 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 import sqlalchemy.exc
 
 from app.commands.doctor import check_database
-from app.commands.migrate import migrate
 from app.database import ROLE, ROLES, WORKER_ROLE, make_engine, make_lock_engine, verify_database
 from services.core.lease_holder import HolderLock, PooledConnectionError
 from tests.faults.suite.client import Client, Ledger
@@ -25,7 +23,6 @@ pytestmark = [
     pytest.mark.slow(30),
     pytest.mark.skipif(PROGRAM is None, reason=MISSING),
 ]
-ROLES_SQL = Path(__file__).parents[2] / "deploy" / "postgres" / "roles.sql"
 LOGIN = "change_freeze_service"
 
 
@@ -48,16 +45,12 @@ def test_freezes_are_enforced_through_a_pooler_when_a_worker_is_killed() -> None
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[tuple[str, str]]:
+def service(shipped_server: EmbeddedPostgres) -> Iterator[tuple[str, str]]:
     """Return the addresses of the database as the login of the service, through PgBouncer and past it."""
     directory = make_server_directory("pgbouncer")
     try:
-        with EmbeddedPostgres(directory / "postgres", throwaway=True) as server:
-            with psycopg.connect(server.ensure_database("change_freeze"), autocommit=True) as superuser:
-                superuser.execute(ROLES_SQL.read_bytes())
-            migrate(server.url("change_freeze", "change_freeze_owner"))
-            with PgBouncer(directory / "pgbouncer", server, LOGIN, "change_freeze") as pooler:
-                yield pooler.url, server.url("change_freeze", LOGIN)
+        with PgBouncer(directory / "pgbouncer", shipped_server, LOGIN, "change_freeze") as pooler:
+            yield pooler.url, shipped_server.url("change_freeze", LOGIN)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

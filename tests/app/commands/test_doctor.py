@@ -200,6 +200,27 @@ def test_login_with_more_rights_than_it_needs_is_named(
     assert "deploy/postgres/roles.sql" in line
 
 
+@pytest.mark.parametrize(
+    ("right", "back", "words"),
+    [
+        ("ALTER ROLE {login} BYPASSRLS", "ALTER ROLE {login} NOBYPASSRLS", "bypasses row-level security"),
+        ("ALTER ROLE {login} CREATEROLE", "ALTER ROLE {login} NOCREATEROLE", "may create roles or databases"),
+        ("GRANT {owner} TO {login}", "REVOKE {owner} FROM {login}", "owns tables"),
+    ],
+)
+def test_each_right_that_a_login_does_not_need_is_named(
+    shared_database: psycopg.Connection, right: str, back: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"login": "change_freeze_test_doctor", "owner": shared_database.info.user}
+    shared_database.execute(right.format(**names).encode())
+    try:
+        status, lines = examine(capsys)
+    finally:
+        shared_database.execute(back.format(**names).encode())
+    assert status == 1
+    assert any(line.startswith(f"fix  database: the login {names['login']} {words}: use one") for line in lines), lines
+
+
 def test_collector_and_sentry_that_answer_are_well(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

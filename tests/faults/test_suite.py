@@ -19,10 +19,17 @@ pytestmark = [pytest.mark.check, pytest.mark.slow(300)]
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
+def shared_stack() -> Iterator[Stack]:
     with running(quick=True, small=True) as made:
         rest(made)
         yield made
+
+
+@pytest.fixture
+def stack(shared_stack: Stack) -> Stack:
+    """Return the stack at rest. If a fault has left it otherwise, every other one would fail, after minutes."""
+    assert not shared_stack.disturbed_by, f"not tried: never at rest again after: {shared_stack.disturbed_by}"
+    return shared_stack
 
 
 @pytest.fixture(scope="module")

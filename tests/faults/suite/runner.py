@@ -49,7 +49,8 @@ def rest(stack: Stack, patience: float = FIRST_REST) -> None:
 
 
 def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
-    """Try a fault once, on a stack at rest, and leave it at rest."""
+    """Try a fault once, on a stack at rest, and leave it at rest. Raise if it does not come to rest."""
+    stack.disturbed_by = fault.name
     trial = Trial(stack, random.Random(seed))
     outcome = Outcome(fault)
     stack.host.calls.reset()
@@ -70,6 +71,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     outcome.lost = lost(stack, trial.ledger)
     outcome.broken += forbidden(stack, trial.ledger)
     _clean_up(stack, trial)
+    stack.disturbed_by = ""
     return outcome
 
 

@@ -78,6 +78,8 @@ class Stack:
     processes: dict[str, Process] = field(default_factory=dict)
     acme: Organization = field(init=False)
     beta: Organization = field(init=False)
+    disturbed_by: str = ""
+    """The fault that is tried, or has left it not at rest."""
     _connection: psycopg.Connection[Any] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -11,12 +11,15 @@ from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 from tools.fake_github.model.records import Repository
 
+# From the freezes that are in force, which are few: the targets of those that have ended become thousands.
 _BRANCHES = """
-    SELECT r.github_id, b.name, b.check_name, EXISTS (
-        SELECT FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
-        WHERE t.branch_id = b.id AND f.started_at <= clock_timestamp()
+    WITH frozen AS MATERIALIZED (
+        SELECT t.branch_id
+        FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id
+        WHERE f.started_at <= clock_timestamp()
           AND coalesce(f.ended_at, 'infinity') > clock_timestamp()
           AND coalesce(f.ends_at, 'infinity') > clock_timestamp())
+    SELECT r.github_id, b.name, b.check_name, b.id IN (SELECT branch_id FROM frozen)
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
     JOIN installations i ON i.id = r.installation_id
     WHERE r.removed_at IS NULL AND r.enabled AND b.unwatched_at IS NULL AND i.state = 'active'
@@ -53,34 +56,35 @@ def wrong_heads(stack: Stack, of: Organization | None = None) -> dict[str, tuple
     bases: dict[int, dict[str, tuple[str, bool]]] = defaultdict(dict)
     for github_id, name, check_name, frozen in stack.sql(_BRANCHES):
         bases[github_id][name] = (check_name, frozen)
-    wrong = {}
-    shas: dict[int, list[str]] = defaultdict(list)
+    wrong: dict[str, tuple[str | None, str | None]] = {}
+    successes: dict[int, list[tuple[str, str]]] = defaultdict(list)
     with stack.host.world.lock:
-        for repository_id, sha in stack.host.world.suites_on:
-            shas[repository_id].append(sha)
+        for (repository_id, sha, app_id, check), run in stack.host.world.newest.items():
+            if run.conclusion == "success" and app_id == stack.host.app_id:
+                successes[repository_id].append((check, sha))
         for repository in of.repositories if of else stack.host.world.repositories.values():
-            for head, shown, expected in _compare(stack, repository, bases.get(repository.id, {}), shas[repository.id]):
-                wrong[head] = (shown, expected)
+            found = _compare(stack, repository, bases.get(repository.id, {}), successes[repository.id])
+            wrong |= {head: (shown, expected) for head, shown, expected in found}
     return wrong
 
 
 def _compare(
-    stack: Stack, repository: Repository, bases: dict[str, tuple[str, bool]], shas: list[str]
+    stack: Stack, repository: Repository, bases: dict[str, tuple[str, bool]], successes: list[tuple[str, str]]
 ) -> Iterator[tuple[str, str | None, str | None]]:
     verdicts: dict[tuple[str, str], bool] = {}
     for pull in repository.pulls.values():
         if pull.state == "open" and pull.base_ref in bases:
             check, frozen = bases[pull.base_ref]
             verdicts[check, pull.head_sha] = verdicts.get((check, pull.head_sha), False) or frozen
-    every = {(check, sha) for sha in shas for check, _ in bases.values()}
-    for check, sha in every | set(verdicts):
+    checks = {check for check, _ in bases.values()}
+    for check, sha in successes:
+        if check in checks and (check, sha) not in verdicts:
+            yield f"{repository.name}@{sha[:8]} {check} (given up)", "success", None
+    for (check, sha), blocked in verdicts.items():
         run = stack.host.world.newest_run(repository.id, sha, check, stack.host.app_id)
-        shown = run.conclusion if run is not None else None
-        blocked = verdicts.get((check, sha))
-        if blocked is None and shown == "success":
-            yield f"{repository.name}@{sha[:8]} {check} (given up)", shown, None
-        elif blocked is not None and shown != ("failure" if blocked else "success"):
-            yield f"{repository.name}@{sha[:8]} {check}", shown, "failure" if blocked else "success"
+        shown, expected = run.conclusion if run is not None else None, "failure" if blocked else "success"
+        if shown != expected:
+            yield f"{repository.name}@{sha[:8]} {check}", shown, expected
 
 
 def is_busy(stack: Stack, of: Organization | None = None) -> bool:

@@ -12,6 +12,8 @@ from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 
 PAUSE = 0.15
+PAUSE_OF_A_QUICK_RUN = 0.3
+"""Seconds between two requests, and between two pushes: other tests run beside a quick run."""
 
 
 class Load:
@@ -21,6 +23,7 @@ class Load:
         self._over = threading.Event()
         self.client = Client(stack, of, ledger, self._over.is_set)
         self._people = People(stack, of)
+        self._pause = PAUSE_OF_A_QUICK_RUN if stack.quick else PAUSE
         self._seed = seed
         self._running: list[str] = []
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._freeze_and_lift, self._push)]
@@ -57,7 +60,7 @@ class Load:
                     self._running.pop(0)
                 else:
                     self._running.append(self.client.freeze(_scope(chance, self.client.organization.names)))
-                self._over.wait(PAUSE)
+                self._over.wait(self._pause)
         except AssertionError as error:
             if str(error) != "stopped":
                 self.failures.append(str(error))
@@ -66,7 +69,7 @@ class Load:
 
     def _push(self) -> None:
         chance = random.Random(self._seed + 1)
-        while not self._over.wait(PAUSE):
+        while not self._over.wait(self._pause):
             self._people.push_somewhere(chance)
             time.sleep(0)
 

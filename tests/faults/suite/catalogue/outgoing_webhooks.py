@@ -118,14 +118,15 @@ def wait_for_requests(subscriber: Subscriber, *webhook_ids: str) -> None:
 
 @fault("Endpoints of webhooks hang: freezes, lifts and other webhooks do not wait for them", within=WITHIN, load=False)
 def hang(trial: Trial) -> None:
+    # Many hold every thread that an organisation has, until their attempts time out; a quick run leaves some free.
+    count, rounds = (1, 1) if trial.stack.quick else (6, 2)
     with subscribed(trial) as subscriber:
-        hanging = [subscriber.add(f"/hangs/{number}") for number in range(6)]
+        hanging = [subscriber.add(f"/hangs/{number}") for number in range(count)]
         good = subscriber.add("/good")
         trial.stack.receiver.hanging |= {subscriber.paths[each] for each in hanging}
-        freeze_and_lift(trial)
-        wait_until(lambda: not subscriber.missing(good), "the events for the webhook that works", WITHIN)
-        freeze_and_lift(trial)
-        wait_until(lambda: not subscriber.missing(good), "the events for the webhook that works", WITHIN)
+        for _ in range(rounds):
+            freeze_and_lift(trial)
+            wait_until(lambda: not subscriber.missing(good), "the events for the webhook that works", WITHIN)
 
 
 @fault("Endpoints of webhooks refuse connections: freezes go on, and messages arrive later", within=WITHIN, load=False)

@@ -23,6 +23,8 @@ from schemas.dialect import branches_by_tag
 from tests.contract.hostile_edge import ATTEMPTS, CONTRACT, MAX_LOOP_SECONDS, MAX_SECONDS, AnyCredential, edge_of
 
 MAX_DEPTH = 4
+DESCRIBING = {"description", "example", "default", "x-error-code"}
+"""Keywords that change nothing about which values a schema takes; properties may have such names too."""
 OPERATIONS = [
     one
     for one in CONTRACT.operations.values()
@@ -122,13 +124,25 @@ def _members(node: Node, position: Position, depth: int, tag: bytes) -> Iterator
 
 
 def positions_of(operations: Iterable[Operation]) -> list[tuple[Operation, Position]]:
-    """Return the positions of the bodies; one that several operations share, once."""
-    found: dict[tuple[int, int], tuple[Operation, Position]] = {}
-    for operation in operations:
+    """Return the positions of the bodies; those that take the same values once, where the body may be largest."""
+    found: dict[bytes, tuple[Operation, Position]] = {}
+    for operation in sorted(operations, key=lambda one: -one.body_limit):
         whole = Position("", CONTRACT.resolve(operation.body["application/json"]), b"", b"")
         for position in positions(whole):
-            found.setdefault((operation.body_limit, id(position.node)), (operation, position))
+            found.setdefault(
+                orjson.dumps(_without_text(position.node), option=orjson.OPT_SORT_KEYS), (operation, position)
+            )
     return list(found.values())
+
+
+def _without_text(node: Any) -> Any:
+    """Return a schema without what only describes it."""
+    if isinstance(node, list):
+        return [_without_text(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    described = {name: value for name, value in node.items() if name not in DESCRIBING or isinstance(value, dict)}
+    return {name: _without_text(value) for name, value in described.items()}
 
 
 @pytest.fixture(scope="module")

@@ -246,16 +246,6 @@ class TestStopping:
         eventually(lambda: _quietly(started))
         eventually(lambda: _enforced(address, headers))
         assert requests.post(f"{address}/v1/freezes/lift", json=scope, headers=headers, timeout=10).status_code == 200
-        assert run.stop() == 0
-
-    def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
-        makefile = home / "Makefile"
-        makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
-        under_make = start(home / "sandbox", [*WITH_SIGINT, "make", "-f", str(makefile)], DEMO="0")
-        pids = under_make.wait_until_ready().report["pids"].values()
-        under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
-        under_make.process.wait(60)
-        assert [process for process in pids if not is_gone(process)] == []
 
     def test_process_that_keeps_ending_stops_the_sandbox_with_its_log(self, home: Path) -> None:
         broken = running_in(home / "sandbox")
@@ -267,6 +257,15 @@ class TestStopping:
                 os.kill(worker, signal.SIGKILL)
         assert broken.process.wait(60) == 1
         assert "worker has ended (killed by SIGKILL). The end of" in broken.output
+        assert [process for process in pids if not is_gone(process)] == []
+
+    def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
+        makefile = home / "Makefile"
+        makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
+        under_make = start(home / "sandbox", [*WITH_SIGINT, "make", "-f", str(makefile)], DEMO="0")
+        pids = under_make.wait_until_ready().report["pids"].values()
+        under_make.process.send_signal(signal.SIGINT)  # to be created alone, without webhooks
+        under_make.process.wait(60)
         assert [process for process in pids if not is_gone(process)] == []
 
     def test_sandbox_stopped_during_its_start_leaves_nothing(self, home: Path) -> None:

@@ -219,7 +219,7 @@ def test_hostile_property_is_refused_at_little_cost(edge: Edge) -> None:
 
 
 @pytest.mark.check
-@pytest.mark.slow(33)
+@pytest.mark.slow(14)
 def test_hostile_property_of_any_shape_is_refused_at_little_cost(edge: Edge) -> None:
     _fill_positions(edge, positions_of(OPERATIONS), FILLS)
 

@@ -40,7 +40,7 @@ from tools.embedded import EmbeddedPostgres
 from tools.embedded.postgres import installed_program
 from tools.fake_github import FakeGitHub, Handle
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(40)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(25)]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

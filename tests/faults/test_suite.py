@@ -15,7 +15,7 @@ from tests.harness.random_seed import chosen_seed
 from tools.fake_github.model import checks
 from tools.fake_github.model.world import Actor
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(300)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(240)]
 
 
 @pytest.fixture(scope="module")

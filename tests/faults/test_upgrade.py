@@ -15,7 +15,7 @@ from tests.faults.suite.releases import PREVIOUS_RELEASE, Release, previous_rele
 from tests.faults.suite.runner import rest
 from tests.faults.suite.stack import Stack, running
 
-pytestmark = [pytest.mark.check, pytest.mark.slow(120)]
+pytestmark = [pytest.mark.check, pytest.mark.slow(45)]
 STEPS = (("sweeper-1",), ("worker-1", "worker-2"), ("api",))
 """What is replaced after the schema was upgraded, in this order."""
 

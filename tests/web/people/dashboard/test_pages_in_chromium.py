@@ -19,7 +19,7 @@ __all__ = ["browser", "running"]
 
 pytestmark = [
     pytest.mark.check,
-    pytest.mark.slow(60),
+    pytest.mark.slow(95),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 EMPTY = {

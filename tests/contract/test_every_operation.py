@@ -12,7 +12,6 @@ import pytest
 from rules.version import VERSION
 from schemas.contract import Operation, load_contract, resolve
 from services.identity.api_key_secrets import new_secret
-from tests.factories import SCOPES
 from tests.harness.concurrency import at_once
 from tests.harness.contract_assertions import assert_classic_error, assert_conforms, assert_envelope
 from tests.harness.servers import client_of
@@ -92,31 +91,6 @@ class TestCredentials:
         assert "RateLimit-Reset" in response.headers
         assert_conforms(operation.id, response)
 
-    @each
-    def test_scopes_roles_and_support_sessions_follow_the_contract(
-        self, http: httpx.Client, acme: Tenant, operation: Operation
-    ) -> None:
-        if not operation.accepts("ApiKey"):
-            refused = send(http, operation, acme.key())
-            assert code(refused) == (403, "credential_type_not_allowed")
-            assert_conforms(operation.id, refused)
-        others = [scope for scope in SCOPES if scope not in operation.any_scope]
-        if operation.any_scope and others:
-            another = others[0]
-            assert code(send(http, operation, acme.key(another))) == (403, "insufficient_scope")
-        if operation.least_role and operation.least_role != "viewer":
-            refused = send(http, operation, acme.session("viewer"))
-            assert code(refused) == (403, "insufficient_permission")
-            assert_conforms(operation.id, refused)
-        if operation.classic:
-            refused = send(http, operation, acme.session("owner"))
-            assert code(refused) == (403, "credential_type_not_allowed")
-            assert_conforms(operation.id, refused)
-        elif operation.effect == "write":
-            refused = send(http, operation, acme.session("owner", support=True))
-            assert code(refused) == (403, "impersonation_read_only")
-            assert_conforms(operation.id, refused)
-
 
 class TestBadInput:
     @each_strict
@@ -126,18 +100,15 @@ class TestBadInput:
         assert_conforms(operation.id, response)
 
     @each_strict_with_body
-    @pytest.mark.parametrize(
-        "raw",
-        [b"{", b"\xff", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": "\\ud800"}', b"[" * 10_000],
-        ids=lambda raw: repr(raw[:40]),
-    )
     def test_body_other_than_strict_json_is_malformed(
-        self, http: httpx.Client, acme: Tenant, operation: Operation, raw: bytes
+        self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
-        changes = {"json": None, "content": raw, "headers": {"Content-Type": "application/json"}}
-        response = send(http, operation, entitled(acme, operation), **changes)
-        assert code(response) == (400, "malformed_json")
-        assert_conforms(operation.id, response)
+        credential = entitled(acme, operation)
+        for raw in (b"{", b"\xff", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": "\\ud800"}', b"[" * 10_000):
+            changes = {"json": None, "content": raw, "headers": {"Content-Type": "application/json"}}
+            response = send(http, operation, credential, **changes)
+            assert code(response) == (400, "malformed_json"), raw[:40]
+            assert_conforms(operation.id, response)
 
     @each_strict_with_body
     def test_body_requires_the_json_content_type(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:

@@ -20,7 +20,7 @@ from tests.harness.servers import client_of, serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
 
-pytestmark = pytest.mark.slow(3)
+pytestmark = [pytest.mark.check, pytest.mark.slow(3)]
 PROGRAM = Path(__file__).with_name("device_sign_in.mjs")
 PATIENCE = 60.0
 

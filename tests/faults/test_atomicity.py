@@ -18,7 +18,8 @@ COUNTS = text(
 )
 
 
-@pytest.mark.slow(7)
+@pytest.mark.check
+@pytest.mark.slow(14)
 def test_request_is_atomic_when_killed_before_any_statement(own_database: str, redis_url: str) -> None:
     engine = create_engine(own_database)
     with Session(engine) as session:

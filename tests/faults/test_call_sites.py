@@ -22,6 +22,7 @@ from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 
+pytestmark = pytest.mark.check
 DENIED = "Resource not accessible by integration"
 FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
     "502 before it": ("error", {"status": 502}),
@@ -34,20 +35,10 @@ FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
     "limited": ("error", {"status": 429}),
     "the token is revoked": ("revoked", {}),
 }
-QUICK = ("disconnected after it", "no check run in the answer", "the token is revoked")
-"""The failures that `make test` has: one whose effect is unknown, one of a part, one of the credential."""
 PARTS = 6
-each_failure = pytest.mark.parametrize(
-    ("kind", "details"),
-    [
-        pytest.param(*failure, id=name, marks=[] if name in QUICK else [pytest.mark.check])
-        for name, failure in FAILURES.items()
-    ],
-)
-each_part = pytest.mark.parametrize(
-    "first", [1, *(pytest.param(number, marks=pytest.mark.check) for number in range(2, PARTS + 1))]
-)
-"""The statements of a pass, in six parts, of which `make test` has one."""
+each_failure = pytest.mark.parametrize(("kind", "details"), FAILURES.values(), ids=FAILURES)
+each_part = pytest.mark.parametrize("first", range(1, PARTS + 1))
+"""The statements of a pass, in six parts."""
 
 
 def scope(name: str) -> dict[str, Any]:

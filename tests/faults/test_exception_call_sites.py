@@ -25,6 +25,7 @@ from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tests.jobs.pull_request_exceptions.grants import grant, notify
 
+pytestmark = pytest.mark.check
 OTHER = {1: 2, 2: 1}
 
 

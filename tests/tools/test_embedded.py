@@ -20,6 +20,7 @@ from tests.harness.server_directories import make_server_directory
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
 from tools.embedded.processes import tail
 
+pytestmark = [pytest.mark.check, pytest.mark.slow(9)]
 ROOT = Path(__file__).parent.parent.parent
 
 STARTER = """

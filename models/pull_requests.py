@@ -57,6 +57,10 @@ class HeadCheck(Base):
     tracked: Mapped[bool] = mapped_column(server_default="true")
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
     """True if GitHub may show a `success` that is not recorded: its write was started, or finished too late."""
+    intent_lease: Mapped[str | None]
+    """The token of the lease under which a `success` is sent that is not recorded; None if of several leases."""
+    intent_until: Mapped[datetime | None]
+    """Until when that `success` may arrive. Until then no `failure` is confirmed, except by that lease."""
     written_at: Mapped[datetime]
 
     __table_args__ = (

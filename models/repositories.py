@@ -100,8 +100,8 @@ class WatchedBranch(Leased, Base):
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next pass must read the checks that GitHub shows instead of trusting our record."""
     reread_at: Mapped[datetime | None]
-    """When the branch is to be read back once more, after a lease that ran out was taken over: until then its former
-    holder may still be writing."""
+    """When the branch is to be read back once more, after a lease that ran out was taken over, or an answer was lost:
+    until then a call may still arrive."""
 
     @property
     def check_names(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from services.pull_request_exceptions.verdicts import (
 from services.reconcile.heads import Head, HeadKey, MergePath
 from services.reconcile.leases import LeasedTransaction, schedule_reread
 from services.reconcile.tracked_heads import add_sibling_paths
-from services.reconcile.write_intents import clear_write_intents, key_columns
+from services.reconcile.write_intents import clear_write_intents, key_columns, may_arrive
 
 STALE_HASH = ""
 """The summary hash of a check whose text is to be written again, whatever GitHub shows."""
@@ -49,7 +49,8 @@ class CheckUpdate:
     matches_remote: bool = False
     """Whether the check that was read back already says this, and our record does not."""
     frozen: bool = False
-    """Whether a freeze covers a branch that the head can be merged into, or could before it was superseded."""
+    """Whether a freeze covers a branch that the head can be merged into, could before it was superseded, or could be
+    proposed for under the check of a pattern, which alone protects it."""
     button: bool = False
     """Whether the check has a button that requests an exception."""
     withheld: bool = False
@@ -96,7 +97,8 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
 
     A head that was read back is confirmed if what it shows is what we have recorded of it. Where our record says
     something else, the caller records what was read (`matches_remote`) or writes it again, and that confirms it: a
-    record that says `failure` must not count as confirmed while GitHub shows a `success`.
+    record that says `failure` must not count as confirmed while GitHub shows a `success`. While a `success` may still
+    arrive on a head that is blocked, its branch is to be read back after that.
     """
     uow = leased.uow
     uow.refresh_now()
@@ -110,7 +112,10 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
         updates = [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
     unconfirmed = {key for key, row in written.items() if row.unconfirmed}
     confirmed = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
-    clear_write_intents(uow, (head for head in confirmed if head.key in unconfirmed))
+    clear_write_intents(leased, [head for head in confirmed if head.key in unconfirmed])
+    awaited = {key for key, row in written.items() if may_arrive(row, leased.lease)}
+    blocked = {one.head.branch_id for one in updates if one.conclusion == "failure" and one.head.key in awaited}
+    schedule_reread(leased, blocked)
     return updates
 
 
@@ -199,6 +204,7 @@ def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: in
     outdated = written is None or (written.conclusion, recorded) != (conclusion, text_hash)
     matches_remote = outdated and head.remote_check is not None and not verdict_differs and not text_differs
     covered = (head.branch_id, *(path.branch_id for path in head.paths))
+    closed = head.key.of_pattern and (head.key.repository_id, head.key.check_name) in facts.closed
     return CheckUpdate(
         head,
         conclusion,
@@ -208,7 +214,7 @@ def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: in
         verdict_differs,
         text_differs,
         matches_remote=matches_remote,
-        frozen=any(facts.freezes.get(branch_id) for branch_id in covered),
+        frozen=closed or any(facts.freezes.get(branch_id) for branch_id in covered),
         button=content.button,
     )
 

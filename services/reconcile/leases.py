@@ -73,9 +73,7 @@ BRANCHES = WorkQueue(
         WatchedBranch.check_name,
         WatchedBranch.pattern_check_name,
         WatchedBranch.wanted_generation,
-        or_(WatchedBranch.read_back, _taken_over, func.coalesce(WatchedBranch.reread_at <= NOW, false())).label(
-            "read_back"
-        ),
+        or_(WatchedBranch.read_back, _taken_over, WatchedBranch.reread_at.is_not(None)).label("read_back"),
         WatchedBranch.attempts,
     )
     .join(Repository, Repository.id == WatchedBranch.repository_id)
@@ -181,7 +179,8 @@ def leased_transaction(
 
 def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:
     """Have held branches read back after this pass as well, as late as after a lease that ran out."""
-    leased.uow.session.execute(
-        text("UPDATE watched_branches SET reread_at = coalesce(reread_at, :at) WHERE id = ANY(:ids)"),
-        {"at": leased.uow.now + LEASE_DURATION, "ids": list(branch_ids)},
-    )
+    if branch_ids:
+        leased.uow.session.execute(
+            text("UPDATE watched_branches SET reread_at = coalesce(reread_at, :at) WHERE id = ANY(:ids)"),
+            {"at": leased.uow.now + LEASE_DURATION, "ids": list(branch_ids)},
+        )

@@ -10,30 +10,39 @@ from sqlalchemy import text
 from integrations.github import ErrorKind, GitHubError
 from services.core.row_locks import lock_branches
 from services.core.unit_of_work import UnitOfWork
+from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.leases import LeasedBranch, LeasedTransaction
-from services.reconcile.write_intents import key_columns, mark_write_intents
+from services.reconcile.write_intents import (
+    MAY_ARRIVE,
+    end_write_intents,
+    key_columns,
+    lease_columns,
+    mark_unconfirmed,
+)
 
-_RECORD = text("""
-    INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
-                             check_run_id, summary_hash, tracked, written_at)
+_RECORD = text(f"""
+    INSERT INTO head_checks AS h (repository_id, check_name, head_sha, organization_id, branch_id, conclusion,
+                                  evaluation, check_run_id, summary_hash, tracked, written_at)
     VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :tracked, :now)
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
         check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, tracked = excluded.tracked,
-        unconfirmed = false, written_at = excluded.written_at
-    WHERE head_checks.evaluation < excluded.evaluation
-""")
+        unconfirmed = excluded.conclusion = 'failure' AND {MAY_ARRIVE},
+        intent_until = CASE WHEN h.intent_lease = :lease THEN NULL ELSE h.intent_until END,
+        written_at = excluded.written_at
+    WHERE h.evaluation < excluded.evaluation
+""")  # noqa: S608 - a constant of ours
 # A head that two branches share under one name can be written on account of either, by two workers at once. GitHub
 # shows the run that it numbered last; where that is not the one that was evaluated last, it shows an older verdict.
-_OUT_OF_ORDER = text("""
-    SELECT h.repository_id, h.check_name, h.head_sha
+_OVERTAKEN = text("""
+    SELECT h.repository_id, h.check_name, h.head_sha, (h.evaluation > k.evaluation) <> (h.check_run_id > k.run)
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]),
                 CAST(:evaluations AS bigint[]), CAST(:runs AS bigint[])) AS k (repository, name, sha, evaluation, run)
     JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
-    WHERE h.evaluation <> k.evaluation AND (h.evaluation > k.evaluation) <> (h.check_run_id > k.run)
+    WHERE h.evaluation > k.evaluation OR h.evaluation < k.evaluation AND h.check_run_id > k.run
     ORDER BY h.repository_id, h.check_name, h.head_sha FOR UPDATE OF h
 """)
 _READ_BACK = text(
@@ -68,9 +77,10 @@ def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate
     """
     held = [(update, run) for update, run in written if update.head.branch_id in leased.held]
     if held:
-        out_of_order = _find_out_of_order(leased.uow, held)
-        leased.uow.session.execute(_RECORD, [_row(leased.uow, update, run) for update, run in held])
-        _read_back(leased.uow, out_of_order)
+        overtaken = _find_overtaken(leased.uow, held)
+        leased.uow.session.execute(_RECORD, [_row(leased, update, run) for update, run in held])
+        end_write_intents(leased, (head for head, _out_of_order in overtaken))
+        _read_back(leased.uow, [head for head, out_of_order in overtaken if out_of_order])
 
 
 def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -> None:
@@ -94,22 +104,26 @@ def _read_back(uow: UnitOfWork, heads: Sequence[Head]) -> None:
     """Make the locked branches of these heads due, to be read back; the heads are unconfirmed until then."""
     if heads:
         uow.session.execute(_READ_BACK, {"ids": sorted({head.branch_id for head in heads}), "now": uow.now})
-        mark_write_intents(uow, heads)
+        mark_unconfirmed(uow, heads)
         uow.wake("reconcile")
 
 
-def _find_out_of_order(uow: UnitOfWork, written: Sequence[tuple[CheckUpdate, int | None]]) -> list[Head]:
-    """Return the heads whose last check run at GitHub is not that of the last evaluation."""
+def _find_overtaken(uow: UnitOfWork, written: Sequence[tuple[CheckUpdate, int | None]]) -> list[tuple[Head, bool]]:
+    """Return the heads that another worker has recorded as evaluated or written later.
+
+    With each goes whether its last check run at GitHub is not that of the last evaluation.
+    """
     heads = {update.head.key: update.head for update, _run in written}
     values = {
         **key_columns(update.head.key for update, _run in written),
         "evaluations": [update.evaluation for update, _run in written],
         "runs": [run for _update, run in written],
     }
-    return [heads[HeadKey(*row)] for row in uow.session.execute(_OUT_OF_ORDER, values)]
+    rows = uow.session.execute(_OVERTAKEN, values)
+    return [(heads[HeadKey(*key)], bool(out_of_order)) for *key, out_of_order in rows]
 
 
-def _row(uow: UnitOfWork, update: CheckUpdate, run: int | None) -> Mapping[str, object]:
+def _row(leased: LeasedTransaction, update: CheckUpdate, run: int | None) -> Mapping[str, object]:
     key = update.head.key
     return {
         "repository": key.repository_id,
@@ -122,7 +136,8 @@ def _row(uow: UnitOfWork, update: CheckUpdate, run: int | None) -> Mapping[str, 
         "run": run,
         "digest": update.summary_hash,
         "tracked": bool(update.head.paths),
-        "now": uow.now,
+        "now": leased.uow.now,
+        **lease_columns(leased.lease),
     }
 
 
@@ -221,7 +236,8 @@ _FAIL = text("""
         due_at = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN CAST(:now AS timestamptz)
                       ELSE CAST(:due AS timestamptz) END,
         attempts = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN b.attempts ELSE b.attempts + 1 END,
-        read_back = b.read_back OR :read_back
+        read_back = b.read_back OR :read_back,
+        reread_at = CASE WHEN :maybe_applied THEN coalesce(b.reread_at, :ended) ELSE b.reread_at END
     WHERE b.id = :branch AND b.lease_token = :token
     RETURNING b.due_at
 """)
@@ -252,6 +268,8 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
         "message": error.message[:500],
         "due": uow.now + backoff(error, branch.attempts),
         "read_back": error.maybe_applied or branch.read_back,
+        "maybe_applied": error.maybe_applied,
+        "ended": uow.now + LEASE_DURATION,
         "heads": heads[0],
         "written": heads[1],
         "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.WITHHELD},

@@ -274,11 +274,11 @@ class Pass:
         evaluated = monotonic()
         try:
             with self._leased(branch_ids, reserve) as leased:
-                updates = evaluate(leased, [update.head for update in batch])
                 evaluated = monotonic()
+                updates = evaluate(leased, [update.head for update in batch])
                 record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
-                mark_write_intents(leased.uow, (update.head for update in differing if update.conclusion == "success"))
+                mark_write_intents(leased, (update.head for update in differing if update.conclusion == "success"))
                 self._drop(branch_ids - leased.held)
         except LeaseLostError:
             self._drop(branch_ids)

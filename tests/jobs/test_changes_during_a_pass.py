@@ -22,7 +22,7 @@ from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.heads import Head
 from services.reconcile.leases import LeasedTransaction
 from services.reconcile.outcomes import Deferred, defer_branches
-from services.reconcile.write_intents import mark_write_intents
+from services.reconcile.write_intents import mark_unconfirmed
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import Builder, Harness
@@ -213,7 +213,7 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
     started = leased_pass(harness)
     planned = {one.head.branch_id: one for one in started._plan(started._gather(started._fetch()))}
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        mark_write_intents(uow, [planned[second].head])
+        mark_unconfirmed(uow, [planned[second].head])
     sent = [WriteResult(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with harness.jobs.open(SYSTEM_CALLER) as uow:

@@ -7,9 +7,11 @@ from typing import Any, cast
 from jobs import context
 from jobs.context import Context, run_for
 from jobs.registry import JOBS
+from models.repositories import Repository
 from rules.rate_budget import RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.leases import acquire, other_installations_due
+from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
 
@@ -43,9 +45,26 @@ class TestHourlyQuota:
         harness.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
         assert harness.merge("acme/web", closed).status_code == 405
 
-    def scarce(self, harness: Harness, build: Builder) -> int:
+    def test_superseded_success_of_a_pattern_is_demoted_in_a_freeze_of_a_sibling_without_a_rule(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        """The commit could be proposed for the frozen sibling, which only the check of the pattern protects."""
+        closed = self.scarce(harness, build, pattern_check_name="change-freeze/**")
+        main = harness.branches["acme/web"]
+        repository = harness.session.get_one(Repository, main.repository_id)
+        sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name="change-freeze/**")
+        harness.session.commit()
+        harness.freeze({"type": "branch", "branchId": sibling.id})
+        harness.run_until_idle()
+        harness.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
+        assert harness.conclusions("change-freeze/**")[f"acme/web#{closed}"] == "failure"
+
+    def scarce(self, harness: Harness, build: Builder, **columns: Any) -> int:
         """Close a pull request that has its `success`, when the hour's allowance is all but used up."""
         closed, _other = build("web", pulls=2)
+        for name, value in columns.items():
+            setattr(harness.branches["acme/web"], name, value)
+        harness.session.commit()
         harness.run_until_idle()
         harness.person("PATCH", f"/repos/acme/web/pulls/{closed.number}", {"state": "closed"})
         client = harness.github.client(next(iter(harness.fake_github.world.installations)))

@@ -1,17 +1,26 @@
 """Workers that lose their leases during a pass, or die after a write: nothing wrong stays, nothing is written twice."""
 
 from collections import deque
-from typing import NoReturn
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NoReturn, cast
 
 import pytest
 
+from integrations.github import ErrorKind, GitHubError
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.core.work_queue import LeaseLostError
+from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile import reconciler
-from services.reconcile.check_writes import write_checks
+from services.reconcile.check_writes import WriteResult, write_checks
+from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.leases import acquire
+from services.reconcile.reconciler import Pass
+from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
+from tools.fake_github.model.records import PullRequest
+
+Updates = Sequence[CheckUpdate]
 
 
 class TestLeases:
@@ -140,8 +149,7 @@ class TestReadBack:
         finder = leased_pass(harness)
         finder._plan(finder._gather(finder._fetch()))
         _expire_leases(harness)
-        body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
-        assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
+        _push(harness, pull)
         harness.run_until_idle()
         assert _shown_on(harness, old) == "failure"
         assert harness.conclusions() == {"acme/web#1": "success"}
@@ -164,6 +172,103 @@ class TestReadBack:
         assert finder._write(planned)
         assert harness.conclusions() == {"acme/web#1": "success"}
         assert harness.sql("SELECT conclusion, unconfirmed FROM head_checks") == [("success", False)]
+
+
+class TestALateCall:
+    """A worker is gone, or has lost its connection, while its call with a `success` is still under way."""
+
+    @pytest.fixture
+    def pull(self, harness: Harness, build: Builder) -> PullRequest:
+        """Return a pull request that is blocked; the freeze has just been lifted."""
+        [pull] = build("web", pulls=1)
+        freeze = harness.freeze()
+        harness.run_until_idle()
+        harness.lift(freeze)
+        return pull
+
+    def arrives_on_a_superseded_head(self, harness: Harness, pull: PullRequest, dead: Pass, sent: Updates) -> None:
+        """Have a push supersede the head, then the call arrive, and require that its `success` does not stay."""
+        old = pull.head_sha
+        _push(harness, pull)
+        harness.make_due()
+        harness.run_until_idle()
+        write_checks(dead.client, sent, "http://web.test")
+        assert _shown_on(harness, old) == "success"
+        _let_calls_end(harness)
+        assert _shown_on(harness, old) == "failure"
+        assert harness.conclusions() == {"acme/web#1": "failure"}
+        assert harness.sql("SELECT DISTINCT unconfirmed FROM head_checks") == [(False,)]
+
+    def test_success_does_not_stay_after_its_successor_has_read_the_head(
+        self, harness: Harness, pull: PullRequest
+    ) -> None:
+        dead, sent = evaluated_pass(harness)
+        _expire_leases(harness)
+        harness.freeze()
+        harness.run_until_idle()
+        self.arrives_on_a_superseded_head(harness, pull, dead, sent)
+
+    def test_success_does_not_stay_after_its_successor_has_written_the_head(
+        self, harness: Harness, pull: PullRequest
+    ) -> None:
+        dead, sent = evaluated_pass(harness)
+        _expire_leases(harness)
+        harness.run_until_idle()
+        assert harness.conclusions() == {"acme/web#1": "success"}
+        harness.freeze()
+        harness.run_until_idle()
+        self.arrives_on_a_superseded_head(harness, pull, dead, sent)
+
+    def test_success_does_not_stay_after_its_sender_has_lost_the_answer(
+        self, harness: Harness, pull: PullRequest
+    ) -> None:
+        sender, sent = evaluated_pass(harness)
+        self._lose_the_answer(sender, sent)
+        harness.freeze()
+        harness.run_until_idle()
+        self.arrives_on_a_superseded_head(harness, pull, sender, sent)
+
+    def test_failure_does_not_stay_after_its_sender_has_lost_the_answer(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        harness.run_until_idle()
+        freeze = harness.freeze()
+        sender, sent = evaluated_pass(harness)
+        self._lose_the_answer(sender, sent)
+        harness.lift(freeze)
+        harness.run_until_idle()
+        write_checks(sender.client, sent, "http://web.test")
+        assert harness.conclusions() == {"acme/web#1": "failure"}
+        _let_calls_end(harness)
+        assert harness.conclusions() == {"acme/web#1": "success"}
+
+    def test_head_is_not_written_again_while_a_success_may_arrive(self, harness: Harness, pull: PullRequest) -> None:
+        evaluated_pass(harness)
+        _expire_leases(harness)
+        harness.freeze()
+        harness.fake_github.calls.reset()
+        for _ in range(3):
+            harness.make_due()
+            harness.run_until_idle()
+        _let_calls_end(harness)
+        assert len(harness.fake_github.calls.writes) == 1, "the text of the second freeze"
+        assert harness.sql("SELECT due_at, reread_at FROM watched_branches") == [(None, None)]
+
+    @staticmethod
+    def _lose_the_answer(sender: Pass, sent: Updates) -> None:
+        error = GitHubError(ErrorKind.UNAVAILABLE, "GitHub closed the connection", maybe_applied=True)
+        sender._record([], [WriteResult(update, None, error) for update in sent])
+        sender._end([])
+
+
+def _push(harness: Harness, pull: PullRequest) -> None:
+    body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
+    assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
+
+
+def _let_calls_end(harness: Harness) -> None:
+    """Have so much time pass that every call has ended, and do what is due then."""
+    cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
+    harness.run_until_idle()
 
 
 def _send_and_die(harness: Harness) -> None:

@@ -1,13 +1,17 @@
 """Heads that two branches of a pattern share under its check, while two workers process one branch each."""
 
+from datetime import timedelta
+from typing import cast
+
 import pytest
 
 from models.repositories import Repository, WatchedBranch
-from services.core.work_queue import LeaseLostError
+from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.reconciler import Pass
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
 from tests.jobs.passes import evaluated_pass, leased_pass
 
@@ -75,6 +79,26 @@ def test_writes_that_arrive_in_order_are_not_repeated(harness: Harness, sibling:
     harness.run_until_idle()
     assert harness.fake_github.calls.writes == []
     assert set(harness.conclusions(PATTERN).values()) == {"failure"}
+
+
+def test_success_of_a_dead_worker_does_not_stay_after_a_siblings_failure(
+    harness: Harness, sibling: WatchedBranch
+) -> None:
+    """Its branch has not been taken over yet when the sibling's worker records the head, and people close it."""
+    dead, allowed = evaluated_pass(harness)
+    harness.freeze({"type": "branch", "branchId": sibling.id})
+    quick, blocked = evaluated_pass(harness)
+    quick._record([], sent(harness, quick, blocked))
+    pulls = harness.fake_github.world.repository_named("acme/web").pulls
+    for number in pulls:
+        harness.person("PATCH", f"/repos/acme/web/pulls/{number}", {"state": "closed"})
+    harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+    harness.run_until_idle()
+    sent(harness, dead, allowed)
+    cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
+    harness.run_until_idle()
+    runs = harness.person("GET", f"/repos/acme/web/commits/{pulls[1].head_sha}/check-runs").json()["check_runs"]
+    assert {run["conclusion"] for run in runs} == {"failure"}
 
 
 def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build: Builder) -> None:

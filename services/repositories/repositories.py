@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, distinct, func, select
 
+from models.enforcement import BranchEnforcement
 from models.queries import frozen_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
+from rules.rulesets.findings import Light, worst
 from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -95,19 +97,26 @@ def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     """Return repositories as in the API, with one query for all their branches."""
     is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
+    lights = func.array_agg(distinct(BranchEnforcement.shown_light))
     rows = uow.session.execute(
-        select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen))
+        select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen), lights)
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
         .where(
             WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
             WatchedBranch.unwatched_at.is_(None),
         )
         .group_by(WatchedBranch.repository_id)
     )
-    branches: dict[str, tuple[int, bool]] = {repository_id: (count, frozen) for repository_id, count, frozen in rows}
-    return [_view(repository, *branches.get(repository.id, (0, False))) for repository in repositories]
+    branches = {repository_id: (count, frozen, found) for repository_id, count, frozen, found in rows}
+    return [_view(repository, *branches.get(repository.id, (0, False, ()))) for repository in repositories]
 
 
-def _view(repository: Repository, watched: int, frozen: bool) -> dict[str, Any]:  # noqa: FBT001 - a column of a row
+def _view(
+    repository: Repository,
+    watched: int,
+    frozen: bool,  # noqa: FBT001 - a column of a row
+    lights: Sequence[Light],
+) -> dict[str, Any]:
     return {
         "id": repository.id,
         "full_name": repository.full_name,
@@ -119,6 +128,7 @@ def _view(repository: Repository, watched: int, frozen: bool) -> dict[str, Any]:
         "enabled": repository.enabled,
         "frozen": frozen,
         "watched_branch_count": watched,
+        "light": worst(lights) if repository.enabled and lights else None,
         "settings": {"auto_watch": repository.auto_watch},
         "synced_at": repository.synced_at,
     }

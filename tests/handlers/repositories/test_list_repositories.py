@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from models.installations import RepositorySync
+from rules.ids import new_id
 from tests import factories
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
@@ -86,8 +87,29 @@ class TestGetRepository:
             "enabled": True,
             "frozen": False,
             "watchedBranchCount": 1,
+            "light": "amber",
             "settings": {"autoWatch": ["release/*"]},
         }
+
+    @pytest.mark.parametrize(
+        ("lights", "columns", "shown"),
+        [
+            (["green", "green"], {}, "green"),
+            (["green", "amber"], {}, "amber"),
+            (["amber", "red", "green"], {}, "red"),
+            ([], {}, None),
+            (["green"], {"enabled": False}, None),
+        ],
+    )
+    def test_get_repository_shows_the_worst_light_of_its_watched_branches(
+        self, acme: Tenant, session: Session, lights: list[str], columns: dict[str, bool], shown: str | None
+    ) -> None:
+        web = acme.repository("web", **columns)
+        for light in lights:
+            factories.branch_enforcement(session, factories.branch(session, web, f"of-{light}-{new_id('wbr')}"), light)
+        old = factories.branch(session, web, "old", unwatched_at=factories.now())
+        factories.branch_enforcement(session, old, "red")
+        assert acme.key().get(f"/v1/repos/{web.id}").json()["light"] == shown
 
     def test_get_repository_finds_owner_and_name_in_any_case(self, acme: Tenant) -> None:
         web = acme.repository("web")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from flask import Response, request
 
@@ -15,7 +14,7 @@ from web.operations import Call, OperationError
 _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
 """Parameter and value of `GET /v1/repos` for each choice of the filter."""
 _CHOICES = 100
-"""Suggested branches, and rows of each light."""
+"""Suggested branches, and repositories that a form may choose."""
 _LABELS = {"name": "Branch", "auto_watch": "Patterns", "repositories": "Repositories"}
 _SEPARATORS = re.compile(r"[\s,;]+")
 
@@ -55,17 +54,12 @@ class Repositories(DashboardPage):
         if given.get("state") in _STATES:
             name, value = _STATES[given["state"]]
             query[name] = value
-        repositories, red, amber, installation = self.read(
-            Call("list_repositories", query={"limit": 50, **query}),
-            Call("get_enforcement", query={"light": "red", "limit": _CHOICES}),
-            Call("get_enforcement", query={"light": "amber", "limit": _CHOICES}),
-            Call("get_installation_status"),
+        repositories, installation = self.read(
+            Call("list_repositories", query={"limit": 50, **query}), Call("get_installation_status")
         )
         values = {
             "repositories": repositories["data"],
             "next_cursor": repositories["nextCursor"],
-            "lights_by_id": lights_of(repositories["data"], red, amber),
-            "enforcement": red,
             "installation": installation,
             "given": given,
         }
@@ -156,23 +150,6 @@ class Branches(DashboardPage):
         given = filters("light", "repo", "cursor")
         [enforcement] = self.read(Call("get_enforcement", query={**given, "limit": 50}))
         return self.show("repositories/branches.html", enforcement=enforcement, given=given)
-
-
-def lights_of(
-    repositories: Sequence[Mapping[str, Any]], red: Mapping[str, Any], amber: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return the worst light of each repository by its id; none where that is not known from the given branches."""
-    worst = {row["repository"]: "amber" for row in amber["data"]}
-    worst |= {row["repository"]: "red" for row in red["data"]}
-    complete = red["nextCursor"] is None and amber["nextCursor"] is None
-    found = {}
-    for repository in repositories:
-        if not repository["enabled"] or not repository["watchedBranchCount"]:
-            continue
-        light = worst.get(repository["fullName"], "green" if complete else None)
-        if light is not None and (light == "red" or red["nextCursor"] is None):
-            found[repository["id"]] = light
-    return found
 
 
 def _cursor() -> dict[str, str]:

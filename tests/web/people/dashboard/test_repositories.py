@@ -10,7 +10,6 @@ from schemas.names import snake_case
 from services.enforcement import setup_plans, snippets
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
-from web.dashboard.repositories.repositories import lights_of
 from web.dashboard.repositories.setup import diff_lines
 
 
@@ -55,15 +54,6 @@ class TestRepositories:
         viewer = member("viewer")
         assert "acme/web:main" in viewer.open("/branches", light="green").links
         assert "No branch matches" in viewer.open("/branches", light="red").text
-
-    def test_lights_are_unknown_where_not_every_branch_was_read(self) -> None:
-        def page(cursor: str | None, *names: str) -> dict[str, Any]:
-            return {"data": [{"repository": name} for name in names], "nextCursor": cursor}
-
-        rows = [{"id": name, "fullName": name, "enabled": True, "watchedBranchCount": 1} for name in "abc"]
-        assert lights_of(rows, page(None, "a"), page(None, "a", "b")) == {"a": "red", "b": "amber", "c": "green"}
-        assert lights_of(rows, page(None, "a"), page("more", "b")) == {"a": "red", "b": "amber"}
-        assert lights_of(rows, page("more", "a"), page(None, "b")) == {"a": "red"}
 
 
 class TestBranch:

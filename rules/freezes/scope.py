@@ -6,15 +6,14 @@ so that matching needs no look-ups.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rules.freezes.globs import Glob, compile_globs, covers
 
 OPEN_ENDED = frozenset({"organization", "glob"})
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRef:
+class BranchRef(NamedTuple):
     """A watched branch of an enabled repository, as scopes match it."""
 
     branch_id: str
@@ -38,6 +37,11 @@ class Scope:
     def open_ended(self) -> bool:
         """Whether a branch that begins to match while the freeze is in force is added to it."""
         return self.type in OPEN_ENDED
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether it reaches every branch that a freeze can reach."""
+        return self.type == "organization" and self.branch_glob is None
 
     def covers(self, fact: BranchRef) -> bool:
         """Return True if the scope reaches this branch."""

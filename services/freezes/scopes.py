@@ -13,7 +13,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import is_unenforced
+from services.enforcement_status.status import freezable, is_unenforced
 
 MAX_LISTED = 100
 """Repositories listed in a preview."""
@@ -130,7 +130,7 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Return what a freeze with this scope would reach now; changes nothing."""
     resolved = resolve(uow, scope)
     frozen = set(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
-    reached = WatchedBranch.id == any_of(resolved.ids)
+    reached = _is_reached(uow, resolved)
     unenforced, first = first_branches(uow, and_(reached, is_unenforced()), _MAX_UNENFORCED)
     by_repository: dict[str, list[BranchRef]] = {}
     for fact in resolved.branches:
@@ -156,6 +156,13 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
         ],
         "truncated": len(by_repository) > MAX_LISTED,
     }
+
+
+def _is_reached(uow: UnitOfWork, resolved: Resolved) -> ColumnElement[bool]:
+    """Return the condition of a watched branch that the scope reaches; thousands of ids are costly to send and read."""
+    if resolved.scope.reaches_all:
+        return and_(*freezable(uow.organization))
+    return WatchedBranch.id == any_of(resolved.ids)
 
 
 def _open_pull_requests(uow: UnitOfWork, reached: ColumnElement[bool]) -> int:

@@ -5,7 +5,7 @@ nothing starts whose impact has not been seen, with scripts or without.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -81,13 +81,18 @@ class NewFreeze(DashboardPage):
     def _form(self, given: Mapping[str, str], error: OperationError | None = None) -> Response:
         """Return the page with what was entered, its impact, and its problems."""
         listed = Call("list_repositories", query={"limit": 100, "enabled": "true"})
-        [repositories] = self.read(listed)
+        try:
+            repositories, *previews = self.read(listed, *_previews(given))
+            impact = _impact_of(given, previews)
+        except OperationError as refused:
+            impact = _unknown_impact(refused)
+            [repositories] = self.read(listed)
         values = {
             "given": given,
             "repositories": repositories["data"],
             "scopes": SCOPES,
             "allowed": self.may("create_freeze"),
-            **self.impact(given),
+            **impact,
         }
         if error is None:
             return self.show("new_freeze.html", **values)
@@ -96,21 +101,6 @@ class NewFreeze(DashboardPage):
     def _preview(self, given: Mapping[str, str]) -> Mapping[str, Any]:
         preview: Mapping[str, Any] = self.context.call("preview_scope", body={"scope": scope_of(given)}).content
         return preview
-
-    def impact(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a freeze of the entered scope would do, or why that is not known."""
-        if not _is_complete(given):
-            return {"preview": None, "unknown": "Say what to freeze, to see what it covers."}
-        try:
-            preview = self._preview(given)
-        except OperationError as error:
-            if error.status not in {400, 409, 422}:
-                raise
-            return {"preview": None, "unknown": error.message}
-        return {
-            "preview": preview,
-            "typed": is_wide(given["scope"], preview["branchCount"]),
-        }
 
 
 class Impact(NewFreeze):
@@ -127,7 +117,11 @@ class Impact(NewFreeze):
         given = self.context.form_fields(*_FIELDS)
         if given["scope"] not in _SCOPE_FIELD:
             raise unknown_button()
-        return self.show_part("impact.html", given=given, **self.impact(given))
+        try:
+            impact = _impact_of(given, self.read_part(*_previews(given)))
+        except OperationError as refused:
+            impact = _unknown_impact(refused)
+        return self.show_part("impact.html", given=given, **impact)
 
 
 def scope_of(given: Mapping[str, str]) -> dict[str, Any]:
@@ -142,6 +136,25 @@ def scope_of(given: Mapping[str, str]) -> dict[str, Any]:
     if _words(given.get("branches", "")):
         scope["branches"] = _words(given["branches"])
     return scope
+
+
+def _previews(given: Mapping[str, str]) -> list[Call]:
+    """Return the call that previews the entered scope, if it says what to freeze."""
+    return [Call("preview_scope", body={"scope": scope_of(given)})] if _is_complete(given) else []
+
+
+def _impact_of(given: Mapping[str, str], previews: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the page shows of the impact of the entered scope."""
+    if not previews:
+        return {"preview": None, "unknown": "Say what to freeze, to see what it covers."}
+    return {"preview": previews[0], "typed": is_wide(given["scope"], previews[0]["branchCount"])}
+
+
+def _unknown_impact(refused: OperationError) -> dict[str, Any]:
+    """Return why the impact of the entered scope is not known; raise what is not refused because of the scope."""
+    if refused.status not in {400, 409, 422}:
+        raise refused
+    return {"preview": None, "unknown": refused.message}
 
 
 def is_wide(kind: str, branches: int) -> bool:

@@ -157,6 +157,22 @@ class TestPreviewScope:
         assert preview["unenforcedBranchCount"] == len([api, never, asked])
         assert [row["branchId"] for row in preview["unenforcedBranches"]] == [api.id, never.id, asked.id]
 
+    @pytest.mark.parametrize(("scope", "count"), [(EVERYTHING, 2), ({"type": "organization", "branches": ["main"]}, 1)])
+    def test_preview_counts_only_what_its_scope_reaches(
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, scope: dict[str, Any], count: int
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.branch(session, repository, "release/1")
+        others = [acme.repository("off", enabled=False), globex.repository("secret")]
+        for each in (repository, *others):
+            for number, base in enumerate(("main", "release/1", "unwatched"), 1):
+                factories.pull_request(session, each, number, base_branch=base)
+        for each in others:
+            factories.branch(session, each)
+        preview = acme.key().post("/v1/scope/preview", {"scope": scope}).json()
+        names = ("branchCount", "openPullRequestCount", "unenforcedBranchCount")
+        assert [preview[name] for name in names] == [count] * 3
+
     def test_preview_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], preview["branchCount"], preview["repositories"]) == (0, 0, [])

@@ -178,7 +178,7 @@ class TestBatches:
         monkeypatch.setattr(purge, "BATCH_SIZE", 2)
         monkeypatch.setattr(purge, "REFERENCED_BATCH_SIZE", 1)
 
-    @pytest.mark.parametrize("pieces", range(1, 30, 4))
+    @pytest.mark.parametrize("pieces", [1, 9, 17, 29])
     def test_purge_resumes_when_killed(self, deleted: DeletedTenant, pieces: int) -> None:
         deleted.clock.offset += timedelta(days=31)
         for _ in range(pieces):

@@ -14,7 +14,7 @@ from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, Shell, made
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model import rulesets
 
-pytestmark = pytest.mark.slow(12)
+pytestmark = [pytest.mark.check, pytest.mark.slow(12)]
 LEVELS: list[Level] = ["repository", "organization"]
 GITHUB = "https://api.github.com"
 

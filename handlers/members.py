@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from handlers.entity_tags import tagged
 from rules.access.invitations import InvitationState
 from schemas.replies import SecretReply
 from services.core.pagination import Page
@@ -62,9 +63,9 @@ def accept_invitation(uow: UnitOfWork, invitation_id: str) -> object:
 
 def get_my_notifications(uow: UnitOfWork) -> object:
     """Return what the current user gets mails of."""
-    return choices.show(uow)
+    return tagged(choices.show(uow))
 
 
-def update_my_notifications(uow: UnitOfWork, body: dict[str, Any]) -> object:
+def update_my_notifications(uow: UnitOfWork, body: dict[str, Any], if_match: str | None) -> object:
     """Change what the current user gets mails of."""
-    return choices.change(uow, body.get("kinds"), body.get("remind_before"))
+    return tagged(choices.change(uow, body.get("kinds"), body.get("remind_before"), if_match))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from handlers.entity_tags import tagged
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.organizations import memberships, organizations
@@ -24,9 +25,9 @@ def bootstrap_organization(uow: UnitOfWork, body: dict[str, Any] | None) -> obje
 
 def get_current_organization(uow: UnitOfWork) -> object:
     """Get the organisation."""
-    return organizations.current(uow)
+    return tagged(organizations.current(uow))
 
 
-def update_current_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
+def update_current_organization(uow: UnitOfWork, body: dict[str, Any], if_match: str | None) -> object:
     """Change the organisation's name and settings."""
-    return organizations.update(uow, body.get("name"), body.get("settings"))
+    return tagged(organizations.update(uow, body.get("name"), body.get("settings"), if_match))

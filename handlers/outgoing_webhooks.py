@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from handlers.entity_tags import tagged
 from models.outgoing_webhooks import MessageState
 from schemas.replies import SecretReply
 from services.core.pagination import Page
@@ -24,14 +25,14 @@ def create_webhook(uow: UnitOfWork, body: dict[str, Any]) -> SecretReply:
     return SecretReply(endpoints.create(uow, endpoints.NewWebhook(**body)))
 
 
-def get_webhook(uow: UnitOfWork, webhook_id: str) -> dict[str, Any]:
+def get_webhook(uow: UnitOfWork, webhook_id: str) -> object:
     """Return a webhook."""
-    return endpoints.get(uow, webhook_id)
+    return tagged(endpoints.get(uow, webhook_id))
 
 
-def update_webhook(uow: UnitOfWork, webhook_id: str, body: dict[str, Any]) -> dict[str, Any]:
+def update_webhook(uow: UnitOfWork, webhook_id: str, body: dict[str, Any], if_match: str | None) -> object:
     """Change a webhook."""
-    return endpoints.change(uow, webhook_id, body)
+    return tagged(endpoints.change(uow, webhook_id, body, if_match))
 
 
 def delete_webhook(uow: UnitOfWork, webhook_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from handlers.entity_tags import tagged
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests import pull_requests
@@ -36,12 +37,12 @@ def preview_glob(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def get_repository(uow: UnitOfWork, repo_id: str) -> object:
     """Get a repository."""
-    return repositories.show(uow, repo_id)
+    return tagged(repositories.show(uow, repo_id))
 
 
-def update_repository(uow: UnitOfWork, repo_id: str, body: dict[str, Any]) -> object:
+def update_repository(uow: UnitOfWork, repo_id: str, body: dict[str, Any], if_match: str | None) -> object:
     """Change a repository's settings."""
-    return enablement.update(uow, repo_id, body.get("settings", {}))
+    return tagged(enablement.update(uow, repo_id, body.get("settings", {}), if_match))
 
 
 def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -2,9 +2,8 @@
 
 from typing import Any
 
+from handlers.entity_tags import tagged
 from schemas.names import snake_case
-from schemas.replies import HeadedReply
-from services.core.entity_tags import entity_tag
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import (
@@ -37,17 +36,17 @@ def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: A
 
 def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Create a schedule."""
-    return _tagged(views.view(uow, changes.create(uow, changes.NewSchedule(**with_terms(body)))))
+    return tagged(views.view(uow, changes.create(uow, changes.NewSchedule(**with_terms(body)))))
 
 
 def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
     """Get a schedule."""
-    return _tagged(views.show(uow, schedule_id))
+    return tagged(views.show(uow, schedule_id))
 
 
 def update_schedule(uow: UnitOfWork, schedule_id: str, body: dict[str, Any], if_match: str | None) -> object:
     """Change a schedule."""
-    return _tagged(views.view(uow, changes.update(uow, schedule_id, with_terms(body), if_match)))
+    return tagged(views.view(uow, changes.update(uow, schedule_id, with_terms(body), if_match)))
 
 
 def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_match: str | None) -> None:
@@ -105,10 +104,6 @@ def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def list_holiday_countries(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List the countries whose holidays can be imported."""
     return holiday_countries.list_countries(uow, cursor, limit)
-
-
-def _tagged(shown: dict[str, Any]) -> HeadedReply:
-    return HeadedReply(shown, {"ETag": entity_tag(shown)})
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ which the object is then changed.
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,11 +23,12 @@ def entity_tag(shown: Any) -> str:
     return f'"{base64.urlsafe_b64encode(digest).rstrip(b"=").decode()}"'
 
 
-def require_match(if_match: str | None, shown: Any) -> None:
+def require_match(if_match: str | None, show: Callable[[], Any]) -> None:
     """Raise `precondition_failed` if a valid header `If-Match` does not list the tag of an object; None: no header.
 
-    `*` matches every object that exists. Tags are compared strongly, so a weak one matches nothing.
+    `show` returns the object, which is locked, as handlers return it. `*` matches every object that exists. Tags are
+    compared strongly, so a weak one matches nothing.
     """
-    if if_match is None or if_match.strip() == "*" or entity_tag(shown) in _TAG.findall(if_match):
+    if if_match is None or if_match.strip() == "*" or entity_tag(show()) in _TAG.findall(if_match):
         return
     raise ServiceError("precondition_failed", "It has changed since the response with this ETag. Read it again.")

@@ -10,6 +10,7 @@ from models.notifications import MailChoice, NotificationDestination
 from rules.audit.changes import differences
 from rules.notifications.kinds import KINDS
 from rules.notifications.mails import MAILED_KINDS, default_kinds
+from services.core.entity_tags import require_match
 from services.core.lookups import role_of_caller
 from services.core.unit_of_work import UnitOfWork
 from services.events.destinations import change_reminders
@@ -20,12 +21,18 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
     return _view(uow, uow.session.get(MailChoice, (uow.organization, _person(uow))))
 
 
-def change(uow: UnitOfWork, kinds: Collection[str] | None, remind_before: Collection[int] | None) -> dict[str, Any]:
-    """Change what the caller gets mails of; None keeps it."""
+def change(
+    uow: UnitOfWork,
+    kinds: Collection[str] | None,
+    remind_before: Collection[int] | None,
+    if_match: str | None = None,
+) -> dict[str, Any]:
+    """Change what the caller gets mails of; None keeps it. Raise `precondition_failed`."""
     person = _person(uow)
     destination = select(NotificationDestination).where(NotificationDestination.id == uow.organization)
     uow.session.scalar(destination.with_for_update(key_share=True))  # one change of its reminders after the other
     row = uow.session.get(MailChoice, (uow.organization, person))
+    require_match(if_match, lambda: _view(uow, row))
     before = _chosen(uow, row)
     after = {
         "kinds": before["kinds"] if kinds is None else [kind for kind in MAILED_KINDS if kind in kinds],

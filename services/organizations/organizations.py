@@ -11,6 +11,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.audit.changes import differences
 from rules.errors import ServiceError
 from rules.time.zones import check_zone
+from services.core.entity_tags import require_match
 from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import UnitOfWork
 
@@ -33,12 +34,15 @@ def lock_current(uow: UnitOfWork) -> Organization:
     return organization
 
 
-def update(uow: UnitOfWork, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Change the name and the given settings. Raise `invalid_timezone`."""
+def update(
+    uow: UnitOfWork, name: str | None, settings: Mapping[str, Any] | None, if_match: str | None = None
+) -> dict[str, Any]:
+    """Change the name and the given settings. Raise `invalid_timezone`, `precondition_failed`."""
     timezone = (settings or {}).get("timezone")
     if timezone is not None:
         check_zone(timezone, "/settings/timezone")
     organization = lock_current(uow)
+    require_match(if_match, lambda: view(uow, organization))
     before = _audit_snapshot(organization)
     if name is not None:
         organization.name = name

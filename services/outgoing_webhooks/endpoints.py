@@ -20,6 +20,7 @@ from rules.outgoing_webhooks.events import unknown_events
 from rules.outgoing_webhooks.signatures import new_secret
 from services.alerts.alerts import resolve_alert
 from services.core.encryption import decrypt_with_any, encrypt
+from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of, page_of_listed
 from services.core.unit_of_work import UnitOfWork
 from services.events.destinations import add_destination, change_reminders, remove_destination
@@ -91,12 +92,15 @@ def create(uow: UnitOfWork, wanted: NewWebhook) -> dict[str, Any]:
     return {"webhook": _to_response(uow, endpoint), "secret": secret}
 
 
-def change(uow: UnitOfWork, endpoint_id: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def change(
+    uow: UnitOfWork, endpoint_id: str, changes: Mapping[str, Any], if_match: str | None = None
+) -> dict[str, Any]:
     """Change the given properties of an endpoint; one that is enabled begins with what happens from then on.
 
-    Raise `webhook_not_found` and `invalid_parameter`.
+    Raise `webhook_not_found`, `precondition_failed` and `invalid_parameter`.
     """
     endpoint = get_endpoint(uow, endpoint_id, lock=True)
+    require_match(if_match, lambda: _to_response(uow, endpoint))
     _check(uow, changes)
     before = _audit_snapshot(endpoint)
     address = endpoint.url

@@ -12,6 +12,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.check_names import former_globs
 from rules.freezes.globs import compile_globs
 from rules.rulesets.rulesets import ref_patterns
+from services.core.entity_tags import require_match
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client
@@ -63,20 +64,22 @@ def disable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
     return views(uow, list(named.values()))
 
 
-def update(uow: UnitOfWork, reference: str, settings: dict[str, Any]) -> dict[str, Any]:
+def update(uow: UnitOfWork, reference: str, settings: dict[str, Any], if_match: str | None = None) -> dict[str, Any]:
     """Change a repository's settings. Branches that new globs match are watched; none is unwatched.
 
-    Raise `repository_not_found`, `invalid_glob` (with pointers), `feature_not_available`.
+    Raise `repository_not_found`, `invalid_glob` (with pointers), `feature_not_available`, `precondition_failed`.
     """
     globs: list[str] | None = settings.get("autoWatch")
     named = get_visible(uow, reference)
     if globs is None:
+        require_match(if_match, lambda: views(uow, [named])[0])
         return views(uow, [named])[0]
     if globs:
         compile_globs(globs, "branch", "/settings/autoWatch")
         _require_expressible(globs)
     matching = _match_now_or_later(uow, [(named, globs)] if named.enabled else [])
     [repository] = lock_repositories(uow, [named.id])
+    require_match(if_match, lambda: views(uow, [repository])[0])
     before = repository.auto_watch
     repository.former_globs = former_globs(repository.former_globs, before, globs)
     repository.auto_watch = globs

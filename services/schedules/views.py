@@ -54,8 +54,7 @@ def get_matching(uow: UnitOfWork, schedule_id: str, if_match: str | None) -> Sch
     """
     schedule = get_schedule(uow, schedule_id, lock=True)
     uow.refresh_now()
-    if if_match is not None:
-        require_match(if_match, view(uow, schedule))
+    require_match(if_match, lambda: view(uow, schedule))
     return schedule
 
 

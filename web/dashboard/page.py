@@ -1,9 +1,9 @@
 """The base of the pages of the dashboard: a signed-in member, what their role and plan allow, and the frame."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
@@ -23,6 +23,21 @@ _CHANGED = (
     "Someone has changed this since you opened the form. Below is what you entered: open the page again to see it as "
     "it is now, or save again to replace that."
 )
+
+
+_STALE = "precondition_failed"
+_TRIES = 3
+_TAG_OF_NOTHING = '"changed"'
+"""Has an operation refuse a request, unless it is a repeated one whose answer is stored."""
+
+
+class Change(NamedTuple):
+    """The operations that read and change an object, and the properties that a form of it shows."""
+
+    reads: str
+    changes: str
+    names: Sequence[str]
+    params: Mapping[str, str] = {}
 
 
 class NoOrganizationError(Exception):
@@ -79,6 +94,28 @@ class DashboardPage(PageView):
         """Return a part of a page, without the frame."""
         return self.context.render(f"dashboard/{template}", **values)
 
+    def change(self, calls: Change, body: Mapping[str, Any], shown: str) -> None:
+        """Change what a form was filled in from; `shown` is the mark of its state that the form sends.
+
+        Raise OperationError if that has been changed since, and then change nothing: the entity tag makes one step of
+        comparison and change. What the form does not show may change meanwhile; it is read again then. A form that is
+        sent twice is one request, although the first one has changed what it shows.
+        """
+        for _ in range(_TRIES):
+            present = self.context.call(calls.reads, path_params=calls.params)
+            stale = bool(shown) and shown != state_of(present.content, *calls.names)
+            tag = _TAG_OF_NOTHING if stale else present.header(b"etag") or ""
+            try:
+                self.context.call(calls.changes, path_params=calls.params, body=body, if_match=tag)
+            except OperationError as error:
+                if stale:
+                    break
+                if error.code != _STALE:
+                    raise
+            else:
+                return
+        raise OperationError(412, _STALE, _CHANGED)
+
     def may(self, operation_id: str) -> bool:
         """True if the member may call the operation, by their role."""
         return self.context.may(g.member.role, operation_id)
@@ -105,10 +142,9 @@ def state_of(shown: Mapping[str, Any], *names: str) -> str:
     return hashlib.sha256(orjson.dumps(found, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-def check_unchanged(shown: str, state: str) -> None:
-    """Raise OperationError if a form was filled in from another state than the present one."""
-    if shown and shown != state:
-        raise OperationError(412, "precondition_failed", _CHANGED)
+def next_state(state: str, given: Mapping[str, str] | None, error: OperationError | None) -> str:
+    """Return the mark that a form sends next: of the present state, if its person knows that it has changed."""
+    return state if given is None or error is None or error.code == _STALE else given.get("shown") or state
 
 
 def filters(*names: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
-from web.dashboard.page import DashboardPage, check_unchanged, filters, redirect_with_notice, state_of
+from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
 from web.operations import Call, OperationError
 
 _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
@@ -104,10 +104,9 @@ class RepositoryPage(DashboardPage):
             call("watch_branch", path_params=params, body={"name": given["name"]} if given["name"] else {})
             return "watched"
         if do == "patterns":
-            present = call("get_repository", path_params=params).content
-            check_unchanged(given["shown"], state_of(present, "settings"))
             patterns = [word for word in _SEPARATORS.split(given["auto_watch"]) if word]
-            call("update_repository", path_params=params, body={"settings": {"autoWatch": patterns}})
+            calls = Change("get_repository", "update_repository", ("settings",), params)
+            self.change(calls, {"settings": {"autoWatch": patterns}}, given["shown"])
             return "patterns"
         raise unknown_button()
 
@@ -120,7 +119,7 @@ class RepositoryPage(DashboardPage):
         )
         values = {
             "repository": repository,
-            "shown": state_of(repository, "settings"),
+            "shown": next_state(state_of(repository, "settings"), given, error),
             "branches": branches["data"],
             "next_cursor": branches["nextCursor"],
             "remote": self._remote_branches(params) if repository["enabled"] and self.may("watch_branch") else (),

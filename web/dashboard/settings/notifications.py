@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.dashboard.page import DashboardPage, check_unchanged, redirect_with_notice, state_of
+from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
 from web.operations import Call, OperationError
 
 _EDITED = ("kinds", "remindBefore")
@@ -32,10 +32,8 @@ class Notifications(DashboardPage):
         words = [word for word in _SEPARATORS.split(given["remind_before"]) if word]
         minutes = [int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else word for word in words]
         try:
-            present = self.context.call("get_my_notifications").content
-            check_unchanged(given["shown"], state_of(present, *_EDITED))
             body = {"kinds": request.form.getlist("kind"), "remindBefore": minutes}
-            self.context.call("update_my_notifications", body=body)
+            self.change(Change("get_my_notifications", "update_my_notifications", _EDITED), body, given["shown"])
         except OperationError as error:
             details = [type(each)("/remind_before", each.message) for each in error.details]
             return self._show(error.with_details(details), given)
@@ -45,7 +43,7 @@ class Notifications(DashboardPage):
         [chosen] = self.read(Call("get_my_notifications"))
         values: dict[str, Any] = {
             "choices": chosen["choices"],
-            "shown": state_of(chosen, *_EDITED),
+            "shown": next_state(state_of(chosen, *_EDITED), given, error),
             "chosen": chosen["kinds"] if given is None else request.form.getlist("kind"),
             "remind_before": given["remind_before"] if given else ", ".join(map(str, chosen["remindBefore"])),
         }

@@ -8,7 +8,7 @@ from flask import Response
 from rules import web_addresses
 from rules.time.zones import zone_names
 from web.context import unknown_button
-from web.dashboard.page import DashboardPage, check_unchanged, redirect_with_notice, state_of
+from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
 from web.operations import Call, OperationError
 from web.problems import at_field
 
@@ -36,14 +36,13 @@ class OrganizationSettings(DashboardPage):
                 return redirect_with_notice(web_addresses.ACCOUNT, "deleted")
             if given["do"] != "save":
                 raise unknown_button()
-            present = self.context.call("get_current_organization").content
-            check_unchanged(given["shown"], state_of(present, *_EDITED))
             settings = {
                 "timezone": given["timezone"],
                 "approval": given["approval"] or "admin",
                 "selfApproval": bool(given["self_approval"]),
             }
-            self.context.call("update_current_organization", body={"name": given["name"], "settings": settings})
+            calls = Change("get_current_organization", "update_current_organization", _EDITED)
+            self.change(calls, {"name": given["name"], "settings": settings}, given["shown"])
         except OperationError as error:
             return self._show(_at_field(error, given["do"]), given)
         return redirect_with_notice(self.path, "saved")
@@ -52,7 +51,7 @@ class OrganizationSettings(DashboardPage):
         [organization] = self.read(Call("get_current_organization"))
         values: dict[str, Any] = {
             "organization": organization,
-            "shown": state_of(organization, *_EDITED),
+            "shown": next_state(state_of(organization, *_EDITED), given, error),
             "given": given or {},
             "zones": sorted(zone for zone in zone_names() if "/" in zone),
         }

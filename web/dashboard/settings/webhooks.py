@@ -9,7 +9,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
-from web.dashboard.page import DashboardPage, check_unchanged, filters, redirect_with_notice, state_of
+from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
 from web.operations import Call, OperationError
 
 LABELS = {"name": "Name", "url": "Address", "events": "Events", "remind_before": "Reminders"}
@@ -101,9 +101,7 @@ class WebhookPage(DashboardPage):
         """Return the name of the notice of what was done. Raise OperationError."""
         do, call = given["do"], self.context.call
         if do == "save":
-            present = call("get_webhook", path_params=params).content
-            check_unchanged(given["shown"], state_of(present, *_EDITED))
-            call("update_webhook", path_params=params, body=_body(given))
+            self.change(Change("get_webhook", "update_webhook", _EDITED, params), _body(given), given["shown"])
             return "saved"
         if do in {"enable", "disable"}:
             call("update_webhook", path_params=params, body={"enabled": do == "enable"})
@@ -130,7 +128,7 @@ class WebhookPage(DashboardPage):
         sent = bool(given and given["do"] == "save")
         values: dict[str, Any] = {
             "webhook": webhook,
-            "shown": state_of(webhook, *_EDITED),
+            "shown": next_state(state_of(webhook, *_EDITED), given, error),
             "deliveries": deliveries["data"],
             "next_cursor": deliveries["nextCursor"],
             "families": families,

@@ -4,6 +4,7 @@ import pytest
 
 from models.organizations import Organization
 from tests import factories
+from tests.harness.concurrency import at_once
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 
 
@@ -158,7 +159,7 @@ class TestNotifications:
         assert "#remind_before" in refused.links.values()
 
 
-@pytest.mark.parametrize(
+EDITED = pytest.mark.parametrize(
     ("path", "mine", "theirs"),
     [
         ("/settings", {"name": "Acme Ltd"}, {"approval": "member"}),
@@ -166,17 +167,49 @@ class TestNotifications:
         ("/repositories/{repository}", {"auto_watch": "release/*"}, {"auto_watch": "hotfix/*"}),
     ],
 )
+"""Forms that several people may fill in at the same time, and what two of them enter."""
+
+
+@pytest.fixture
+def ids(acme: Scene) -> dict[str, str]:
+    """Return the ids in the addresses of the forms."""
+    return {
+        "webhook": factories.webhook(acme.session, acme.organization).id,
+        "repository": acme.repositories[0].id,
+    }
+
+
+@EDITED
 def test_form_does_not_replace_what_another_admin_has_changed_unseen(
-    member: Enter, acme: Scene, path: str, mine: dict[str, str], theirs: dict[str, str]
+    member: Enter, ids: dict[str, str], path: str, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     first, second = member("admin"), member("owner")
-    path = path.format(
-        webhook=factories.webhook(acme.session, acme.organization).id, repository=acme.repositories[0].id
-    )
-    page, other = first.open(path), second.open(path)
+    page, other = (person.open(path.format(**ids)) for person in (first, second))
     assert "Someone has changed this" not in second.press(other, "Save", **theirs).text
     refused = first.press(page, "Save", **mine)
     assert refused.status == 412
     assert "Someone has changed this since you opened the form." in refused.text
     assert refused.form("Save").fields.items() >= mine.items()
     assert first.press(refused, "Save", **mine).status == 200
+
+
+@EDITED
+def test_one_of_forms_that_are_sent_at_the_same_time_is_refused(
+    member: Enter, ids: dict[str, str], path: str, mine: dict[str, str], theirs: dict[str, str]
+) -> None:
+    people = (member("admin"), mine), (member("owner"), theirs)
+    forms = [(person, person.open(path.format(**ids)).form("Save"), fields) for person, fields in people]
+    answers = at_once(
+        *[lambda person=person, form=form, sent=sent: person.send(form, "Save", **sent) for person, form, sent in forms]
+    )
+    assert sorted(each.status_code for each in answers) == [303, 412]
+
+
+@EDITED
+def test_form_that_is_sent_twice_is_one_request(
+    member: Enter, ids: dict[str, str], path: str, mine: dict[str, str], theirs: dict[str, str]
+) -> None:
+    admin = member("admin")
+    form = admin.open(path.format(**ids)).form("Save")
+    assert [admin.send(form, "Save", **mine).status_code for _ in range(2)] == [303, 303]
+    assert admin.send(form, "Save", **theirs).status_code == 412

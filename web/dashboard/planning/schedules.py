@@ -8,10 +8,9 @@ from flask import Response, request
 
 from rules import web_addresses
 from rules.time.zones import zone_names
-from schemas.calls import Answer
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
-from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
 from web.dashboard.planning.forms import (
     CHOICES,
     FIELDS,
@@ -42,10 +41,9 @@ MAX_WINDOWS = 50
 _PAST = timedelta(days=30)
 _SOON = timedelta(hours=24)
 """A window that begins later needs an end to be started now."""
-_CHANGED = (
-    "The schedule has changed since you opened this form. Below is what you entered: open the schedule to see it as it "
-    "is now, and save again to replace that."
-)
+_EDITED = (
+    "name", "reason", "scope", "timezone", "recurrence", "window", "enabled", "exceptionsAllowed", "allowOverlap",
+)  # fmt: skip
 
 Schedule = Mapping[str, Any]
 
@@ -235,42 +233,36 @@ class EditSchedule(DashboardPage):
     def get(self, item_id: str = "") -> Response:
         """Show the form as the schedule is."""
         params = {"scheduleId": item_id}
-        [preview] = self.read(Call("preview_schedule", params, {"limit": WINDOWS}))
-        shown = self.context.call("get_schedule", path_params=params)
-        form = _form(values_of(shown.content), shown.content, _tag_of(shown))
+        preview, schedule = self.read(
+            Call("preview_schedule", params, {"limit": WINDOWS}), Call("get_schedule", params)
+        )
+        form = _form(values_of(schedule), schedule, state_of(schedule, *_EDITED))
         return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
 
     def post(self, item_id: str = "") -> Response:
         """Change the schedule as it was shown, or show what the change would do."""
-        given = self.context.form_fields(*FIELDS, "do", "tag")
+        given = self.context.form_fields(*FIELDS, "do", "shown")
         params = {"scheduleId": item_id}
-        self.read()
-        present = self.context.call("get_schedule", path_params=params)
-        form = _form(given, present.content, given["tag"])
+        [present] = self.read(Call("get_schedule", params))
+        form = _form(given, present, given["shown"])
         try:
             if given["do"] == "preview":
                 draft = {**draft_of(given), "limit": WINDOWS, "scheduleId": item_id}
                 preview = self.context.call("preview_schedule_draft", body=draft).content
                 return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
-            self.context.call("update_schedule", path_params=params, body=body_of(given), if_match=given["tag"])
+            self.change(Change("get_schedule", "update_schedule", _EDITED, params), body_of(given), given["shown"])
         except OperationError as error:
-            if error.status == 412:
-                error, form["tag"] = OperationError(412, error.code, _CHANGED), _tag_of(present)
+            form["shown"] = next_state(state_of(present, *_EDITED), given, error)
             return self.show_again(
                 "planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None, full=False
             )
         return redirect_with_notice(address_of(web_addresses.SCHEDULE, item_id), "changed")
 
 
-def _tag_of(answer: Answer) -> str:
-    """Return the entity tag of an answer."""
-    return answer.header(b"etag") or ""
-
-
-def _form(values: Mapping[str, str], schedule: Schedule | None = None, tag: str = "") -> dict[str, Any]:
-    """Return what the form shows; `tag` is the entity tag of the schedule that it was filled in from."""
+def _form(values: Mapping[str, str], schedule: Schedule | None = None, shown: str = "") -> dict[str, Any]:
+    """Return what the form shows; `shown` is the mark of the schedule that it was filled in from."""
     return {
-        "tag": tag,
+        "shown": shown,
         "values": values,
         "schedule": schedule,
         "captions": LABELS,

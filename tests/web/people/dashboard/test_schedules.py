@@ -123,11 +123,18 @@ class TestForm:
         other.press(theirs, "Save", name="Winter")
         page = admin.press(mine, "Save", name="Christmas")
         assert page.status == 412
-        assert "The schedule has changed since you opened this form." in page.text
+        assert "Someone has changed this since you opened the form." in page.text
         assert page.form("Save").fields["name"] == "Christmas"
         assert "Winter" in admin.open(address).title
         assert "The schedule has been changed." in admin.press(page, "Save").text
         assert "Christmas" in admin.open(address).title
+
+    def test_edit_form_is_saved_although_another_window_comes_next(self, member: Enter) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS)
+        form = admin.open(f"/schedules/{schedule_id_of(page)}/edit")
+        admin.press(page, "Skip")
+        assert "The schedule has been changed." in admin.press(form, "Save", name="Winter").text
 
     def test_viewer_gets_no_form(self, member: Enter) -> None:
         page = member("viewer").open("/schedules/new")

@@ -22,16 +22,16 @@ def do_stripe_work(
 
     `work` releases the lease. If Stripe fails, the row is due again after a back-off.
     """
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        stripe = uow.dependencies.stripe
-        lease = queue.acquire(uow) if stripe is not None else None
-    if stripe is None or lease is None:
+    stripe = uow_factory.dependencies.stripe
+    if stripe is None:
         return False
-    with lease.while_held(uow_factory, wakes=queue.kind):
+
+    def work_or_fail(lease: Lease) -> None:
         try:
             work(uow_factory, stripe, lease)
         except StripeError as error:
             logger.warning("%s: Stripe failed for %s: %s", queue.kind, lease.keys[0], error)
             with uow_factory.open(SYSTEM_CALLER) as uow:
                 lease.fail(uow, error.code, error.message, uow.now + queue.retry.delay(lease.row.attempts))
-    return True
+
+    return queue.work_on_next(uow_factory, work_or_fail, wakes=queue.kind)

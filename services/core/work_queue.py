@@ -22,7 +22,7 @@ that a dead process has sent may still be on its way; where that matters, `call_
 import logging
 import random
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -197,6 +197,18 @@ class WorkQueue:
             return None
         uow.dependencies.queue_observer.acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
         return Lease(self, token, holder, uow.now, rows)
+
+    def work_on_next(
+        self, uow_factory: UnitOfWorkFactory, work: "Callable[[Lease], None]", *, wakes: str | None = None
+    ) -> bool:
+        """Do the work of the next row while its lease is held; False if none is due. `wakes` is as in `while_held`."""
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            lease = self.acquire(uow)
+        if lease is None:
+            return False
+        with lease.while_held(uow_factory, wakes=wakes):
+            work(lease)
+        return True
 
     def _acquiring_statement(self, within: InstrumentedAttribute[Any] | None) -> ReturningUpdate[*tuple[Any, ...]]:
         candidates = self._candidates if within is None else self._candidates.where(within == bindparam("within"))

@@ -6,13 +6,14 @@ it had removed; the next one removes the rest.
 """
 
 from datetime import timedelta
+from functools import partial
 
 from sqlalchemy import select
 
 from integrations.github import CALL_DEADLINE_SECONDS, GitHub
 from models.organizations import Organization, Withdrawal
 from rules.access.permissions import SYSTEM
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
 from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.github_access.backoff import backoff
@@ -36,20 +37,18 @@ WITHDRAWALS = WorkQueue(
 
 def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Remove the rulesets of one deleted organisation; False if none is due."""
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        lease = WITHDRAWALS.acquire(uow)
-    if lease is None:
-        return False
+    return WITHDRAWALS.work_on_next(uow_factory, partial(_withdraw, uow_factory, github))
+
+
+def _withdraw(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:
     caller = Caller(lease.row.organization_id, SYSTEM, "system")
-    with lease.while_held(uow_factory):
-        try:
-            left = withdraw(uow_factory, github, caller, lease)
-        except WithheldError as error:
-            with uow_factory.open(caller) as uow:
-                lease.postpone(uow, uow.now + backoff(error, 0))
-        else:
-            _settle(uow_factory, caller, lease, left)
-    return True
+    try:
+        left = withdraw(uow_factory, github, caller, lease)
+    except WithheldError as error:
+        with uow_factory.open(caller) as uow:
+            lease.postpone(uow, uow.now + backoff(error, 0))
+    else:
+        _settle(uow_factory, caller, lease, left)
 
 
 def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: list[Remaining]) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Select, or_, select, text
@@ -79,20 +80,18 @@ def request_all_comparisons(uow: UnitOfWork) -> None:
 
 def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Run one comparison that was requested; False if none is due."""
-    with uow_factory.open(GITHUB_CALLER) as uow:
-        lease = SYNCS.acquire(uow)
-    if lease is None:
-        return False
+    return SYNCS.work_on_next(uow_factory, partial(_sync, uow_factory, github))
+
+
+def _sync(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:
     installation_id = lease.row.installation_id
-    with lease.while_held(uow_factory):
-        try:
-            sync_installation(uow_factory, github, lease)
-        except GitHubError as error:
-            logger.warning("the repositories of installation %s could not be read: %s", installation_id, error)
-            with uow_factory.open(GITHUB_CALLER) as uow:
-                pause_when_limited(uow, installation_id, error)
-                lease.fail(uow, error.code, error.message, uow.now + backoff(error, lease.row.attempts))
-    return True
+    try:
+        sync_installation(uow_factory, github, lease)
+    except GitHubError as error:
+        logger.warning("the repositories of installation %s could not be read: %s", installation_id, error)
+        with uow_factory.open(GITHUB_CALLER) as uow:
+            pause_when_limited(uow, installation_id, error)
+            lease.fail(uow, error.code, error.message, uow.now + backoff(error, lease.row.attempts))
 
 
 def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:

@@ -8,6 +8,7 @@ No transaction is open during a call.
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.orm import aliased
@@ -90,13 +91,7 @@ def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     slack = uow_factory.dependencies.slack
     if slack is None:
         return False
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        lease = MESSAGES.acquire(uow)
-    if lease is None:
-        return False
-    with lease.while_held(uow_factory, wakes=JOB):
-        _deliver(uow_factory, slack, lease)
-    return True
+    return MESSAGES.work_on_next(uow_factory, partial(_deliver, uow_factory, slack), wakes=JOB)
 
 
 def _deliver(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None:

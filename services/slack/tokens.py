@@ -6,6 +6,7 @@ The row of a connection is the work. A removed one has its token revoked until S
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
 import orjson
 from sqlalchemy import delete, select
@@ -80,22 +81,20 @@ def renew_tokens(uow_factory: UnitOfWorkFactory) -> bool:
     slack = uow_factory.dependencies.slack
     if slack is None:
         return False
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        lease = CONNECTIONS.acquire(uow)
-    if lease is None:
-        return False
+    return CONNECTIONS.work_on_next(uow_factory, partial(_renew, uow_factory, slack), wakes=CONNECTIONS.kind)
+
+
+def _renew(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None:
     tokens = open_tokens(uow_factory.dependencies.secret_keys, lease.row.id, lease.row.encrypted_tokens)
-    with lease.while_held(uow_factory, wakes=CONNECTIONS.kind):
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            lease.require(uow)
-        try:
-            if lease.row.removed_at is not None:
-                _revoke(uow_factory, slack, lease, tokens)
-            else:
-                _refresh(uow_factory, slack, lease, tokens)
-        except SlackError as error:
-            _retry(uow_factory, lease, error)
-    return True
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        lease.require(uow)
+    try:
+        if lease.row.removed_at is not None:
+            _revoke(uow_factory, slack, lease, tokens)
+        else:
+            _refresh(uow_factory, slack, lease, tokens)
+    except SlackError as error:
+        _retry(uow_factory, lease, error)
 
 
 def _revoke(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, tokens: SlackTokens | None) -> None:

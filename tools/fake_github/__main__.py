@@ -8,20 +8,13 @@ import uvloop
 from tools.fake_github.application import Application
 from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.simulation.process import serve_until_stopped
+from tools.simulation.process import argument_parser, serve_until_stopped
 from tools.simulation.server import listen, url_of
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.fake_github", description="A simulated GitHub for development."
-    )
-    parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one and prints it")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    parser.add_argument(
-        "--state", type=Path, help="file that keeps the state, so that a second start has the same data"
-    )
+    parser = argument_parser("tools.fake_github", "GitHub")
     parser.add_argument("--webhook-url", help="where webhooks are sent; without it none are")
     parser.add_argument("--webhook-secret", help="secret that webhooks are signed with")
     parser.add_argument("--app-id", type=int, default=1, help="id of the App that is registered (default: 1)")

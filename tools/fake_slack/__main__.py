@@ -1,26 +1,18 @@
 """`python -m tools.fake_slack`: the simulated Slack as a process of its own."""
 
 import argparse
-from pathlib import Path
 
 import uvloop
 
 from tools.fake_slack.application import Application
 from tools.fake_slack.slack import FakeSlack
-from tools.simulation.process import serve_until_stopped
+from tools.simulation.process import argument_parser, serve_until_stopped
 from tools.simulation.server import listen, url_of
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.fake_slack", description="A simulated Slack for development."
-    )
-    parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one and prints it")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    parser.add_argument(
-        "--state", type=Path, help="file that keeps the state, so that a second start has the same data"
-    )
+    parser = argument_parser("tools.fake_slack", "Slack")
     parser.add_argument("--request-url", help="where commands, clicks and events are sent; without it none are")
     parser.add_argument("--signing-secret", help="secret that requests are signed with")
     parser.add_argument("--client-secret", help="secret of the app")

@@ -9,7 +9,7 @@ import orjson
 from tools.fake_slack.core import Core
 from tools.fake_slack.model import Channel, Form, Message, ResponseAddress, Token, Workspace
 from tools.fake_slack.settings import Settings
-from tools.simulation.process import replace_file
+from tools.simulation.process import read_state, replace_file
 
 VERSION = 1
 
@@ -34,10 +34,8 @@ def save(core: Core, path: Path) -> None:
 
 def load(core: Core, path: Path) -> None:
     """Read the state file, if there is one of this version."""
-    if not path.exists():
-        return
-    found = orjson.loads(path.read_bytes())
-    if found["version"] != VERSION:
+    found = read_state(path, VERSION)
+    if found is None:
         return
     core.settings = Settings(**found["settings"])
     core.numbers = itertools.count(found["next"])

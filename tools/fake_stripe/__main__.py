@@ -1,7 +1,6 @@
 """`python -m tools.fake_stripe`: the simulated Stripe as a process of its own."""
 
 import argparse
-from pathlib import Path
 
 import uvloop
 
@@ -9,20 +8,13 @@ from tools.fake_stripe.application import Application
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.fake_stripe.stripe import FakeStripe
 from tools.fake_stripe.timeline import catch_up
-from tools.simulation.process import serve_until_stopped
+from tools.simulation.process import argument_parser, serve_until_stopped
 from tools.simulation.server import listen, url_of
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.fake_stripe", description="A simulated Stripe for development."
-    )
-    parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one and prints it")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
-    parser.add_argument(
-        "--state", type=Path, help="file that keeps the state, so that a second start has the same data"
-    )
+    parser = argument_parser("tools.fake_stripe", "Stripe")
     parser.add_argument("--secret-key", default=SECRET_KEY, help="API key that may do everything")
     parser.add_argument("--webhook-url", help="where webhooks are sent; without it none are")
     parser.add_argument(

@@ -8,7 +8,7 @@ import orjson
 
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.settings import Settings
-from tools.simulation.process import replace_file
+from tools.simulation.process import read_state, replace_file
 
 VERSION = 1
 
@@ -32,10 +32,8 @@ def save(core: Core, path: Path) -> None:
 
 def load(core: Core, path: Path) -> None:
     """Read the state file, if there is one of this version."""
-    if not path.exists():
-        return
-    found = orjson.loads(path.read_bytes())
-    if found["version"] != VERSION:
+    found = read_state(path, VERSION)
+    if found is None:
         return
     core.ahead = found["ahead"]
     core.settings = Settings(**found["settings"])

@@ -74,22 +74,21 @@ class TestHourlyQuota:
 
 
 class TestRateLimits:
-    def test_pass_uses_the_budget_of_a_minute_and_no_more(self, harness: Harness, build: Builder) -> None:
+    def freeze_with_a_small_budget(self, harness: Harness, build: Builder) -> None:
+        """Freeze six heads, and work until the budget of the minute is used up."""
         build("web", "api", pulls=3)
         harness.run_until_idle()
         harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=ALIASES)
         harness.freeze()
         harness.sql("DELETE FROM github_api_usage")
         harness.run_until_idle()
+
+    def test_pass_uses_the_budget_of_a_minute_and_no_more(self, harness: Harness, build: Builder) -> None:
+        self.freeze_with_a_small_budget(harness, build)
         assert failures(harness) == 4
 
     def test_target_that_waits_for_budget_shows_its_progress(self, harness: Harness, build: Builder) -> None:
-        build("web", "api", pulls=3)
-        harness.run_until_idle()
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=ALIASES)
-        harness.freeze()
-        harness.sql("DELETE FROM github_api_usage")
-        harness.run_until_idle()
+        self.freeze_with_a_small_budget(harness, build)
         targets = harness.sql("SELECT state, heads_total, heads_written, last_error_code FROM freeze_targets")
         assert {(state, total, error) for state, total, _written, error in targets} <= {
             ("pending", 3, None),
@@ -98,12 +97,7 @@ class TestRateLimits:
         assert sum(written for _state, _total, written, _error in targets) == 4
 
     def test_pass_continues_after_the_minute(self, harness: Harness, build: Builder) -> None:
-        build("web", "api", pulls=3)
-        harness.run_until_idle()
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=ALIASES)
-        harness.freeze()
-        harness.sql("DELETE FROM github_api_usage")
-        harness.run_until_idle()
+        self.freeze_with_a_small_budget(harness, build)
         harness.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         harness.sql("UPDATE installations SET paused_until = NULL")
         harness.make_due()

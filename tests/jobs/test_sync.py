@@ -303,7 +303,8 @@ class TestAutoWatch:
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 
-    def test_branch_beyond_the_plan_is_not_watched_and_gets_success(self, mirror: Mirror) -> None:
+    def outgrow_the_free_plan(self, mirror: Mirror) -> None:
+        """Mirror more branches of a pattern than the free plan lets an organisation watch."""
         web = mirror.at_host("web")
         mirror.sync()
         change_plan(mirror.harness.session, mirror.harness.organization, "free")
@@ -312,18 +313,14 @@ class TestAutoWatch:
         for number in range(25):
             web.branch(f"release/{number}")
         mirror.sync()
+
+    def test_branch_beyond_the_plan_is_not_watched_and_gets_success(self, mirror: Mirror) -> None:
+        self.outgrow_the_free_plan(mirror)
         mirror.sync()
         assert mirror.watched() == {"main": True} | {f"release/{number}": False for number in range(25)}
 
     def test_branch_beyond_the_plan_is_watched_when_the_plan_allows(self, mirror: Mirror) -> None:
-        web = mirror.at_host("web")
-        mirror.sync()
-        change_plan(mirror.harness.session, mirror.harness.organization, "free")
-        mirror.harness.session.commit()
-        mirror.enable("acme/web", auto_watch=("release/*",))
-        for number in range(25):
-            web.branch(f"release/{number}")
-        mirror.sync()
+        self.outgrow_the_free_plan(mirror)
         change_plan(mirror.harness.session, mirror.harness.organization, "business")
         mirror.harness.session.commit()
         mirror.sync()

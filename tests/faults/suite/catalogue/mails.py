@@ -6,13 +6,11 @@ The owner of `acme` gets mails of freezes while these faults are tried. In the e
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.suite.catalogue.steps import is_settled
+from tests.faults.suite.catalogue.steps import freeze_and_lift
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
 
-ANSWERED = 5.0
-"""Seconds in which a freeze or a lift is answered: less than a mail server may take."""
 WITHIN = 90.0
 PATH = "/v1/me/notifications"
 
@@ -78,20 +76,6 @@ def heal(stack: Stack) -> None:
     """Let mails pass again."""
     for wire in stack.wires_to("mail"):
         wire.heal()
-
-
-def freeze_and_lift(trial: Trial) -> None:
-    """Freeze and lift, and require that nothing waits for mails."""
-    began = len(trial.ledger.answers)
-    freeze = trial.client.freeze()
-    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
-    trial.client.lift(freeze)
-    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
-    with trial.ledger.lock:
-        slow = [
-            f"{what} took {seconds:.1f} s" for what, _, seconds in trial.ledger.answers[began:] if seconds > ANSWERED
-        ]
-    trial.require(not slow, "; ".join(slow))
 
 
 @fault("The mail server hangs: freezes and lifts do not wait for it, and mails arrive later", within=WITHIN, load=False)

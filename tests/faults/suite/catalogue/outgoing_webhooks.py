@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.faults.suite.catalogue.steps import is_settled
+from tests.faults.suite.catalogue.steps import freeze_and_lift
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 
-ANSWERED = 5.0
-"""Seconds in which a freeze or a lift is answered: less than an attempt of a webhook may take."""
 WITHIN = 90.0
 REFUSING = "https://127.0.0.1:1/in"
 """Where nothing listens."""
@@ -94,20 +92,6 @@ def subscribed(trial: Trial) -> Iterator[Subscriber]:
         for webhook_id in subscriber.paths:
             subscriber.call("DELETE", f"/{webhook_id}")
         trial.stack.receiver.release.clear()
-
-
-def freeze_and_lift(trial: Trial) -> None:
-    """Freeze and lift, and require that nothing waits for webhooks."""
-    began = len(trial.ledger.answers)
-    freeze = trial.client.freeze()
-    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
-    trial.client.lift(freeze)
-    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
-    with trial.ledger.lock:
-        slow = [
-            f"{what} took {seconds:.1f} s" for what, _, seconds in trial.ledger.answers[began:] if seconds > ANSWERED
-        ]
-    trial.require(not slow, "; ".join(slow))
 
 
 def wait_for_requests(subscriber: Subscriber, *webhook_ids: str) -> None:

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.faults.suite.catalogue.steps import is_settled
+from tests.faults.suite.catalogue.steps import freeze_and_lift
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 from tools.fake_slack.model import Message
 
-ANSWERED = 5.0
-"""Seconds in which a freeze or a lift is answered: less than two calls of Slack may take."""
 WITHIN = 120.0
 POST = "POST /api/chat.postMessage"
 
@@ -84,19 +82,6 @@ def subscribed(trial: Trial) -> Iterator[Channel]:
         trial.require(len(channel.messages(freeze)) == 1, "a freeze has one message")
     finally:
         channel.disconnect()
-
-
-def freeze_and_lift(trial: Trial) -> str:
-    """Freeze and lift, require that nothing waits for Slack, and return the freeze."""
-    began = len(trial.ledger.answers)
-    freeze = trial.client.freeze()
-    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
-    trial.client.lift(freeze)
-    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
-    with trial.ledger.lock:
-        slow = [f"{what} took {took:.1f} s" for what, _, took in trial.ledger.answers[began:] if took > ANSWERED]
-    trial.require(not slow, "; ".join(slow))
-    return freeze
 
 
 @fault("Slack hangs: freezes and lifts do not wait, and later ones are posted", within=WITHIN, load=False)

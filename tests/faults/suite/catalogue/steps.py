@@ -13,6 +13,8 @@ from tests.faults.suite.trial import Trial
 LEASE = LEASE_DURATION.total_seconds()
 """Seconds that a branch stays leased to a worker that makes no progress."""
 
+ANSWER_TIMEOUT = 5.0
+"""Seconds in which a freeze or a lift is answered: less than a call of mail, Slack or a webhook may take."""
 POLLS_WITHOUT_A_LEASE = 20
 """Polls, 30 ms apart, after which a process that held no lease at any of them has stopped working."""
 _RUNS = """
@@ -117,3 +119,16 @@ def kill_and_restart(trial: Trial, process: Process, trap: Trap) -> None:
     trial.injected()
     trap.cut()
     process.start()
+
+
+def freeze_and_lift(trial: Trial) -> str:
+    """Freeze and lift, require that neither waits for notifications, and return the id of the freeze."""
+    began = len(trial.ledger.answers)
+    freeze = trial.client.freeze()
+    wait_until(lambda: is_settled(trial.stack), "the freeze at GitHub", 30)
+    trial.client.lift(freeze)
+    wait_until(lambda: is_settled(trial.stack), "the lift at GitHub", 30)
+    with trial.ledger.lock:
+        slow = [f"{what} took {took:.1f} s" for what, _, took in trial.ledger.answers[began:] if took > ANSWER_TIMEOUT]
+    trial.require(not slow, "; ".join(slow))
+    return freeze

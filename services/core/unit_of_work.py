@@ -250,8 +250,7 @@ class UnitOfWork:
 
         For a change, `before` and `after` hold the changed fields, or None where the object did not exist. Details may
         contain datetimes. If a client acts for a person, they name it; whom a client claims to act for is `userName`.
-        Raise RuntimeError if the action is not in the
-        vocabulary.
+        Raise RuntimeError if the action is not in the vocabulary.
         """
         if action not in ACTIONS:
             raise RuntimeError(f"unknown audit action {action!r}: rules/audit/actions.py lists them")

@@ -33,7 +33,7 @@ BROKEN = {
     "an unknown audit action": (
         "x-audit: [freeze.started]",
         "x-audit: [kettle.boiled]",
-        "create_kettle: its x-audit kettle.boiled is not in the vocabulary",
+        "create_kettle: its x-audit kettle.boiled is not in rules/audit/actions.py",
     ),
     "invalid YAML": ("info: {title", "info: {title: {", "document: is not YAML"),
     "a broken reference": (
@@ -73,7 +73,7 @@ BROKEN = {
     "a scope outside the vocabulary": (
         '"kettle:read"]}, {S',
         '"kettle:boil"]}, {S',
-        "list_kettles: its scope kettle:boil is not in the vocabulary",
+        "list_kettles: its scope kettle:boil is not one of the x-scopes of ApiKey",
     ),
     "a key without a scope": ('["kettle:read"]}, {S', "[]}, {S", "list_kettles: ApiKey names no scope"),
     "no effect": ("      security: []\n      x-effect: read\n", "      security: []\n", "get_kettle: has no x-effect"),

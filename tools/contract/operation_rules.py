@@ -52,7 +52,7 @@ def security(operation: Operation) -> Iterator[Problem]:
                 yield operation.problem(f"{name} names no scope", "security")
             for scope in scopes:
                 if scope not in known:
-                    yield operation.problem(f"its scope {scope} is not in the vocabulary", "security")
+                    yield operation.problem(f"its scope {scope} is not one of the x-scopes of {name}", "security")
 
 
 def effect(operation: Operation) -> Iterator[Problem]:
@@ -67,7 +67,7 @@ def audit(operation: Operation) -> Iterator[Problem]:
         yield operation.problem("writes and has no x-audit" if operation.writes else "only reads and has an x-audit")
     for action in operation.raw.get("x-audit", ()):
         if action not in ACTIONS:
-            yield operation.problem(f"its x-audit {action} is not in the vocabulary", "x-audit")
+            yield operation.problem(f"its x-audit {action} is not in rules/audit/actions.py", "x-audit")
 
 
 def policy_values(operation: Operation) -> Iterator[Problem]:

@@ -49,8 +49,8 @@ class AuditedAction:
     details: Mapping[str, Any]
 
     @property
-    def tells_the_change(self) -> bool:
-        """Whether it says what was before and after, where its action is a change."""
+    def shows_the_change(self) -> bool:
+        """True if it says what was before and after, or if its action is no change."""
         rows = self.details.get("rows", [self.details])
         return self.action in EVENTS or all({"before", "after"} <= row.keys() for row in rows)
 
@@ -73,8 +73,11 @@ def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
     times = Counter((entry.action, entry.organization_id, entry.target_id) for entry in entries)
     if repeated := [action for (action, _, _), count in times.items() if count > 1]:
         return f"{operation.id} recorded {', '.join(repeated)} of one thing more than once"
-    if silent := sorted({entry.action for entry in entries if not entry.tells_the_change}):
-        return f"{operation.id} recorded {', '.join(silent)} without what was before and after"
+    if silent := sorted({entry.action for entry in entries if not entry.shows_the_change}):
+        return (
+            f"{operation.id} recorded {', '.join(silent)} without before= and after=; "
+            "what changes nothing is one of the EVENTS of rules/audit/actions.py"
+        )
     if strange := [text for entry in entries for text in _texts(entry.details) if _WRONG_INSTANT.fullmatch(text)]:
         return f"{operation.id} recorded instants in another format than the API's: {', '.join(strange)}"
     return None

@@ -22,10 +22,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScaffoldError as error:
         print(error, file=sys.stderr)
         return 1
-    for path in files:
-        print(f"wrote {path.relative_to(ROOT)}")
+    written = [str(path.relative_to(ROOT)) for path in files]
+    for name in written:
+        print(f"wrote {name}")
     for problem in lint((ROOT / "openapi.yaml").read_bytes()):
         print(f"to do: openapi.yaml:{problem.line}: {problem.where}: {problem.message}")
+    for name in written:
+        if name.startswith("services/"):
+            print(f"to do: {name}: the function raises NotImplementedError")
+        if name.startswith("tests/"):
+            print(f"to do: {name}: test what it does; python -m pytest -n 0 {name}")
+    print("then: make contract; make lint")
     return 0
 
 

@@ -22,8 +22,8 @@ INVALID_BODY = "validation_failed"
 
 _ARTICLES = {"array": "an array", "integer": "an integer", "object": "an object", "null": "null"}
 _FORMATS = {
-    "date-time": "a date-time with a time zone, such as 2026-11-21T09:30:00Z",
-    "date": "a date, such as 2026-11-21",
+    "date-time": "a valid date-time with a time zone, such as 2026-11-21T09:30:00Z",
+    "date": "a valid date, such as 2026-11-21",
     "email": "an e-mail address",
     "uri": "an absolute URI",
 }

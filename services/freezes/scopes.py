@@ -17,6 +17,8 @@ from services.enforcement_status.status import freezable, is_unenforced
 
 MAX_LISTED = 100
 """Repositories listed in a preview."""
+_MAX_NAMED = 3
+"""Branches or patterns that an error names."""
 _MAX_UNENFORCED = 10
 """Branches that a freeze may not block, listed in a preview."""
 
@@ -61,12 +63,17 @@ def resolve_targets(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = Fa
     """
     resolved = resolve(uow, scope, stored=stored)
     if not resolved.branches and not (stored and resolved.scope.open_ended):
-        raise ServiceError(
-            "no_targets_in_scope",
-            "The scope reaches no watched branch of an enabled repository.",
-            details=(Detail("/scope", "reaches no watched branch", "no_targets_in_scope"),),
-        )
+        raise _no_targets(scope)
     return resolved
+
+
+def _no_targets(scope: dict[str, Any]) -> ServiceError:
+    """Return the error of a scope that reaches nothing; it names the branches that the scope asks for."""
+    wanted = [scope["branch"]] if "branch" in scope else scope.get("branches") or []
+    named = ", ".join(repr(name) for name in wanted[:_MAX_NAMED]) + (", …" if len(wanted) > _MAX_NAMED else "")
+    message = "The scope reaches no watched branch of an enabled repository" + (f": none is {named}" if wanted else "")
+    detail = Detail("/scope", "reaches no watched branch" + (f" {named}" if wanted else ""), "no_targets_in_scope")
+    return ServiceError("no_targets_in_scope", f"{message}.", details=(detail,))
 
 
 def normalize(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def run(settings: Settings, lock: int) -> int:
         say(f"\n\n{error}")
         status = 1
     except (Refused, requests.RequestException, SQLAlchemyError) as error:
-        say(f"\n\n{processes.ended() or f'The sandbox failed: {error}. The logs are in {logs}.'}")
+        reason = str(error).rstrip(".")
+        say("\n\n" + (processes.ended() or f"The sandbox failed: {reason}. The logs are in {logs}."))
         status = 1
     except interrupts.Interrupted:
         pass

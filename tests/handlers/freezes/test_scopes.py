@@ -108,6 +108,21 @@ class TestScopes:
         else:
             assert paths(refusal(created, 422, "no_targets_in_scope")) == ["/scope"]
 
+    @pytest.mark.parametrize(
+        ("scope", "named"),
+        [
+            ({"type": "branch", "repository": "acme/web", "branch": "mian"}, ": none is 'mian'."),
+            ({"type": "repositories", "repositories": ["acme/web"], "branches": list("abcd")}, "'a', 'b', 'c', …."),
+            ({"type": "glob", "patterns": ["acme/x*"]}, "an enabled repository."),
+        ],
+        ids=["branch", "branches", "all branches"],
+    )
+    def test_scope_that_reaches_nothing_is_refused_with_the_branches_it_names(
+        self, acme: Tenant, web: WatchedBranch, scope: dict[str, Any], named: str
+    ) -> None:
+        error = refusal(SCOPED["create_freeze"](acme.key(), scope), 422, "no_targets_in_scope")
+        assert error["message"].endswith(named)
+
 
 class TestPreviewScope:
     def test_preview_counts_what_a_freeze_would_reach(

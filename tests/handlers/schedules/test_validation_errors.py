@@ -76,7 +76,7 @@ class TestScheduleErrors:
         [
             (
                 {"startDate": "2026-11-06T00:00:00Z"},
-                "recurrence.startDate must be a date, such as 2026-11-21, without a time",
+                "recurrence.startDate must be a valid date, such as 2026-11-21, without a time",
             ),
             ({"startDate": "6 November 2026"}, "recurrence.startDate must have at most 10 characters"),
             ({"until": "2027-01-01", "count": 3}, "recurrence.count cannot be combined with until."),

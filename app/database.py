@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Engine, NullPool, PoolProxiedConnection, QueuePool, create_engine, event, make_url
 
 from app.database_connections import (
-    PATIENCE_SECONDS,
+    ANSWER_TIMEOUT_SECONDS,
     STATEMENT_TIMEOUT_SECONDS,
     AsyncConnection,
     Connection,
@@ -84,7 +84,7 @@ def make_engine(
     pool_size: int,
     role: str = ROLE,
     *,
-    patience: float | None = PATIENCE_SECONDS,
+    answer_timeout: float | None = ANSWER_TIMEOUT_SECONDS,
     statement_timeout: int = STATEMENT_TIMEOUT_SECONDS,
 ) -> Engine:
     """Return the engine of one process, whose transactions take the role.
@@ -93,7 +93,7 @@ def make_engine(
     that work: a lost record looks like an expired lease, and the checks are read back. A job that is stopped within a
     transaction loses it after four seconds, and the locks that requests wait for.
 
-    An operation fails after `patience` seconds without an answer; None is for statements without a timeout.
+    An operation fails after `answer_timeout` seconds without an answer; None is for statements without a timeout.
     """
     engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
@@ -108,7 +108,7 @@ def make_engine(
     )
     of_jobs = _JOB_SETTINGS if role == WORKER_ROLE else {}
     settings = {**_SETTINGS, **of_jobs, "statement_timeout": f"{statement_timeout}s"}
-    _configure(engine, database_url, role, settings, patience)
+    _configure(engine, database_url, role, settings, answer_timeout)
     return engine
 
 
@@ -131,7 +131,7 @@ def make_lock_engine(database_url: str) -> Engine:
         hide_parameters=True,
         connect_args={**keepalives, "tcp_user_timeout": 25_000},
     )
-    _configure(engine, database_url, WORKER_ROLE, _SETTINGS, PATIENCE_SECONDS)
+    _configure(engine, database_url, WORKER_ROLE, _SETTINGS, ANSWER_TIMEOUT_SECONDS)
     of_session = {"idle_session_timeout": "0", **{f"tcp_{name}": str(value) for name, value in keepalives.items()}}
 
     def set_up(connection: Connection, _: Any) -> None:
@@ -143,12 +143,14 @@ def make_lock_engine(database_url: str) -> Engine:
     return engine
 
 
-def _configure(engine: Engine, database_url: str, role: str, settings: dict[str, str], patience: float | None) -> None:
+def _configure(
+    engine: Engine, database_url: str, role: str, settings: dict[str, str], answer_timeout: float | None
+) -> None:
     """Open and verify the engine's connections as all others, replace dead ones, and set up its transactions."""
     address = libpq_address(database_url)
 
     def connect(_dialect: Any, _record: Any, _arguments: Sequence[Any], parameters: dict[str, Any]) -> Connection:
-        return open_connection(address, role, patience, **parameters)
+        return open_connection(address, role, answer_timeout, **parameters)
 
     def replace_dead(connection: Connection, _record: Any, _proxy: Any) -> None:
         if has_died(connection.pgconn):
@@ -165,7 +167,7 @@ def verify_database(database_url: str, role: str) -> None:
     DatabaseNotReadyError says in one line what is wrong with the role or the schema.
     """
     address = libpq_address(database_url)
-    open_connection(address, role, PATIENCE_SECONDS, accept_newer=False, conninfo=address).close()
+    open_connection(address, role, ANSWER_TIMEOUT_SECONDS, accept_newer=False, conninfo=address).close()
 
 
 class _Connection(AsyncConnection):
@@ -241,7 +243,7 @@ class Reads:
 
     async def _open(self) -> _Connection:
         connection = await open_async_connection(
-            _Connection, self._address, ROLE, PATIENCE_SECONDS, row_factory=dict_row, prepare_threshold=0
+            _Connection, self._address, ROLE, ANSWER_TIMEOUT_SECONDS, row_factory=dict_row, prepare_threshold=0
         )
         connection.opened_at = monotonic()
         return connection

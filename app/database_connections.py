@@ -28,7 +28,7 @@ RELEASE_REVISION = max(file.name.partition("_")[0] for file in VERSIONS.glob("[0
 """The revision of the schema that this release is written for."""
 CONNECT_TIMEOUT_SECONDS = 2
 STATEMENT_TIMEOUT_SECONDS = 15
-PATIENCE_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
+ANSWER_TIMEOUT_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
 """No operation waits for longer, also if PostgreSQL answers others: it would have ended the statement before."""
 MAX_PREPARED_STATEMENTS = 300
 """Of a connection: enough for what a process usually runs, so that none is prepared again and again."""
@@ -64,12 +64,12 @@ class Connection(psycopg.Connection[Any]):
     """A connection for threads."""
 
     detector: OutageDetector | None = None
-    patience: float | None = None
+    answer_timeout: float | None = None
 
     def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
         """Run an operation; raise DatabaseOutageError if PostgreSQL does not answer."""
         if self.detector is not None:
-            gen = self.detector.watch(self.pgconn, gen, self.patience)
+            gen = self.detector.watch(self.pgconn, gen, self.answer_timeout)
         return super().wait(gen, interval, timeout)
 
     def rollback(self) -> None:
@@ -89,7 +89,7 @@ class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
     """A connection for the event loop."""
 
     detector: OutageDetector | None = None
-    patience: float | None = None
+    answer_timeout: float | None = None
     is_direct = False
     """True if the session is ours alone."""
 
@@ -104,7 +104,7 @@ class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
         One that is cancelled closes the connection: psycopg would wait for the server to cancel it too.
         """
         if self.detector is not None:
-            gen = self.detector.watch(self.pgconn, gen, self.patience)
+            gen = self.detector.watch(self.pgconn, gen, self.answer_timeout)
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
         except asyncio.CancelledError:
@@ -123,7 +123,7 @@ def libpq_address(database_url: str) -> str:
 
 
 def open_connection(
-    address: str, role: str, patience: float | None, *, accept_newer: bool = True, **parameters: Any
+    address: str, role: str, answer_timeout: float | None, *, accept_newer: bool = True, **parameters: Any
 ) -> Connection:
     """Open and verify a connection for a role. Raise OperationalError, DatabaseNotReadyError among others."""
     detector = outage_detector(address)
@@ -135,7 +135,7 @@ def open_connection(
         detector.suspect()
         raise
     try:
-        connection.detector, connection.patience = detector, patience
+        connection.detector, connection.answer_timeout = detector, answer_timeout
         connection.prepared_max = MAX_PREPARED_STATEMENTS
         if has_tracer():
             connection.cursor_factory = ReportingCursor
@@ -160,7 +160,9 @@ def _verify(connection: Connection, role: str, *, accept_newer: bool) -> None:
         connection.prepare_threshold = None
 
 
-async def open_async_connection(kind: type[C], address: str, role: str, patience: float | None, **parameters: Any) -> C:
+async def open_async_connection(
+    kind: type[C], address: str, role: str, answer_timeout: float | None, **parameters: Any
+) -> C:
     """Open and verify a connection for a role, on the running loop, which commits each statement.
 
     Raise as `open_connection` does.
@@ -174,7 +176,7 @@ async def open_async_connection(kind: type[C], address: str, role: str, patience
         detector.suspect()
         raise
     try:
-        connection.detector, connection.patience = detector, patience
+        connection.detector, connection.answer_timeout = detector, answer_timeout
         if has_tracer():
             connection.cursor_factory = AsyncReportingCursor
         await verify(connection, role)

@@ -62,10 +62,10 @@ class OutageDetector:
         if self._outage:
             raise DatabaseOutageError("PostgreSQL does not answer")
 
-    def watch(self, pgconn: PGconn, operation: PQGen[R], patience: float | None) -> PQGen[R]:
+    def watch(self, pgconn: PGconn, operation: PQGen[R], answer_timeout: float | None) -> PQGen[R]:
         """Run an operation of psycopg; close its connection and raise DatabaseOutageError in an outage.
 
-        `patience` is a number of seconds after which it fails in any case.
+        `answer_timeout` is a number of seconds after which it fails in any case.
         """
         if self._outage:
             pgconn.finish()
@@ -77,16 +77,16 @@ class OutageDetector:
                 ready = yield wanted
                 if not ready:
                     waited += _TICK_SECONDS
-                    self._check(pgconn, waited, patience)
+                    self._check(pgconn, waited, answer_timeout)
                 wanted = operation.send(ready)
         except StopIteration as end:
             result: R = end.value
             return result
 
-    def _check(self, pgconn: PGconn, waited: float, patience: float | None) -> None:
+    def _check(self, pgconn: PGconn, waited: float, answer_timeout: float | None) -> None:
         if waited >= SUSPICIOUS_SECONDS:
             self.suspect()
-        if self._outage or (patience is not None and waited > patience):
+        if self._outage or (answer_timeout is not None and waited > answer_timeout):
             pgconn.finish()
             raise DatabaseOutageError(f"PostgreSQL has not answered for {waited:.0f} seconds")
 

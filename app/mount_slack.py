@@ -100,9 +100,9 @@ class DatabaseWorkspaces:
         except (SlackError, ServiceError) as error:
             logger.warning("slack: a person was not shown an answer: %s", error.code)
 
-    async def redraw(self, person: Person, thing_id: str) -> None:
+    async def redraw(self, person: Person, subject_id: str) -> None:
         """Post the messages about a thing again, as it is now."""
-        await self._in_workspace(person.team_id, lambda uow, _: redraw(uow, thing_id))
+        await self._in_workspace(person.team_id, lambda uow, _: redraw(uow, subject_id))
 
     async def _in_workspace(self, team_id: str, work: Callable[[UnitOfWork, SlackConnection], T]) -> T:
         """Run work in the organisation of a workspace. Raise `not_found` if it is not connected."""

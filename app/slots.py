@@ -1,4 +1,4 @@
-"""Slots: so many uses of something at once, such as connections, for which requests wait in turn, and not for long."""
+"""Slots: a limited number of simultaneous uses, such as of connections; requests wait for one in turn, not for long."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ MAX_WAIT_SECONDS = 2.0
 
 
 class Slots:
-    """The slots of one event loop; `waits` and `refusals` count who has to wait, and who waits in vain."""
+    """The slots of one event loop; `waits` counts requests that wait, `refusals` those that give up."""
 
     def __init__(self, size: int, waits: Counter, refusals: Counter) -> None:
         self.size = size
@@ -19,7 +19,7 @@ class Slots:
         self._waits, self._refusals = waits, refusals
 
     async def acquire(self) -> None:
-        """Take a slot. Raise `database_unavailable` if all stay in use."""
+        """Acquire a slot. Raise `database_unavailable` if all stay in use."""
         if self._free.locked():
             await self._wait()
         else:
@@ -27,7 +27,7 @@ class Slots:
         self.in_use += 1
 
     def release(self) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         self.in_use -= 1
         self._free.release()
 

@@ -51,7 +51,7 @@ class RedisWakeups:
             return
         for name in sorted(names):
             try:
-                if self._redis.set(mark(name), b"1", nx=True, ex=MARK_SECONDS):
+                if self._redis.set(mark_key(name), b"1", nx=True, ex=MARK_SECONDS):
                     self._queue.enqueue(
                         "jobs.registry.run",
                         name,
@@ -70,7 +70,7 @@ class RedisWakeups:
         if monotonic() < self._paused_until:
             return  # the mark is gone by itself within seconds
         try:
-            self._redis.delete(mark(name))
+            self._redis.delete(mark_key(name))
         except redis.RedisError as error:
             self._pause_after(error)
 
@@ -109,6 +109,6 @@ class WakeupWatch:
         return self._redis.llen(self._queue_key)
 
 
-def mark(name: str) -> str:
+def mark_key(name: str) -> str:
     """Return the Redis key that says that a wake-up of this name is waiting."""
     return f"wakeup:{name}"

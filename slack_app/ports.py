@@ -29,5 +29,5 @@ class Workspaces(Protocol):
     async def respond(self, response_url: str, message: Message) -> None:
         """Show a message to the person who clicked."""
 
-    async def redraw(self, person: Person, thing_id: str) -> None:
+    async def redraw(self, person: Person, subject_id: str) -> None:
         """Post the messages about a thing again, as it is now."""

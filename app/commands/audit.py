@@ -95,7 +95,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
 
 def _export(given: argparse.Namespace, config: Config) -> int:
     with (
-        units_of_work(config, WORKER_ROLE, patience=None) as uow_factory,
+        units_of_work(config, WORKER_ROLE, answer_timeout=None) as uow_factory,
         uow_factory.open(SYSTEM_CALLER, read_only=True) as uow,
     ):
         organization = find_organization(uow, given.organization)
@@ -124,7 +124,7 @@ def _describe(archive: Archive) -> str:
 
 
 def _verify(given: argparse.Namespace, config: Config) -> int:
-    with units_of_work(config, WORKER_ROLE, patience=None) as uow_factory:  # verifying has no timeout
+    with units_of_work(config, WORKER_ROLE, answer_timeout=None) as uow_factory:  # verifying has no timeout
         with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
             organizations = chained_organizations(uow, given.organization)
         if given.organization is not None and not organizations:

@@ -72,7 +72,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
     """Check the database and return the exit status. Raise OperationalError."""
     seals: dict[str, str] = {}
     to_fix = 0
-    with units_of_work(config, WORKER_ROLE, patience=None) as uow_factory:  # verifying has no timeout
+    with units_of_work(config, WORKER_ROLE, answer_timeout=None) as uow_factory:  # verifying has no timeout
         for finding in _check(config, uow_factory, given.against, seals):
             print(f"{finding.state:<4} {finding.text}")
             sys.stdout.flush()

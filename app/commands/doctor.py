@@ -21,7 +21,7 @@ from app.commands.command_line import first_line, parser_of
 from app.commands.units_of_work import units_of_work
 from app.config import Config, ConfigurationError, check_other_variables, load_config
 from app.database import ROLES, WORKER_ROLE, make_engine, make_lock_engine, verify_database
-from app.database_connections import PATIENCE_SECONDS, RELEASE_REVISION, libpq_address, open_connection
+from app.database_connections import ANSWER_TIMEOUT_SECONDS, RELEASE_REVISION, libpq_address, open_connection
 from app.wiring import github_of, mail_server_of, slack_of, stripe_of
 from integrations.github import GitHub, GitHubError
 from integrations.github.users import UserAuthorization
@@ -119,7 +119,7 @@ def check_database(config: Config) -> Iterator[Finding]:
 def _check_login(config: Config) -> Iterator[Finding]:
     """Check what the login may do by itself, and whether a connection pooler is in between."""
     address = libpq_address(config.database_url)
-    with open_connection(address, WORKER_ROLE, PATIENCE_SECONDS, conninfo=address) as connection:
+    with open_connection(address, WORKER_ROLE, ANSWER_TIMEOUT_SECONDS, conninfo=address) as connection:
         name, *rights = connection.execute(_LOGIN).fetchone() or ("",)
         is_pooled = connection.prepare_threshold is None
     if any(rights):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from app.config import Config
 from app.database import make_engine
-from app.database_connections import PATIENCE_SECONDS
+from app.database_connections import ANSWER_TIMEOUT_SECONDS
 from app.wiring import dependencies_of
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
@@ -25,13 +25,13 @@ def units_of_work(
     wakeups: Wakeups | None = None,
     *,
     connections: int = 1,
-    patience: float | None = PATIENCE_SECONDS,
+    answer_timeout: float | None = ANSWER_TIMEOUT_SECONDS,
 ) -> Iterator[UnitOfWorkFactory]:
     """Yield a factory whose transactions take a role, and close its connections at the end.
 
-    Jobs are not woken without `wakeups`; `patience` is that of `make_engine`.
+    Jobs are not woken without `wakeups`; `answer_timeout` is that of `make_engine`.
     """
-    engine = make_engine(config.database_url, connections, role=role, patience=patience)
+    engine = make_engine(config.database_url, connections, role=role, answer_timeout=answer_timeout)
     try:
         yield UnitOfWorkFactory(engine, DatabaseClock(), wakeups or NoWakeups(), dependencies_of(config))
     finally:

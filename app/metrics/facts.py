@@ -39,7 +39,7 @@ WAKEUPS = "wakeups"
 def make_facts(database_url: str, jobs: UnitOfWorkFactory, count_wakeups: Callable[[], int]) -> "FactsCollector":
     """Return the collector of facts, with a connection of its own beside those of the jobs."""
     engine = make_engine(
-        database_url, 1, WORKER_ROLE, patience=MAX_SILENT_SECONDS, statement_timeout=MAX_STATEMENT_SECONDS
+        database_url, 1, WORKER_ROLE, answer_timeout=MAX_SILENT_SECONDS, statement_timeout=MAX_STATEMENT_SECONDS
     )
     return FactsCollector(UnitOfWorkFactory(engine, jobs.clock, jobs.wakeups, jobs.dependencies), count_wakeups)
 

@@ -41,11 +41,9 @@ Days = Mapping[date, Mapping[str, bool]]
 OBSERVANCES = frozenset({"bank", "de_facto", "government", "half_day", "optional", "optional_women", "unofficial"})
 LANGUAGE = "en_US"
 """If the package has it for a country; otherwise the country's own language."""
-_ALL: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
-_ESTIMATED = re.compile(r"\s*\(estimated\)$|, estimated(?=\)$)", re.IGNORECASE)
-_INSTEAD = re.compile(r"\s*\((observed|substitut)[^()]*\)$", re.IGNORECASE)
-
-
+_COMBINED_NAMES: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
+_ESTIMATED_SUFFIX = re.compile(r"\s*\(estimated\)$|, estimated(?=\)$)", re.IGNORECASE)
+_OBSERVED_SUFFIX = re.compile(r"\s*\((observed|substitut)[^()]*\)$", re.IGNORECASE)
 _NAMES = {
     "AX": "Åland Islands",
     "CD": "Democratic Republic of the Congo",
@@ -116,7 +114,7 @@ def read(
     place = f"{country}/{subdivision or ''}/"
     items: list[ImportedWindow | SkippedEvent] = []
     for kind, days in by_kind.items():
-        combined = f"{_ALL[kind]} ({shown})"
+        combined = f"{_COMBINED_NAMES[kind]} ({shown})"
         named: Days = {day: {combined: any(names.values())} for day, names in days.items()}
         items += _windows(f"{place}{kind}/", named if together else days, options)
     return ParsedCalendar(
@@ -171,12 +169,15 @@ def _days(country: str, subdivision: str | None, years: Iterable[int], categorie
     shows = [name for name in signature(kind).parameters if name.endswith("_show_estimated")]
     options: dict[str, Any] = dict.fromkeys(shows, True)
     found = kind(subdiv=subdivision, years=years, language=LANGUAGE, categories=categories, **options)
-    named = {day: [(name, _ESTIMATED.sub("", name)) for name in found.get_list(day)] for day in sorted(found)}
+    named = {day: [(name, _ESTIMATED_SUFFIX.sub("", name)) for name in found.get_list(day)] for day in sorted(found)}
     estimated = {
-        (_INSTEAD.sub("", name), day.year) for day, names in named.items() for given, name in names if given != name
+        (_OBSERVED_SUFFIX.sub("", name), day.year)
+        for day, names in named.items()
+        for given, name in names
+        if given != name
     }
     return {
-        day: {name: (_INSTEAD.sub("", name), day.year) in estimated for _, name in names}
+        day: {name: (_OBSERVED_SUFFIX.sub("", name), day.year) in estimated for _, name in names}
         for day, names in named.items()
     }
 
@@ -189,8 +190,8 @@ def _windows(prefix: str, days: Days, options: Options) -> Iterator[ImportedWind
     by_name: dict[str, dict[int, list[date]]] = {}
     for name, start, length in _runs(days):
         if first_day(options, start) >= EARLIEST:
-            by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(start)
-    estimated = {(_INSTEAD.sub("", name), day) for day, names in days.items() for name in names if names[name]}
+            by_name.setdefault(_OBSERVED_SUFFIX.sub("", name), {}).setdefault(length, []).append(start)
+    estimated = {(_OBSERVED_SUFFIX.sub("", name), day) for day, names in days.items() for name in names if names[name]}
     for name, by_length in by_name.items():
         for length, starts in by_length.items():
             shown = name_from(name, suffix=f" ({length} days)" if length > 1 else "")

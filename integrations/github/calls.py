@@ -39,10 +39,10 @@ class Token(Protocol):
     def get(self) -> Bearer:
         """Return a valid token. Raise `GitHubError`."""
 
-    def drop(self, refused: Bearer) -> None:
+    def discard_refused(self, refused: Bearer) -> None:
         """Discard a token that GitHub rejected."""
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the token, because a new one may have more permissions."""
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
@@ -147,11 +147,11 @@ class Calls:
                 if error.kind in LIMITS:
                     self.limits.limited(error, resource)
                 if error.kind is ErrorKind.PERMISSION and not request.safe:
-                    self._token.forget()
+                    self._token.discard()
                 raise
             self._track_limits(value, resource)
             if not request.safe and isinstance(value, Data) and value.denied:
-                self._token.forget()
+                self._token.discard()
             return value
 
     def _track_limits(self, value: object, resource: Resource) -> None:
@@ -174,7 +174,7 @@ class Calls:
         response = self._transport.send(request, bearer)
         if response.status != 401:
             return response
-        self._token.drop(bearer)
+        self._token.discard_refused(bearer)
         response = self._transport.send(request, self._token.get())
         if response.status == 401:
             raise unavailable("rejects a new token", maybe_applied=False, status=401)

@@ -136,14 +136,14 @@ class InstallationToken:
         finally:
             self._lock.release()
 
-    def drop(self, refused: Bearer) -> None:
-        """Discard this token, unless another thread has already replaced it."""
+    def discard_refused(self, refused: Bearer) -> None:
+        """Discard a token that GitHub refused, unless another thread has replaced it already."""
         with self._lock:
             if self._cached.bearer is refused:
                 self._cached = _NONE
 
-    def forget(self) -> None:
-        """Create a new one for the next call: a token keeps the permissions that the App had at its creation."""
+    def discard(self) -> None:
+        """Have the next call create a new token: a token keeps the permissions that the App had at its creation."""
         with self._lock:
             self._cached = _NONE
 

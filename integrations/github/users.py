@@ -74,10 +74,10 @@ class UserToken:
         """Return the token."""
         return self._bearer
 
-    def drop(self, refused: Bearer) -> None:
+    def discard_refused(self, refused: Bearer) -> None:
         """Keep the token: there is no other."""
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Keep the token: a new one would have the same permissions."""
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ def device_cookie_name(web_url: str) -> str:
 
 
 def find_cookie(header: str, name: str) -> str:
-    """Return the value of a cookie in a `Cookie` header, or nothing; values of ours are ASCII."""
+    """Return the value of a cookie in a `Cookie` header, empty if it is missing or not ASCII, as ours are."""
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return next((value for found, _, value in pairs if found == name and value and value.isascii()), "")
 

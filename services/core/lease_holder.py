@@ -30,10 +30,10 @@ BEAT_INTERVAL = 2.0
 """Seconds between two heartbeats."""
 MAX_SILENCE = timedelta(seconds=8)
 """A process without a heartbeat for longer is silent: it is stopped, or cannot reach the database."""
-PROCESS_PATIENCE: LiteralString = "interval '30 seconds'"
+PROCESS_TIMEOUT: LiteralString = "interval '30 seconds'"
 """For how long all processes of a kind may be silent: one that died is started again within seconds by a supervisor."""
 RUNNING_KINDS: LiteralString = (
-    f"SELECT kind, bool_or(beat_at > clock_timestamp() - {PROCESS_PATIENCE}) AS runs "  # noqa: S608 - a constant of ours
+    f"SELECT kind, bool_or(beat_at > clock_timestamp() - {PROCESS_TIMEOUT}) AS runs "  # noqa: S608 - a constant of ours
     "FROM lease_holders WHERE kind IS NOT NULL GROUP BY kind"
 )
 """SQL: each kind of process that ever ran, and whether one runs."""

@@ -101,7 +101,7 @@ class Authorizations:
         client = self.github.client(facts.installation_id)
         with client.shared_deadline():
             survey = Survey(self.github, client, facts)
-            changes = _writes(survey.everything())
+            changes = _writes(survey.plan_all())
         expires_at = setup.expires_at or setup.created_at
         by_app = survey.permits_all(changes)
         return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes, by_app)
@@ -145,7 +145,7 @@ class Authorizations:
         with user.shared_deadline():
             login = user.login()
             survey = Survey(self.github, self.github.client(facts.installation_id), facts)
-            changes = survey.everything()
+            changes = survey.plan_all()
             due = _writes(changes)
             by_app = survey.permits_all(due)
             _require_rights(user, login, due, as_owner=not by_app)

@@ -34,7 +34,7 @@ def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Chan
     client = github_client.client_of(uow, facts.installation_id)
     with client.shared_deadline():
         survey = Survey(github_client.github(uow), client, facts)
-        return survey, survey.everything()
+        return survey, survey.plan_all()
 
 
 def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list[Change]) -> str:

@@ -114,7 +114,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
     client = background_client(run.uow_factory, github, facts.installation_id, run.lease)
     with client.shared_deadline():
         survey = Survey(github, client, facts)
-        above = survey.above
+        organization_changes = survey.organization_changes
     ruleset_writer = RulesetWriter(
         uow_factory=run.uow_factory,
         caller=run.caller,
@@ -126,14 +126,14 @@ def _run(run: SetupRun, github: GitHub) -> None:
     )
     if "writing" in setup.progress and ruleset_writer.recover(setup.progress["writing"]):
         return _postpone(run, timedelta(0))  # what is ours may be other than was planned from
-    _write(run, facts, ruleset_writer, above)
+    _write(run, facts, ruleset_writer, organization_changes)
     due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
     for repository_id in due[:REPOSITORIES_PER_SLICE]:
         _write(run, facts, ruleset_writer, _planned(run, survey, repository_id))
         _note(run, position=repository_id)
     if len(due) > REPOSITORIES_PER_SLICE:
         return _postpone(run, TIME_SLICE_INTERVAL if run.wrote else timedelta(0))
-    _write(run, facts, ruleset_writer, survey.leftovers())
+    _write(run, facts, ruleset_writer, survey.organization_removals())
     reached = [branch.branch_id for each in facts.repositories.values() for branch in each.branches if branch.in_scope]
     return _end(run, reached)
 
@@ -160,7 +160,7 @@ def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
     """
     try:
         with survey.client.shared_deadline():
-            return survey.below(repository_id)
+            return survey.repository_changes(repository_id)
     except GitHubError as error:
         _fail_unless_transient(run, survey.facts.repositories[repository_id].full_name, error)
         return []

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
@@ -42,13 +43,17 @@ class Survey:
         self.installation: InstallationInfo = github.installation(facts.installation_id)
         self.client.renew_for(self.installation.permissions)
         self._app_id = github.settings.app_id
-        self._above = self._organization_rulesets() if self._may_write_above else None
+        self._organization_listed = self._organization_rulesets() if self._may_write_organization else None
         needs = [
             need
             for repository in facts.repositories.values()
             for need in needs_of(repository, with_patterns=facts.with_patterns)
         ]
-        shared = None if self._above is None else {each.check_name for each in self._owned("organization", None)}
+        shared = (
+            None
+            if self._organization_listed is None
+            else {each.check_name for each in self._owned("organization", None)}
+        )
         self.targets = targets_of(needs, self._app_id, shared)
         self._needed = {(need.repository.repository_id, need.check_name) for need in needs}
 
@@ -59,7 +64,7 @@ class Survey:
         return "organization" if above else "repository"
 
     @property
-    def _may_write_above(self) -> bool:
+    def _may_write_organization(self) -> bool:
         permitted = self.installation.permissions.get("organization_administration") == "write"
         return self.facts.whole and self.installation.account_type == "Organization" and permitted
 
@@ -72,25 +77,25 @@ class Survey:
         """True if the App itself may write all of the changes."""
         return all(self.permits(change) for change in changes)
 
-    def everything(self) -> list[Change]:
+    def plan_all(self) -> list[Change]:
         """Plan the whole scope in the order of writing: a replacement before what it replaces."""
-        above = self.above
-        below = in_parallel(self.below, self.repository_ids)
-        return [*above, *(change for changes in below for change in changes), *self.leftovers()]
+        first = self.organization_changes
+        of_repositories = in_parallel(self.repository_changes, self.repository_ids)
+        return [*first, *chain.from_iterable(of_repositories), *self.organization_removals()]
 
     @cached_property
-    def above(self) -> list[Change]:
+    def organization_changes(self) -> list[Change]:
         """The plan of the organisation's rulesets, without removals."""
         wanted = [target for target in self.targets if target.level == "organization"]
         place = Place("organization", self.facts.account)
-        listed = self._above or {}
+        listed = self._organization_listed or {}
         access = self.client.organization_rulesets(self.facts.account)
         return [self._plan(target, place, access, listed) for target in wanted]
 
-    def leftovers(self) -> list[Change]:
+    def organization_removals(self) -> list[Change]:
         """Plan the removal of our rulesets of the organisation that are not needed any more."""
-        listed = self._above or {}
-        if not self.facts.whole or self._above is None:
+        listed = self._organization_listed or {}
+        if not self.facts.whole or self._organization_listed is None:
             return []
         wanted = {target.check_name for target in self.targets if target.level == "organization"}
         held = {check_name for _repository, check_name in self.facts.frozen_checks}
@@ -105,7 +110,7 @@ class Survey:
         ours = {each.repository_id for each in self.facts.owned if each.repository_id in self.facts.repositories}
         return sorted(wanted | {each for each in ours if each and self.facts.whole})
 
-    def below(self, repository_id: str) -> list[Change]:
+    def repository_changes(self, repository_id: str) -> list[Change]:
         """Plan one repository's own rulesets; none for a repository that GitHub does not show us.
 
         GitHub accepts a limited number of them: those of deleted branches are removed first.
@@ -150,7 +155,7 @@ class Survey:
         if not self.facts.whole or repository.archived:
             return []
         number = repository.repository_id
-        instead = {change.check_name for change in self.above if change.after is not None}
+        instead = {change.check_name for change in self.organization_changes if change.after is not None}
         needed = {
             name for repository_id, name in self._needed | self.facts.frozen_checks if repository_id == number
         } - instead

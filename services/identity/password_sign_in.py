@@ -81,9 +81,8 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
             hashed = hasher.hash(password)
         if one_time_tokens.consume(uow, "reset_password", token) is None:
             raise _expired_link()
-        devices.revoke_approvals(
-            uow, user.id
-        )  # first: it waits for a device that is signing in, whose session then ends
+        # First: it waits for a device that is signing in, whose session is then revoked with the others.
+        devices.revoke_approvals(uow, user.id)
         # Not against foreign keys: an approval that holds its session refers to the person with its connection.
         user = uow.session.get_one(User, user.id, with_for_update={"key_share": True}, populate_existing=True)
         user.password_hash = hashed

@@ -21,7 +21,7 @@ from services.billing.prices import CATALOGUES
 from services.billing.sync import CUSTOMERS
 from services.bypass_detection.detection import TIPS
 from services.core.database_identity import is_confirmed
-from services.core.lease_holder import PROCESS_PATIENCE
+from services.core.lease_holder import PROCESS_TIMEOUT
 from services.core.unit_of_work import Dependencies, UnitOfWork
 from services.core.work_queue import WorkQueue
 from services.enforcement.probe_queue import PROBES
@@ -257,7 +257,7 @@ def _left(used: Any, limit: int) -> float:
 _PROCESSES = text(f"""
     SELECT k.kind, count(h.id) AS running FROM unnest(ARRAY['worker', 'sweeper']) AS k (kind)
     LEFT JOIN lease_holders h ON h.kind = k.kind AND h.stopped_at IS NULL AND h.ended_at IS NULL
-        AND h.beat_at > clock_timestamp() - {PROCESS_PATIENCE}
+        AND h.beat_at > clock_timestamp() - {PROCESS_TIMEOUT}
     GROUP BY k.kind
 """)  # noqa: S608 - a constant of ours
 

@@ -11,7 +11,7 @@ from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.reconcile.leases import BRANCHES
 
-WRITE_PATIENCE = timedelta(seconds=60)
+MAX_WRITE_DELAY = timedelta(seconds=60)
 """For how long a branch may be due, and free to be worked on, until its enforcement is late."""
 MAX_RECORDED = 200
 """Freezes that one sweep records."""
@@ -23,12 +23,12 @@ _WAITING = (
     .join(Repository, Repository.id == WatchedBranch.repository_id)
     .join(Installation, Installation.id == Repository.installation_id)
     .where(FreezeTarget.freeze_id == Freeze.id, FreezeTarget.state == "pending")
-    .where(Installation.state == "active", BRANCHES.is_available(NOW), _DUE_SINCE <= NOW - WRITE_PATIENCE)
+    .where(Installation.state == "active", BRANCHES.is_available(NOW), _DUE_SINCE <= NOW - MAX_WRITE_DELAY)
 )
 _LATE = (
     select(Freeze)
     .where(Freeze.is_incomplete, Freeze.is_in_force(NOW), Freeze.late_at.is_(None))
-    .where(Freeze.started_at <= NOW - WRITE_PATIENCE, _WAITING.exists())
+    .where(Freeze.started_at <= NOW - MAX_WRITE_DELAY, _WAITING.exists())
     .order_by(Freeze.id)
     .limit(MAX_RECORDED)
     .with_for_update(key_share=True, skip_locked=True)

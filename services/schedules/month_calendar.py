@@ -29,6 +29,9 @@ MAX_ATTEMPTS = 3
 """Attempts to read, if rows change meanwhile."""
 _MOMENT = timedelta(microseconds=1)
 
+Boundaries = Mapping[str, Sequence[datetime]]
+"""By time zone, the start of each day of the month, and the end of the last one."""
+
 
 def calendar_of(
     uow: UnitOfWork, month: str, timezone: str | None, filters: ScheduleFilters = NO_FILTERS
@@ -43,12 +46,12 @@ def calendar_of(
     schedule_ids = matching_schedules(uow, filters)
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(uow)
-    edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}
-    later = _later(uow, edges, timezone, schedule_ids)
-    placed, shown = _placed_and_shown(uow, edges, timezone, schedule_ids)
+    boundaries = {zone: _day_boundaries(days, ZoneInfo(zone)) for zone in zones}
+    later = _later(uow, boundaries, timezone, schedule_ids)
+    by_day, views = _read_occurrences(uow, boundaries, timezone, schedule_ids)
     found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
-    for number, count, ids in placed:
-        found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
+    for number, count, ids in by_day:
+        found[days[number - 1]] |= {"count": count, "occurrences": [views[one] for one in ids if one in views]}
     for number, windows in later.items():
         day = found[days[number - 1]]
         both = [*day["occurrences"], *(_view(one, timezone, uow.now) for one in windows[:MAX_PER_DAY])]
@@ -58,17 +61,20 @@ def calendar_of(
 
 
 def _later(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
+    uow: UnitOfWork,
+    boundaries: Boundaries,
+    timezone: str | None,
+    schedule_ids: Sequence[str] | None,
 ) -> dict[int, list[LaterWindow]]:
     """Return the windows that are not stored, by the numbers of the days that they touch, in order."""
     touched: dict[int, list[LaterWindow]] = defaultdict(list)
-    if not edges:
+    if not boundaries:
         return touched
-    since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
+    since, until = min(each[0] for each in boundaries.values()), max(each[-1] for each in boundaries.values())
     for one in LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids)).ending_after(since):
-        of = edges.get(timezone or one.schedule.timezone, ())  # a zone may be new since they were read
+        days = boundaries.get(timezone or one.schedule.timezone, ())  # a zone may be new since they were read
         last_moment = max(one.window.end - _MOMENT, one.window.start)
-        for number in range(max(bisect(of, one.window.start), 1), min(bisect(of, last_moment), len(of) - 1) + 1):
+        for number in range(max(bisect(days, one.window.start), 1), min(bisect(days, last_moment), len(days) - 1) + 1):
             touched[number].append(one)
     return touched
 
@@ -84,42 +90,48 @@ def _zones(uow: UnitOfWork) -> Sequence[str]:
     return uow.session.scalars(query).all()
 
 
-def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
+def _day_boundaries(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
     """Return the start of each day, and the end of the last one."""
     ends = [*days, days[-1] + timedelta(days=1)]
     return [first_instant(datetime.combine(day, time()), zone) for day in ends]
 
 
-def _placed_and_shown(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
+def _read_occurrences(
+    uow: UnitOfWork,
+    boundaries: Boundaries,
+    timezone: str | None,
+    schedule_ids: Sequence[str] | None,
 ) -> tuple[Sequence[tuple[int, int, Sequence[str]]], dict[str, dict[str, Any]]]:
-    """Return the results of `_placed` and of `_shown` for it.
+    """Return the results of `_ids_by_day` and of `_views_by_id` for it.
 
     An edit may replace occurrences between the two; then both are read again.
     """
     for _ in range(MAX_ATTEMPTS):
-        placed = _placed(uow, edges, timezone, schedule_ids)
-        wanted = {occurrence_id for _, _, ids in placed for occurrence_id in ids}
-        shown = _shown(uow, wanted, timezone)
-        if shown.keys() == wanted:
+        by_day = _ids_by_day(uow, boundaries, timezone, schedule_ids)
+        wanted = {occurrence_id for _, _, ids in by_day for occurrence_id in ids}
+        views = _views_by_id(uow, wanted, timezone)
+        if views.keys() == wanted:
             break
-    return placed, shown
+    return by_day, views
 
 
-def _placed(
-    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_ids: Sequence[str] | None
+def _ids_by_day(
+    uow: UnitOfWork,
+    boundaries: Boundaries,
+    timezone: str | None,
+    schedule_ids: Sequence[str] | None,
 ) -> Sequence[tuple[int, int, list[str]]]:
     """Return for each touched day its number, the number of occurrences, and the ids of the first of them.
 
     The database sorts occurrences into days, since a month may have a hundred thousand of them.
     """
-    if not edges:
+    if not boundaries:
         return ()
-    zones = _as_rows(edges)
-    since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
+    zones = _as_rows(boundaries)
+    since, until = min(each[0] for each in boundaries.values()), max(each[-1] for each in boundaries.values())
     last_moment = func.greatest(Occurrence.ends_at - _MOMENT, Occurrence.starts_at)
-    first = func.greatest(func.width_bucket(Occurrence.starts_at, zones.c.edges), 1)
-    last = func.width_bucket(last_moment, zones.c.edges)
+    first = func.greatest(func.width_bucket(Occurrence.starts_at, zones.c.boundaries), 1)
+    last = func.width_bucket(last_moment, zones.c.boundaries)
     # A slice of the days there are: of a series of numbers the database expects a thousand for each occurrence.
     touched = (
         select(func.unnest(zones.c.days[first:last]).label("day"), Occurrence.starts_at, Occurrence.id)
@@ -136,23 +148,23 @@ def _placed(
     return [(number, total, first_ids) for number, total, first_ids in uow.session.execute(query)]
 
 
-def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
-    """Return rows of a zone, the edges of its days, and the numbers of its days.
+def _as_rows(boundaries: Boundaries) -> Subquery:
+    """Return rows of a zone, the boundaries of its days, and the numbers of its days.
 
     Not as `VALUES`: SQLAlchemy would compile the whole query again for each request.
     """
     each = (
         select(
             literal(zone).label("zone"),
-            literal(list(of), ARRAY(TIMESTAMP(timezone=True))).label("edges"),
-            literal(list(range(1, len(of))), ARRAY(Integer)).label("days"),
+            literal(list(days), ARRAY(TIMESTAMP(timezone=True))).label("boundaries"),
+            literal(list(range(1, len(days))), ARRAY(Integer)).label("days"),
         )
-        for zone, of in edges.items()
+        for zone, days in boundaries.items()
     )
     return union_all(*each).subquery("zones")
 
 
-def _shown(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
+def _views_by_id(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
     """Return occurrences as shown in a calendar, by id.
 
     Each is looked up separately, because for hundreds of ids the planner would prefer to scan the whole table.

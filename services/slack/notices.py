@@ -68,10 +68,10 @@ def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -
         uow.wake(JOB)
 
 
-def redraw(uow: UnitOfWork, thing_id: str) -> None:
+def redraw(uow: UnitOfWork, subject_id: str) -> None:
     """Have all messages about a freeze or an exception show it as it is now."""
     query = select(SlackMessage).where(
-        SlackMessage.organization_id == uow.organization, SlackMessage.subjects.contains([thing_id])
+        SlackMessage.organization_id == uow.organization, SlackMessage.subjects.contains([subject_id])
     )
     for message in uow.session.scalars(query.order_by(SlackMessage.position).with_for_update()):
         _refresh(uow, message)
@@ -138,6 +138,7 @@ class _Channel:
         return _CHOSEN_BY.get(kind, kind) in self._subscription.events
 
     def _start(self, events: Sequence[Event]) -> None:
+        """Post freezes that started; all of one minute of schedules share a message."""
         if not self._wants("freeze.started"):
             return
         ids = self._covering([event.target["id"] for event in events])
@@ -152,6 +153,7 @@ class _Channel:
         return freezes_facts(self._uow, subjects)
 
     def _enforce(self, events: Sequence[Event]) -> None:
+        """Show in the messages of freezes that they are fully enforced."""
         for message in self._messages_about("freezes", [event.target["id"] for event in events]):
             _refresh(self._uow, message)
 
@@ -178,12 +180,14 @@ class _Channel:
         return {"total": len(subjects), "shown": shown_freezes(self._uow, subjects[:MAX_SHOWN])}
 
     def _request(self, event: Event) -> None:
+        """Post a request for an exception, with its buttons."""
         ids = _exceptions_of(event)
         facts = request_facts(self._uow, ids)
         if facts is not None and self._wants("exception.requested") and self._covers(facts["repository"]):
             self._write(_Draft("request", f"request {ids[0]}", ids, lambda _subjects, _before: facts))
 
     def _decide(self, event: Event) -> None:
+        """Show a decision in the message of its request, or else in one of its own."""
         ids = _exceptions_of(event)
         messages = self._messages_about("request", ids)
         for message in messages:
@@ -280,7 +284,7 @@ class _Channel:
                 useful_until=draft.useful_until,
                 reply_to=draft.reply_to,
                 created_at=self._uow.now,
-                due_at=self._next_turn(),
+                due_at=self._next_send_at(),
                 attempts=0,
             )
         )
@@ -292,7 +296,7 @@ class _Channel:
         )
         return self._uow.session.scalars(query.with_for_update()).one_or_none() if bundle is not None else None
 
-    def _next_turn(self) -> datetime:
+    def _next_send_at(self) -> datetime:
         """Return when the channel may get its next message."""
         sent = select(func.max(SlackMessage.sent_at)).where(SlackMessage.subscription_id == self._subscription.id)
         last = self._uow.session.scalar(sent)

@@ -1,6 +1,6 @@
-"""What a process was built of is put aside when it begins to serve.
+"""Objects that exist when a process begins to serve are excluded from garbage collection.
 
-Nothing here makes it part of collections again: each would walk through all that pytest has collected.
+No test here includes them again: every later collection would scan all that pytest has collected.
 """
 
 import gc
@@ -13,20 +13,20 @@ import pytest
 from app.gc_tuning import freeze_gc
 
 
-def is_walked_through(thing: object) -> bool:
+def is_scanned(thing: object) -> bool:
     return any(other is thing for other in gc.get_objects())
 
 
 def test_gc_never_scans_objects_that_exist_at_startup_again() -> None:
     built = [object()]
-    assert is_walked_through(built)
+    assert is_scanned(built)
     freeze_gc()
     made_later = [object()]
-    assert not is_walked_through(built)
-    assert is_walked_through(made_later)
+    assert not is_scanned(built)
+    assert is_scanned(made_later)
 
 
-class Circle:
+class Cycle:
     """Garbage that only the collector finds."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Circle:
 
 
 def test_gc_frees_garbage_of_the_startup() -> None:
-    garbage = weakref.ref(Circle())
+    garbage = weakref.ref(Cycle())
     freeze_gc()
     assert garbage() is None
 
@@ -44,4 +44,4 @@ def test_gc_is_frozen_before_the_first_request_of_each_worker(monkeypatch: pytes
         monkeypatch.setenv(name, "given")
     built = [object()]
     runpy.run_path("app/gunicorn.py")["post_worker_init"](SimpleNamespace(metrics_listener=None))
-    assert not is_walked_through(built)
+    assert not is_scanned(built)

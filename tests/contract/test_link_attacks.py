@@ -1,4 +1,4 @@
-"""Attacks on mailed links and on what may be tried: replays, other purposes, guesses, and knowing who is there."""
+"""Attacks on mailed links and passwords: replays, use for another purpose, guesses, and enumeration of accounts."""
 
 from datetime import timedelta
 from typing import Any

@@ -23,7 +23,7 @@ from services.overview.alert_sources.columns import (
     interval,
     page,
 )
-from services.reconcile.late_freezes import WRITE_PATIENCE
+from services.reconcile.late_freezes import MAX_WRITE_DELAY
 from services.reconcile.leases import BRANCHES
 
 UNINSTALLED = (
@@ -37,7 +37,7 @@ LATE = (
     "%s branches in %s wait for their checks since %s, such as %s, although nothing prevents writing them. A freeze "
     "may not block there yet, or may still block after its end. The operator of the service has to start workers."
 )
-REREAD_PATIENCE = "interval '15 minutes'"
+MAX_REREAD_DELAY = "interval '15 minutes'"
 """For how long a branch may be due that is only read again: its checks are written, and a full resync makes all due."""
 
 
@@ -110,9 +110,9 @@ def late_enforcement() -> Query:
     """
     unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
     since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
-    patience = case(
-        (unwritten, interval(f"interval '{WRITE_PATIENCE.total_seconds():.0f} seconds'")),
-        else_=interval(REREAD_PATIENCE),
+    longest = case(
+        (unwritten, interval(f"interval '{MAX_WRITE_DELAY.total_seconds():.0f} seconds'")),
+        else_=interval(MAX_REREAD_DELAY),
     )
     message = func.format(
         LATE,
@@ -135,6 +135,6 @@ def late_enforcement() -> Query:
         query.join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
         .join(Installation, Installation.id == Repository.installation_id)
         .where(WatchedBranch.organization_id == ORGANIZATION, Installation.state == "active")
-        .where(BRANCHES.is_available(NOW), since <= NOW - patience)
+        .where(BRANCHES.is_available(NOW), since <= NOW - longest)
         .group_by(Installation.id)
     )

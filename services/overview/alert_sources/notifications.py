@@ -20,7 +20,7 @@ LATE = (
     "Notifications are late: %s destinations have waited since %s for what happened. They miss nothing. If "
     "this lasts, the operator of the service has to read the logs of the workers."
 )
-PATIENCE = "interval '2 minutes'"
+MAX_DELAY = "interval '2 minutes'"
 """For how long a sealed entry may wait for a destination."""
 
 
@@ -42,7 +42,7 @@ def late_notifications() -> Query:
     query = select(*alert_columns("notifications_late", literal("warning"), since, subject, message, action))
     return (
         query.join_from(Organization, row, row.organization_id == Organization.id)
-        .join(first, first.c.sealed_at <= NOW - interval(PATIENCE))
+        .join(first, first.c.sealed_at <= NOW - interval(MAX_DELAY))
         .where(Organization.id == ORGANIZATION, row.due_at.is_not(None))
         .group_by(Organization.id)
     )

@@ -14,7 +14,7 @@ from sqlalchemy import (
 from models.leases import LeaseHolder
 from models.organizations import Organization
 from rules.web_addresses import STATUS
-from services.core.lease_holder import PROCESS_PATIENCE, Kind
+from services.core.lease_holder import PROCESS_TIMEOUT, Kind
 from services.overview.alert_sources.columns import (
     NOW,
     ORGANIZATION,
@@ -80,7 +80,7 @@ def _last_heartbeat(kind: Kind) -> Any:
 
 def _is_silent(heartbeat: Any) -> ColumnElement[bool]:
     """Return the condition of a last heartbeat that is too long ago, or that never was."""
-    return func.coalesce(heartbeat <= NOW - interval(PROCESS_PATIENCE), true())
+    return func.coalesce(heartbeat <= NOW - interval(PROCESS_TIMEOUT), true())
 
 
 def _process_columns(

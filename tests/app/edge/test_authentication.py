@@ -1,4 +1,4 @@
-"""Credentials: who asks, whether they may, and every way of pretending."""
+"""Credentials: whom they identify, what they permit, and every way to forge one."""
 
 import base64
 import json

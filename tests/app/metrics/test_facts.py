@@ -1,4 +1,4 @@
-"""The facts that a sweeper reads for its metrics: what fails takes nothing else away, and nothing waits for long."""
+"""The facts that a sweeper reads for its metrics: a read that fails affects no other, and none takes long."""
 
 import itertools
 import socket
@@ -56,7 +56,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Read]], N
 
 
 @pytest.mark.parametrize("statement", ["SELECT 1 / 0", "SELECT pg_cancel_backend(pg_backend_pid())"])
-def test_read_that_fails_takes_no_other_away(
+def test_read_that_fails_affects_no_other(
     jobs: UnitOfWorkFactory, reading: Callable[[Mapping[str, Read]], None], statement: str
 ) -> None:
     reading({"failing": executes(statement), "good": executes("SELECT 1")})
@@ -93,7 +93,7 @@ def test_facts_are_read_once_for_scrapes_that_follow_each_other(
     assert values_of(facts)["wakeups_queued",] == 2
 
 
-def test_redis_that_is_away_takes_only_its_own_metric_away(jobs: UnitOfWorkFactory) -> None:
+def test_unreachable_redis_costs_only_its_own_metric(jobs: UnitOfWorkFactory) -> None:
     def fail() -> int:
         raise redis.ConnectionError
 

@@ -16,7 +16,7 @@ from tests.contract.isolation.table_owners import rows_of
 from tests.harness.tenant_fixtures import TenantFixture
 
 FIND_NOTHING = {"list_audit_entries", "export_audit"}
-"""Lists by the id of what may be gone long since: they show what there is of it, which is nothing of others."""
+"""Lists that are filtered by the id of something that may be deleted: an unknown id is no error, and finds no row."""
 
 
 def shown(response: httpx.Response, value: str) -> tuple[int, str]:

@@ -82,7 +82,7 @@ class TestDeletedBranch:
     def test_rule_of_a_branch_that_was_frozen_after_the_plan_stays(
         self, full: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        planned = Survey.below
+        planned = Survey.repository_changes
 
         def freeze_after(survey: Survey, repository_id: str) -> list[Change]:
             changes = planned(survey, repository_id)
@@ -91,7 +91,7 @@ class TestDeletedBranch:
             return changes
 
         ask(full)
-        monkeypatch.setattr(Survey, "below", freeze_after)
+        monkeypatch.setattr(Survey, "repository_changes", freeze_after)
         work(full)
         assert OPEN in self.rules(full)
         assert self.is_watched(full, OPEN)

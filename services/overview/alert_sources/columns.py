@@ -11,6 +11,7 @@ from sqlalchemy import (
     Select,
     String,
     Text,
+    case,
     func,
     literal,
     literal_column,
@@ -24,6 +25,11 @@ _WEB: ColumnElement[str] = literal_column("CAST(:web AS text)", String)
 PLAN: ColumnElement[str] = literal_column("CAST(:plan AS text)", String)
 DECIDABLE: ColumnElement[bool] = literal_column("CAST(:decidable AS boolean)", Boolean)
 TRIAL_ENDS_AT: Any = literal_column("CAST(:trial_ends_at AS timestamptz)", DateTime(timezone=True))
+
+
+def counted(number: ColumnElement[int], noun: str, plural: str) -> ColumnElement[str]:
+    """Return `1 branch`, `2 branches`: a number with its noun."""
+    return func.concat(number, case((number == 1, f" {noun}"), else_=f" {plural}"))
 
 
 def alert_columns(  # noqa: PLR0917 - the columns of an alert

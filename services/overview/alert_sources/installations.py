@@ -19,6 +19,7 @@ from services.overview.alert_sources.columns import (
     ORGANIZATION,
     Query,
     alert_columns,
+    counted,
     format_instant,
     interval,
     page,
@@ -30,11 +31,9 @@ UNINSTALLED = (
     "The GitHub App was uninstalled from %s. Its freezes have ended, and no checks are written. Install it again."
 )
 SUSPENDED = "The GitHub App is suspended in %s. No checks are written; existing checks stay. Unsuspend it at GitHub."
-LIMITED = (
-    "GitHub limits our requests for %s until %s. %s branches wait for checks, which are written automatically then."
-)
+LIMITED = "GitHub limits our requests for %s until %s. Checks of %s wait, and are written automatically then."
 LATE = (
-    "%s branches in %s wait for their checks since %s, such as %s, although nothing prevents writing them. A freeze "
+    "Checks of %s in %s wait since %s, such as those of %s, although nothing prevents writing them. A freeze "
     "may not block there yet, or may still block after its end. The operator of the service has to start workers."
 )
 MAX_REREAD_DELAY = "interval '15 minutes'"
@@ -86,7 +85,7 @@ def limits() -> Query:
         LIMITED,
         Installation.account,
         format_instant(Installation.paused_until),
-        waiting.correlate(Installation).scalar_subquery(),
+        counted(waiting.correlate(Installation).scalar_subquery(), "branch", "branches"),
     )
     query = select(
         *alert_columns(
@@ -116,7 +115,7 @@ def late_enforcement() -> Query:
     )
     message = func.format(
         LATE,
-        func.count(),
+        counted(func.count(), "branch", "branches"),
         Installation.account,
         format_instant(func.min(since)),
         func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name),

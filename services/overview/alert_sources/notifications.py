@@ -11,14 +11,15 @@ from services.overview.alert_sources.columns import (
     ORGANIZATION,
     Query,
     alert_columns,
+    counted,
     format_instant,
     interval,
     page,
 )
 
 LATE = (
-    "Notifications are late: %s destinations have waited since %s for what happened. They miss nothing. If "
-    "this lasts, the operator of the service has to read the logs of the workers."
+    "Notifications are late: those of %s wait since %s. None is lost. If this lasts, the operator of the service has "
+    "to read the logs of the workers."
 )
 MAX_DELAY = "interval '2 minutes'"
 """For how long a sealed entry may wait for a destination."""
@@ -36,7 +37,7 @@ def late_notifications() -> Query:
         .lateral("first")
     )
     since = func.min(first.c.sealed_at)
-    message = func.format(LATE, func.count(), format_instant(since))
+    message = func.format(LATE, counted(func.count(), "destination", "destinations"), format_instant(since))
     subject = ("organization", Organization.id, Organization.name)
     action = ("Open the settings", page(SETTINGS))
     query = select(*alert_columns("notifications_late", literal("warning"), since, subject, message, action))

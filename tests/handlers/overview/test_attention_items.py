@@ -243,7 +243,7 @@ class TestAttentionSources:
         session.flush()
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("code_host_limit", "warning")
-        assert "1 branches wait" in item["message"]
+        assert "Checks of 1 branch wait" in item["message"]
         later(minutes=11)
         assert items(viewer) == []
 

@@ -39,7 +39,7 @@ class TestLateNotifications:
         session.flush()
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("notifications_late", "warning")
-        assert "1 destinations have waited" in item["message"]
+        assert "those of 1 destination wait since" in item["message"]
         destination.sequence, destination.due_at = 1, None
         session.flush()
         assert items(viewer) == []
@@ -56,7 +56,7 @@ class TestLateEnforcement:
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("enforcement_late", "critical")
         assert item["subject"] == {"type": "installation", "id": str(acme.installation.id), "name": "acme"}
-        assert "1 branches in acme wait" in item["message"]
+        assert "Checks of 1 branch in acme wait" in item["message"]
         assert "acme/web:main" in item["message"]
         assert shown(viewer)["attention"]["critical"] == 1
         main.due_at = None

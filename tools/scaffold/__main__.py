@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name.startswith("services/"):
             print(f"to do: {name}: the function raises NotImplementedError")
         if name.startswith("tests/"):
-            print(f"to do: {name}: test what it does; python -m pytest -n 0 {name}")
+            print(f"to do: {name}: test what it does; .venv/bin/python -m pytest -n 0 {name}")
     print("then: make contract; make lint")
     return 0
 

@@ -37,7 +37,7 @@ EMPTY = {
     "no-webhook": "/settings/webhooks",
     "no-key-revoked": "/settings/keys?state=revoked",
     "no-critical": "/attention?severity=critical",
-    "no-freeze-matches": "/freezes?repo=acme/none",
+    "filter-unknown": "/freezes?repo=acme/none",
     "no-entry-matches": "/audit?action=freeze.lifted",
     "filter-refused": "/attention?severity=none",
 }

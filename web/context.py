@@ -100,6 +100,8 @@ class Member:
     """Name of the organisation."""
     role: str
     plan: str
+    settings: Mapping[str, Any]
+    """Those of the organisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,8 @@ class PageContext:
         g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])
         if visitor.organization is not None:
             organization = visitor.organization
-            g.member = Member(me["id"], me["name"], organization["name"], organization["role"], organization["plan"])
+            of_organization = (organization[name] for name in ("name", "role", "plan", "settings"))
+            g.member = Member(me["id"], me["name"], *of_organization)
             in_dialog = request.headers.get("HX-Target") == _DIALOG
             g.frame = {
                 "frame": "dashboard/dialog.html" if in_dialog else "dashboard/layout.html",

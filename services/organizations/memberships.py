@@ -13,6 +13,7 @@ from sqlalchemy import Row, Select, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from models.organizations import LoginSession, Membership, Organization, User
+from rules.access.organization_settings import OrganizationSettings
 from rules.access.slugs import slug_of
 from rules.billing.grants import PlanGrants
 from rules.ids import new_id
@@ -167,4 +168,5 @@ def _view(
         "role": role,
         "joined_at": joined_at,
         "active": organization.id == uow.caller.organization_id,
+        "settings": OrganizationSettings.from_json(organization.settings),
     }

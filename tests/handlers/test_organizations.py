@@ -43,6 +43,7 @@ class TestGetMe:
                 "slug": acme.organization.slug,
                 "plan": "business",
                 "role": "admin",
+                "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC"},
             },
         }
 

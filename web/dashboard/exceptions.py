@@ -35,11 +35,10 @@ class Exceptions(DashboardPage):
         """Show pending requests, and decided ones of one state if the address names it; `requests` is a cursor."""
         given = filters("state", "repo", "cursor")
         later = filled({"cursor": filters("requests").get("requests", "")})
-        pending, decided, freezes, organization = self.read(
+        pending, decided, freezes = self.read(
             Call("list_exception_requests", query={"limit": _MAX_ROWS, **later}),
             Call("list_exceptions", query={"limit": _MAX_ROWS, **given}),
             Call("list_freezes", query={"limit": 100, "state": "in_force"}),
-            Call("get_current_organization"),
         )
         return self.show(
             "exceptions.html",
@@ -47,8 +46,8 @@ class Exceptions(DashboardPage):
             later_requests=pending["nextCursor"],
             decided={**decided, "data": [row for row in decided["data"] if row["state"] != "pending"]},
             reasons={freeze["id"]: freeze["reason"] for freeze in freezes["data"]},
-            decides=decides(organization),
-            selfish=organization["settings"]["selfApproval"],
+            decides=decides(),
+            selfish=g.member.settings["selfApproval"],
             states=STATES,
             given=given,
         )
@@ -122,9 +121,9 @@ def terms_of(given: Mapping[str, str]) -> dict[str, Any]:
     return terms
 
 
-def decides(organization: Mapping[str, Any]) -> bool:
+def decides() -> bool:
     """True if the organisation lets the member decide on requests of others, by their role."""
-    least = cast(Role, organization["settings"]["approval"])
+    least = cast(Role, g.member.settings["approval"])
     return role_reaches(cast(Role, g.member.role), least)
 
 

@@ -28,22 +28,21 @@ class PullRequest(DashboardPage):
     def get(self) -> Response:
         """Show the verdict about the pull request that the address names, or the form to name one."""
         given = filters("ref")
+        self.read()
         if not given:
-            self.read()
             return self.show("pull.html", ref="", pull=None, problem=None)
-        organization, pull, problem = self._find(given["ref"])
+        pull, problem = self._find(given["ref"])
         values = {"ref": given["ref"], "pull": pull, "problem": problem}
-        return self.show("pull.html", 404 if problem else 200, decides=decides(organization), **values)
+        return self.show("pull.html", 404 if problem else 200, decides=decides(), **values)
 
-    def _find(self, ref: str) -> tuple[Any, Any, str | None]:
-        """Return the organisation, and the pull request or why there is none."""
-        [organization] = self.read(Call("get_current_organization"))
+    def _find(self, ref: str) -> tuple[Any, str | None]:
+        """Return the pull request, or why there is none."""
         try:
-            return organization, self.context.call("lookup_pull_request", query={"ref": ref}).content, None
+            return self.context.call("lookup_pull_request", query={"ref": ref}).content, None
         except OperationError as error:
             if error.status not in {400, 404, 422}:
                 raise
-            return organization, None, error.message
+            return None, error.message
 
 
 class RequestException(DashboardPage):
@@ -73,7 +72,5 @@ class RequestException(DashboardPage):
         return redirect_with_notice(web_addresses.PULL_REQUEST, notice, ref=given["ref"])
 
     def _values(self, ref: str) -> Mapping[str, Any]:
-        pull, organization = self.read(
-            Call("lookup_pull_request", query={"ref": ref}), Call("get_current_organization")
-        )
-        return {"pull": pull, "ref": ref, "decides": decides(organization), "back": f"/pulls?{urlencode({'ref': ref})}"}
+        [pull] = self.read(Call("lookup_pull_request", query={"ref": ref}))
+        return {"pull": pull, "ref": ref, "decides": decides(), "back": f"/pulls?{urlencode({'ref': ref})}"}

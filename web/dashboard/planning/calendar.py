@@ -6,13 +6,13 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Response, request
+from flask import Response, g, request
 
 from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.instants import instant_in_zone
-from web.operations import Call, OperationError
+from web.operations import OperationError
 
 MONTH = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])")
 COLORS = 6
@@ -52,8 +52,8 @@ class Calendar(DashboardPage):
 
     def _show(self, error: OperationError | None = None) -> Response:
         given = filters(*_FILTERS)
-        [organization] = self.read(Call("get_current_organization"))
-        timezone = organization["settings"]["timezone"]
+        self.read()
+        timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date()
         wanted = request.args.get("month", "")
         month = wanted if MONTH.fullmatch(wanted) else f"{today:%Y-%m}"

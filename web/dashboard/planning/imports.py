@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Response, request
+from flask import Response, g, request
 
 from rules import web_addresses
 from rules.time.zones import zone_names
@@ -13,7 +13,7 @@ from web.dashboard.planning.forms import SCOPES, SHARED_LABELS, at_fields, scope
 from web.dashboard.planning.words import describe_days, describe_window
 from web.forms import MAX_FILE_BYTES
 from web.instants import instant_in_zone
-from web.operations import Call, OperationError
+from web.operations import OperationError
 
 LABELS = {
     "file": "Calendar file",
@@ -56,8 +56,8 @@ class Import(DashboardPage):
 
     def get(self) -> Response:
         """Show the form."""
-        [organization] = self.read(Call("get_current_organization"))
-        timezone = organization["settings"]["timezone"]
+        self.read()
+        timezone = g.member.settings["timezone"]
         year = instant_in_zone(self.context.clock(), timezone).year
         values = {
             "format": "holidays" if request.args.get("from") == "holidays" else "ics",

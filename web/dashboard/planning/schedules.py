@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import Response, request
+from flask import Response, g, request
 
 from rules import web_addresses
 from rules.time.zones import zone_names
@@ -80,8 +80,8 @@ class NewSchedule(DashboardPage):
 
     def get(self) -> Response:
         """Show the empty form."""
-        organization, entitlements = self.read(Call("get_current_organization"), Call("get_entitlements"))
-        timezone = organization["settings"]["timezone"]
+        [entitlements] = self.read(Call("get_entitlements"))
+        timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date().isoformat()
         values = {**new_values(timezone, today), **filters("repository", "branch")}
         if "branch" in request.args:

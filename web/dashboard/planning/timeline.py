@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Response, request
+from flask import Response, g, request
 
 from rules import web_addresses
 from rules.freezes.scope import scope_contains
@@ -39,11 +39,10 @@ class Timeline(DashboardPage):
     def get(self) -> Response:
         """Show the days from the one that the address names, or from today on."""
         given = filters(*_FILTERS)
-        organization, freezes = self.read(
-            Call("get_current_organization"),
-            Call("list_freezes", query={"state": "in_force", "source": "manual", "limit": 100, **_repo(given)}),
+        [freezes] = self.read(
+            Call("list_freezes", query={"state": "in_force", "source": "manual", "limit": 100, **_repo(given)})
         )
-        timezone = organization["settings"]["timezone"]
+        timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date()
         first, days = _first_day(today), _length()
         midnight = instant_in_zone(datetime.combine(first, time(), UTC), timezone)

@@ -35,6 +35,7 @@ from tests.harness.engines import dispose_engines
 from tests.harness.random_seed import exploring
 from tests.harness.server_directories import make_server_directory
 from tests.harness.time_slices import lengthen_time_slices
+from tests.harness.tls import make_tls_context_once
 from tests.harness.workers import WORKER, add_option, run_in_workers
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.fake_github import FakeGitHub, Handle, serve
@@ -46,6 +47,7 @@ hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exp
 hypothesis.settings.load_profile("tests")
 read_contracts_once()
 lengthen_time_slices()
+make_tls_context_once()
 
 SECONDS_OF_A_TEST = 0.1
 """What a test takes on average."""

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 from app import logs
+from app.gc_tuning import import_frozen
 from rules.version import VERSION
 
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         problem = f"unknown command: {name}" if name else "a command is required"
         sys.stderr.write(f"{usage()}\n\npython -m app: {problem}\n")
         return 2
-    status: int = import_module(command.module).main(arguments[1:])
+    status: int = import_frozen(command.module).main(arguments[1:])
     return status
 
 

@@ -13,6 +13,7 @@ from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
 
 from app import logs
 from app.edge.http_protocol import EdgeProtocol
+from app.gc_tuning import freeze_gc, import_frozen, pause_gc
 from app.metrics.directory import make_metrics_directory
 from app.variable_parsers import tcp_address
 
@@ -66,7 +67,8 @@ preload_app = True
 """The master process builds the application before it listens, so that no request waits for it."""
 os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = make_metrics_directory()
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = make_metrics_directory()  # before Prometheus' client is imported
+import_frozen("app.main")
 
 
 PR_SET_PDEATHSIG = 1
@@ -92,6 +94,7 @@ def on_reload(server: Any) -> None:
     """
     from app import main
 
+    pause_gc()
     built = server.app.callable
     vars(main).pop("app", None)
     server.app.callable = None
@@ -99,6 +102,14 @@ def on_reload(server: Any) -> None:
         server.app.wsgi()
     except SystemExit:
         server.app.callable = vars(main)["app"] = built
+
+
+def pre_fork(_: Any, __: Any) -> None:
+    """Avoid long pauses by the garbage collector, after the application is built.
+
+    Collections write to the objects that they visit: worker processes share the memory of those that are excluded.
+    """
+    freeze_gc()
 
 
 def post_fork(server: Any, worker: Any) -> None:
@@ -115,12 +126,10 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Serve metrics, and avoid long pauses by the garbage collector, after the application is built."""
-    from app.gc_tuning import freeze_gc
+    """Serve metrics."""
     from app.metrics.server import serve
     from services.monitoring.exposition import render
 
-    freeze_gc()
     if worker.metrics_listener is not None:
         serve(worker.metrics_listener, render)
 

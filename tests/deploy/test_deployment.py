@@ -1,5 +1,6 @@
 """What is shipped for running the service: the image, its processes, and their environment."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -34,12 +35,36 @@ def copied() -> list[str]:
     return [name for line in lines for name in line.split()]
 
 
-@pytest.mark.check
-def test_image_holds_what_the_processes_import(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with what the image copies, without compiled modules."""
+    directory = tmp_path_factory.mktemp("image")
     for name in copied():
         source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, tmp_path / name)
+        if source.is_dir():
+            shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, directory / name)
+    return directory
+
+
+@pytest.mark.check
+def test_image_holds_compiled_modules_of_its_processes(image: Path) -> None:
+    text = (ROOT / "Containerfile").read_text().replace("\\\n", "")
+    commands = [line for line in re.findall(r"^RUN (.+)$", text, re.MULTILINE) if "PYTHONDONTWRITEBYTECODE" in line]
+    assert len(commands) == 2
+    for command in commands:
+        given = command.replace("/opt/change-freeze/venv/bin/python", sys.executable)
+        environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+        run = subprocess.run(given, cwd=image, env=environment, shell=True, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+    modules = [*(image / "handlers").glob("*.py"), image / "app" / "gunicorn.py", image / "app" / "worker.py"]
+    compiled = [Path(importlib.util.cache_from_source(str(path))) for path in modules]
+    assert [path.name for path in compiled if not path.exists()] == []
+
+
+@pytest.mark.check
+def test_image_holds_what_the_processes_import(image: Path) -> None:
     modules = "app.gunicorn, app.main, app.sweeper, app.worker, " + ", ".join(each.module for each in COMMANDS)
     script = (
         f"import sys, {modules}; from app.commands.api import SETTINGS; print(app.__file__, SETTINGS.exists());"
@@ -47,8 +72,8 @@ def test_image_holds_what_the_processes_import(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script]
     environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, f"{tmp_path}/app/__init__.py True\nset()\n"), run.stderr
+    run = subprocess.run(command, cwd=image, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{image}/app/__init__.py True\nset()\n"), run.stderr
 
 
 def test_builder_is_sent_what_the_image_copies() -> None:

@@ -57,10 +57,10 @@ class HeadCheck(Base):
     tracked: Mapped[bool] = mapped_column(server_default="true")
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
     """True if GitHub may show a `success` that is not recorded: its write was started, or finished too late."""
-    intent_lease: Mapped[str | None]
-    """The token of the lease under which a `success` is sent that is not recorded; None if of several leases."""
+    intent_leases: Mapped[list[str]] = mapped_column(server_default="{}")
+    """The tokens of the leases under which writes are sent whose results are not known."""
     intent_until: Mapped[datetime | None]
-    """Until when that `success` may arrive. Until then no `failure` is confirmed, except by that lease."""
+    """Until when those writes may arrive. Until then the head is confirmed only when all results are known."""
     written_at: Mapped[datetime]
 
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Write intents say under which lease a `success` is sent, and until when it may arrive.
+"""Write intents say under which leases writes are sent, and until when they may arrive.
 
 Revision ID: 0034
 Revises: 0033
@@ -14,9 +14,10 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the columns."""
-    op.execute("ALTER TABLE head_checks ADD COLUMN intent_lease TEXT, ADD COLUMN intent_until TIMESTAMP WITH TIME ZONE")
+    op.execute("ALTER TABLE head_checks ADD COLUMN intent_leases TEXT[] NOT NULL DEFAULT '{}'")
+    op.execute("ALTER TABLE head_checks ADD COLUMN intent_until TIMESTAMP WITH TIME ZONE")
 
 
 def downgrade() -> None:
     """Remove the columns."""
-    op.execute("ALTER TABLE head_checks DROP COLUMN intent_lease, DROP COLUMN intent_until")
+    op.execute("ALTER TABLE head_checks DROP COLUMN intent_leases, DROP COLUMN intent_until")

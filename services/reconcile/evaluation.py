@@ -62,6 +62,14 @@ class CheckUpdate:
         return self.verdict_differs or self.text_differs
 
     @property
+    def needs_intent(self) -> bool:
+        """Whether the write must be announced: a `success`, and whatever the check of a pattern says.
+
+        A head can leave a branch for a sibling while the call is under way; reading the branch back would not find it.
+        """
+        return self.conclusion == "success" or self.head.key.of_pattern
+
+    @property
     def urgency(self) -> int:
         """Place in the order of writes, 0 first: changed verdicts by merge rank, then texts by merge rank."""
         return self.head.rank if self.verdict_differs else TEXT_ONLY_PENALTY + self.head.rank
@@ -97,8 +105,8 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
 
     A head that was read back is confirmed if what it shows is what we have recorded of it. Where our record says
     something else, the caller records what was read (`matches_remote`) or writes it again, and that confirms it: a
-    record that says `failure` must not count as confirmed while GitHub shows a `success`. While a `success` may still
-    arrive on a head that is blocked, its branch is to be read back after that.
+    record that says `failure` must not count as confirmed while GitHub shows a `success`. While the write of another
+    lease may still arrive on a head, its branch is to be read back after that.
     """
     uow = leased.uow
     uow.refresh_now()
@@ -114,8 +122,7 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     confirmed = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
     clear_write_intents(leased, [head for head in confirmed if head.key in unconfirmed])
     awaited = {key for key, row in written.items() if may_arrive(row, leased.lease)}
-    blocked = {one.head.branch_id for one in updates if one.conclusion == "failure" and one.head.key in awaited}
-    schedule_reread(leased, blocked)
+    schedule_reread(leased, {head.branch_id for head in own if head.key in awaited})
     return updates
 
 

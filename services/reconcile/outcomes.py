@@ -1,6 +1,6 @@
 """Outcomes: record what was written, and release the leases of branches that are finished, deferred or failed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.leases import LeasedBranch, LeasedTransaction
+from services.reconcile.tracked_heads import add_sibling_paths
 from services.reconcile.write_intents import (
     MAY_ARRIVE,
     end_write_intents,
@@ -30,8 +31,8 @@ _RECORD = text(f"""
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
         check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, tracked = excluded.tracked,
-        unconfirmed = excluded.conclusion = 'failure' AND {MAY_ARRIVE},
-        intent_until = CASE WHEN h.intent_lease = :lease THEN NULL ELSE h.intent_until END,
+        unconfirmed = {MAY_ARRIVE},
+        intent_leases = array_remove(h.intent_leases, :lease),
         written_at = excluded.written_at
     WHERE h.evaluation < excluded.evaluation
 """)  # noqa: S608 - a constant of ours
@@ -73,14 +74,17 @@ def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate
     """Record the updates that GitHub has confirmed, with their check runs, for the branches that are held.
 
     A head that another worker has written on account of a sibling branch is read back at once if the two writes arrived
-    in another order than they were evaluated in.
+    in another order than they were evaluated in, or if that worker has mirrored a path into the sibling since the
+    evaluation: it may have found then that nothing was to be written.
     """
     held = [(update, run) for update, run in written if update.head.branch_id in leased.held]
     if held:
+        entered = _find_new_paths(leased.uow, [update.head for update, _run in held])
         overtaken = _find_overtaken(leased.uow, held)
         leased.uow.session.execute(_RECORD, [_row(leased, update, run) for update, run in held])
         end_write_intents(leased, (head for head, _out_of_order in overtaken))
-        _read_back(leased.uow, [head for head, out_of_order in overtaken if out_of_order])
+        out_of_order = {head.key: head for head, is_out_of_order in overtaken if is_out_of_order}
+        _read_back(leased.uow, list((entered | out_of_order).values()))
 
 
 def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -> None:
@@ -106,6 +110,16 @@ def _read_back(uow: UnitOfWork, heads: Sequence[Head]) -> None:
         uow.session.execute(_READ_BACK, {"ids": sorted({head.branch_id for head in heads}), "now": uow.now})
         mark_unconfirmed(uow, heads)
         uow.wake("reconcile")
+
+
+def _find_new_paths(uow: UnitOfWork, heads: Iterable[Head]) -> dict[HeadKey, Head]:
+    """Add the paths into sibling branches that were mirrored since the evaluation; return the heads that have some."""
+    shared = {head.key: head for head in heads if head.key.of_pattern}
+    if not shared:
+        return {}
+    before = {key: len(head.paths) for key, head in shared.items()}
+    add_sibling_paths(uow, shared)
+    return {key: head for key, head in shared.items() if len(head.paths) > before[key]}
 
 
 def _find_overtaken(uow: UnitOfWork, written: Sequence[tuple[CheckUpdate, int | None]]) -> list[tuple[Head, bool]]:

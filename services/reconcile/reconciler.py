@@ -278,7 +278,7 @@ class Pass:
                 updates = evaluate(leased, [update.head for update in batch])
                 record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
-                mark_write_intents(leased, (update.head for update in differing if update.conclusion == "success"))
+                mark_write_intents(leased, (update.head for update in differing if update.needs_intent))
                 self._drop(branch_ids - leased.held)
         except LeaseLostError:
             self._drop(branch_ids)

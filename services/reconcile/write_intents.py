@@ -1,11 +1,12 @@
-"""Write intents: heads on which GitHub may show a `success` that is not recorded.
+"""Write intents: heads on which GitHub may show something, above all a `success`, that is not recorded.
 
-The intent to write a `success` is committed before the call, and cleared when the result is recorded. Whatever happens
-in between (a lost response, a lost lease, a killed worker) leaves the head unconfirmed. An unconfirmed head is written
-again, or demoted if nothing can merge it any more. Reading back what is recorded confirms it as well.
+The intent to write a `success` is committed before the call, and cleared when the result is recorded; so is that to
+write the check of a pattern. Whatever happens in between (a lost response, a lost lease, a killed worker) leaves the
+head unconfirmed. An unconfirmed head is written again, or demoted if nothing can merge it any more. Reading back what
+is recorded confirms it as well.
 
-The `success` may still be under way when another worker reads or writes the head. So nobody but its sender confirms a
-`failure` before it must have arrived, and the branch is read back after that.
+The write may still be under way when another worker reads or writes the head. So only its sender confirms the head
+before it must have arrived, and the branch is read back after that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,36 +19,35 @@ from services.core.work_queue import LEASE_DURATION, Lease
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.leases import LeasedTransaction
 
-# If another `success` may be under way, that of a former lease or of a sibling's, neither sender confirms the head.
+# Several leases have intents at once after a takeover, and where two workers process siblings.
 _MARK = text("""
     INSERT INTO head_checks AS h (repository_id, check_name, head_sha, organization_id, branch_id, conclusion,
-                                  evaluation, summary_hash, tracked, unconfirmed, intent_lease, intent_until,
+                                  evaluation, summary_hash, tracked, unconfirmed, intent_leases, intent_until,
                                   written_at)
-    SELECT n.repository, n.name, n.sha, n.organization, n.branch, 'failure', 0, '', n.tracked, true, :lease, :until,
-           :now
+    SELECT n.repository, n.name, n.sha, n.organization, n.branch, 'failure', 0, '', n.tracked, true,
+           CAST(:leases AS text[]), CAST(:until AS timestamptz), :now
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]),
                 CAST(:organizations AS text[]), CAST(:branches AS text[]), CAST(:tracked AS boolean[]))
          AS n (repository, name, sha, organization, branch, tracked)
     ORDER BY n.repository, n.name, n.sha
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET unconfirmed = true, intent_until = greatest(h.intent_until, excluded.intent_until),
-        intent_lease = CASE WHEN h.intent_until > :now AND h.intent_lease IS DISTINCT FROM excluded.intent_lease
-                            THEN NULL ELSE excluded.intent_lease END
+        intent_leases = CASE WHEN h.intent_until > :now THEN h.intent_leases ELSE '{}' END || excluded.intent_leases
 """)
-MAY_ARRIVE = "coalesce(h.intent_until > :acquired_at AND h.intent_lease IS DISTINCT FROM :lease, false)"
-"""SQL: whether a `success` that another lease has sent may have arrived since this lease was acquired, or later."""
+MAY_ARRIVE = "coalesce(h.intent_until > :acquired_at AND array_remove(h.intent_leases, :lease) <> '{}', false)"
+"""SQL: whether a write that another lease has sent may have arrived since this lease was acquired, or may still."""
 _CLEAR = text(f"""
     UPDATE head_checks h SET unconfirmed = false
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
     WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.unconfirmed
-      AND (h.conclusion = 'success' OR NOT {MAY_ARRIVE})
+      AND NOT {MAY_ARRIVE}
 """)  # noqa: S608 - a constant of ours
 _END = text("""
-    UPDATE head_checks h SET intent_lease = NULL, intent_until = NULL
+    UPDATE head_checks h SET intent_leases = array_remove(h.intent_leases, :lease)
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
-    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.intent_lease = :lease
+    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
 """)
 
 
@@ -68,21 +68,22 @@ def lease_columns(lease: Lease) -> Mapping[str, object]:
 
 def may_arrive(row: HeadCheck, lease: Lease) -> bool:
     """Return what `MAY_ARRIVE` says of a row."""
-    return row.intent_until is not None and row.intent_until > lease.acquired_at and row.intent_lease != lease.token
+    others = set(row.intent_leases) - {lease.token}
+    return bool(others) and row.intent_until is not None and row.intent_until > lease.acquired_at
 
 
 def mark_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """Mark heads as unconfirmed that may show a `success` from now on, until the write is recorded.
+    """Mark heads as unconfirmed that are about to be written, until the write is recorded.
 
     The evaluation begins at `now`, and its write has ended when a lease would that is acquired then.
     """
     uow = leased.uow
-    _mark(uow, heads, {"lease": leased.lease.token, "until": uow.now + LEASE_DURATION})
+    _mark(uow, heads, {"leases": [leased.lease.token], "until": uow.now + LEASE_DURATION})
 
 
 def mark_unconfirmed(uow: UnitOfWork, heads: Iterable[Head]) -> None:
     """Mark heads as unconfirmed on which writes have arrived too late, or in another order than they were evaluated."""
-    _mark(uow, heads, {"lease": None, "until": None})
+    _mark(uow, heads, {"leases": [], "until": None})
 
 
 def _mark(uow: UnitOfWork, heads: Iterable[Head], intent: Mapping[str, object]) -> None:
@@ -102,7 +103,7 @@ def _mark(uow: UnitOfWork, heads: Iterable[Head], intent: Mapping[str, object]) 
 
 
 def clear_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """Confirm heads that were read back and show what is recorded, unless another `success` may still arrive."""
+    """Confirm heads that were read back and show what is recorded, unless another write may still arrive."""
     listed = list(heads)
     if listed:
         values = {**key_columns(head.key for head in listed), **lease_columns(leased.lease)}
@@ -110,7 +111,7 @@ def clear_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> Non
 
 
 def end_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """Forget until when the writes of this lease may arrive: their answers have come, and are not recorded."""
+    """End the intents of this lease on heads whose results are known, and not recorded."""
     listed = list(heads)
     if listed:
         values = {**key_columns(head.key for head in listed), "lease": leased.lease.token}

@@ -11,6 +11,7 @@ Each interleaving begins where the last one came to rest. `tests/harness/state_m
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -86,12 +87,14 @@ class Interleavings(HarnessMachine):
         if not allowed:
             return
         verdicts = Verdicts.read(self.harness)
-        rows = self.harness.sql("SELECT number, head_sha FROM pull_requests WHERE state = 'open'")
+        rows = self.harness.sql("SELECT number, head_sha, base_branch FROM pull_requests WHERE state = 'open'")
+        mirrored = [
+            replace(self.repository.pulls[row.number], head_sha=row.head_sha, base_ref=row.base_branch, state="open")
+            for row in rows
+        ]
         for update in allowed:
             key = update.head.key
-            mirrored = [self.repository.pulls[row.number] for row in rows if row.head_sha == key.sha]
-            there = [pull for pull in mirrored if pull.head_sha == key.sha]
-            assert not verdicts.expected(self.repository, key.check_name, there).get(key.sha, False), update
+            assert not verdicts.expected(self.repository, key.check_name, mirrored).get(key.sha, False), update
 
     def a_worker_goes_on(self) -> str:
         worker = self.chance.choice(self.workers.all)
@@ -133,10 +136,9 @@ class Interleavings(HarnessMachine):
         self.harness.run_until_idle()
 
     def a_lost_call_arrives(self) -> str:
-        calls = self.workers.lost_calls
-        if not calls:
+        if not self.workers.lost_calls:
             return "-"
-        calls.pop(self.chance.randrange(len(calls))).arrive()
+        self.workers.let_arrive(self.chance.choice(self.workers.lost_calls))
         return "one"
 
     def time_passes(self) -> str:
@@ -201,7 +203,8 @@ class Interleavings(HarnessMachine):
         harness.fake_github.calls.reset()
         self.everything_is_read_again()
         harness.run_until_idle()
-        assert harness.fake_github.calls.writes == []
+        writes = harness.fake_github.calls.writes
+        assert [(write["name"], write["headSha"], write["conclusion"]) for write in writes] == []
         self.webhook_queue.take()
 
 

@@ -141,6 +141,7 @@ class SteppedWorkers:
         )
         self.all = [SteppedWorker(self) for _ in range(count)]
         self.lost_calls: list[LostCall] = []
+        """Those that have not arrived yet."""
 
     def monotonic(self) -> float:
         """Return the time by which workers measure, which goes with the clock of the test."""
@@ -170,8 +171,12 @@ class SteppedWorkers:
             if worker.place is Place.FLIGHT and worker.reached_at < latest:
                 worker.go()
         for call in [call for call in self.lost_calls if call.sent_at < latest]:
-            self.lost_calls.remove(call)
-            call.arrive()
+            self.let_arrive(call)
+
+    def let_arrive(self, call: LostCall) -> None:
+        """Have a lost call arrive."""
+        self.lost_calls.remove(call)
+        call.arrive()
 
     def end(self) -> None:
         """Let every worker end its pass, and every call arrive."""

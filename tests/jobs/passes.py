@@ -31,5 +31,5 @@ def intend(started: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
     with started._leased(started.pending) as leased:
         updates = evaluate(leased, [update.head for update in planned])
         differing = [update for update in updates if update.differs]
-        mark_write_intents(leased, [update.head for update in differing if update.conclusion == "success"])
+        mark_write_intents(leased, [update.head for update in differing if update.needs_intent])
     return differing

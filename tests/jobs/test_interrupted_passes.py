@@ -171,6 +171,10 @@ class TestReadBack:
         harness.lift(freeze)
         assert finder._write(planned)
         assert harness.conclusions() == {"acme/web#1": "success"}
+        assert harness.sql("SELECT conclusion FROM head_checks") == [("success",)]
+        finder._end(planned)
+        for _ in range(2):  # the call of the dead worker, as it were, and then that of its successor
+            _let_calls_end(harness)
         assert harness.sql("SELECT conclusion, unconfirmed FROM head_checks") == [("success", False)]
 
 

@@ -31,9 +31,7 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
     harness.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
     harness.run_until_idle()
     harness.sql("UPDATE head_checks SET summary_hash = ''")  # so that the first worker has something to write
-    harness.sql(
-        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name = 'main'",
-    )
+    make_due(harness, "main")
     return other
 
 
@@ -114,3 +112,32 @@ def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build:
         asleep._gather(seen)
     assert harness.sql("SELECT state FROM pull_requests") == [("open",)]
     assert harness.sql("SELECT tracked FROM head_checks") == [(True,)]
+
+
+def test_demotion_does_not_stay_on_a_head_that_a_sibling_gets_meanwhile(
+    harness: Harness, sibling: WatchedBranch
+) -> None:
+    """While the call is under way, people propose the head for the sibling, and a worker finds its verdict right."""
+    harness.make_due()
+    harness.run_until_idle()
+    propose(harness, sibling, "closed")
+    harness.run_until_idle()
+    harness.person("PATCH", "/repos/acme/web/pulls/1", {"state": "closed"})
+    make_due(harness, "main")
+    slow, demotions = evaluated_pass(harness)
+    propose(harness, sibling, "open")
+    harness.run_until_idle()
+    slow._record([], sent(harness, slow, demotions))
+    harness.run_until_idle()
+    assert harness.conclusions(PATTERN)["acme/web#2"] == "success"
+
+
+def propose(harness: Harness, sibling: WatchedBranch, state: str) -> None:
+    """Close or reopen the pull request into the sibling, and have that branch read."""
+    harness.person("PATCH", "/repos/acme/web/pulls/2", {"state": state})
+    make_due(harness, sibling.name)
+
+
+def make_due(harness: Harness, name: str) -> None:
+    due = "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name = :name"
+    harness.sql(due, name=name)

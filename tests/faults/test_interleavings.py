@@ -213,4 +213,4 @@ class Interleavings(HarnessMachine):
 def test_no_interleaving_of_workers_leaves_a_wrong_check(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:
-    explore(Interleavings, histories, steps=20, harness=harness, database=shared_database)
+    explore(Interleavings, histories, steps=15, harness=harness, database=shared_database)

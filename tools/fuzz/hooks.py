@@ -169,6 +169,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     """Replace what can be used only once: the example of an Idempotency-Key, the freeze that is to be ended, and more.
 
     All calls but the first would be refused, and nothing were learnt from them; or we would lock ourselves out.
+    Nor would anything be learnt from tags of versions that never were.
     """
     other = _apply_fixture(case, operation_of(case))
     if other is not None:
@@ -177,6 +178,9 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         case.query.pop("access_token", None)  # beside the run's own token another one is refused
     if case.headers and case.headers.get("Idempotency-Key") == EXAMPLE_KEY:
         case.headers["Idempotency-Key"] = f"{RUN}-{next(NUMBERS)}"
+    is_negative = case.meta is not None and case.meta.generation.mode.is_negative
+    if case.headers and "If-Match" in case.headers and not is_negative:
+        case.headers["If-Match"] = "*"  # no tag of an earlier response is known, nor is the header's pattern obeyed
     changes_a_freeze = operation_of(case).id in {"extend_freeze", "lift_freeze", "retry_freeze"}
     if changes_a_freeze and case.path_parameters.get("freezeId") == SANDBOX["freeze"] and CREDENTIAL.holds:
         case.path_parameters["freezeId"] = ORGANIZATION.freeze()

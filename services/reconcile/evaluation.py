@@ -112,8 +112,6 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     uow.refresh_now()
     own = [head for head in heads if head.branch_id in leased.held]
     facts, written = _read(uow, own)
-    if not facts.exceptions.readable:
-        schedule_reread(leased, {head.branch_id for head in own})
     evaluation, may_release = uow.session.execute(_EVALUATION).one() if own else (0, True)
     updates = [_update(head, facts, written.get(head.key), evaluation) for head in own]
     if not may_release:
@@ -122,7 +120,8 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     confirmed = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
     clear_write_intents(leased, [head for head in confirmed if head.key in unconfirmed])
     awaited = {key for key, row in written.items() if may_arrive(row, leased.lease)}
-    schedule_reread(leased, {head.branch_id for head in own if head.key in awaited})
+    unreadable = not facts.exceptions.readable
+    schedule_reread(leased, {head.branch_id for head in own if unreadable or head.key in awaited})
     return updates
 
 

@@ -193,8 +193,14 @@ class PageContext:
         g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])
         if visitor.organization is not None:
             organization = visitor.organization
-            of_organization = (organization[name] for name in ("name", "role", "plan", "settings"))
-            g.member = Member(me["id"], me["name"], *of_organization)
+            g.member = Member(
+                me["id"],
+                me["name"],
+                organization["name"],
+                organization["role"],
+                organization["plan"],
+                organization["settings"],
+            )
             in_dialog = request.headers.get("HX-Target") == _DIALOG
             g.frame = {
                 "frame": "dashboard/dialog.html" if in_dialog else "dashboard/layout.html",

@@ -1,7 +1,7 @@
 """Slack: the workspace of an organisation, its people there, and the channels that get messages."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Identity, Index, LargeBinary, text
 from sqlalchemy.dialects.postgresql import ARRAY, INTEGER
@@ -100,6 +100,11 @@ class SlackSubscription(Base):
     paused_at: Mapped[datetime | None]
     paused_why: Mapped[str | None]
     """Slack's word for it, such as `channel_not_found`."""
+
+    @property
+    def state(self) -> Literal["active", "paused"]:
+        """`paused` while Slack accepts no messages in the channel."""
+        return "active" if self.paused_at is None else "paused"
 
 
 class SlackMessage(Leased, Base):

@@ -208,7 +208,7 @@ def _audited(subscription: SlackSubscription) -> dict[str, Any]:
         "events": list(subscription.events),
         "patterns": subscription.patterns,
         "remindBefore": list(subscription.remind_before),
-        "state": "active" if subscription.paused_at is None else "paused",
+        "state": subscription.state,
     }
 
 
@@ -221,7 +221,7 @@ def to_response(subscription: SlackSubscription) -> dict[str, Any]:
         "events": subscription.events,
         "patterns": subscription.patterns,
         "remind_before": subscription.remind_before,
-        "state": "active" if subscription.paused_at is None else "paused",
+        "state": subscription.state,
         "paused_reason": subscription.paused_why,
         "created_by": subscription.created_by,
         "created_at": subscription.created_at,

@@ -5,6 +5,7 @@ Fixtures:
 - `acme`: an organisation whose installation is active at the code host; `acme.repository("web")` is there and here.
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
 - `repository`, `web`: acme/web, and its watched branch `main`.
+- `pull`, `freeze`, `pending`: a pull request into that, a freeze of it, and a request to merge in spite of it.
 - `globex`: another organisation, of the free plan.
 - `session`: rows as they are, of every organisation; what is added or changed there is committed at once.
 - `clock`, `wakeups`, `fake_github`: the service's clock, what it woke, and the simulated GitHub.
@@ -23,10 +24,14 @@ from redis import Redis
 from sqlalchemy.orm import Session
 
 from app.main import create_app
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
+from tests.handlers.exceptions.requests import requested
 from tests.handlers.installation_connection import BACK, ConnectionFixture
 from tests.harness.app_key import AppKey
 from tests.harness.audit_watch import AuditWatch
@@ -196,6 +201,24 @@ def repository(acme: Tenant) -> Repository:
 def web(repository: Repository, session: Session) -> WatchedBranch:
     """Return the watched `main` of acme/web."""
     return factories.branch(session, repository)
+
+
+@pytest.fixture
+def pull(session: Session, web: WatchedBranch, repository: Repository) -> PullRequest:
+    """Return acme/web#7, into `main`."""
+    return factories.pull_request(session, repository)
+
+
+@pytest.fixture
+def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
+    """Return a freeze that covers `main`, in force."""
+    return factories.freeze(session, acme.organization, [web])
+
+
+@pytest.fixture
+def pending(session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
+    """Return a request for an exception by another person."""
+    return requested(session, freeze, pull, web)
 
 
 @pytest.fixture

@@ -22,16 +22,6 @@ def reported(instant: datetime) -> str:
 
 
 @pytest.fixture
-def pull(session: Session, web: WatchedBranch) -> PullRequest:
-    return factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-
-
-@pytest.fixture
-def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
-    return factories.freeze(session, acme.organization, [web])
-
-
-@pytest.fixture
 def look_up(acme: Tenant) -> Shown:
     def ask(ref: str = "7") -> dict[str, Any]:
         answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref)

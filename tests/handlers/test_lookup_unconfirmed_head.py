@@ -12,15 +12,10 @@ from tests.handlers.callers import Tenant
 
 
 @pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    branch = factories.branch(session, acme.repository("web"))
+def web(acme: Tenant, session: Session, repository: Repository) -> WatchedBranch:
+    branch = factories.branch(session, repository)
     factories.freeze(session, acme.organization, [branch])
     return branch
-
-
-@pytest.fixture
-def pull(session: Session, web: WatchedBranch) -> PullRequest:
-    return factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
 
 
 def check(acme: Tenant) -> dict[str, Any]:

@@ -3,20 +3,13 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
-from tests import factories
 from tests.handlers.callers import Tenant
 from tests.harness.mcp_client import McpClient
 from tools.mcp_requests import ERAS, Era
 
 CAN_ASK: dict[str, Any] = {"elicitation": {"form": {}}}
-
-
-@pytest.fixture
-def freeze(acme: Tenant, session: Session) -> Freeze:
-    return factories.freeze(session, acme.organization, [factories.branch(session, acme.repository("web"))])
 
 
 def state(acme: Tenant, freeze: Freeze) -> Any:

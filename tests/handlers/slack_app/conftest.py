@@ -7,15 +7,10 @@ import pytest
 from sqlalchemy.orm import Session
 
 from integrations.slack.client import SCOPES
-from models.exceptions import PullRequestException
-from models.freezes import Freeze
 from models.organizations import User
-from models.pull_requests import PullRequest
-from models.repositories import Repository, WatchedBranch
 from models.slack import SlackConnection
 from tests import factories
 from tests.handlers.callers import Tenant
-from tests.handlers.exceptions.requests import requested
 from tools.fake_slack import FakeSlack
 from tools.fake_slack.model import Message, Token
 
@@ -42,30 +37,6 @@ def link(session: Session, acme: Tenant, workspace: SlackConnection) -> Link:
         return user
 
     return link_user
-
-
-@pytest.fixture
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, acme.repository("web"))
-
-
-@pytest.fixture
-def pull(session: Session, web: WatchedBranch) -> PullRequest:
-    """Return acme/web#7, into `main`."""
-    return factories.pull_request(session, session.get_one(Repository, web.repository_id))
-
-
-@pytest.fixture
-def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
-    """Return a freeze of `main`."""
-    return factories.freeze(session, acme.organization, [web])
-
-
-@pytest.fixture
-def pending(session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
-    """Return a request by another person."""
-    return requested(session, freeze, pull, web)
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ MAX_INLINE_BYTES = 32_768
 """Larger bodies are parsed and validated in a thread."""
 MAX_BRACKETS = 50_000
 """`[` and `{` in a body, also inside its texts. Lists and objects are what takes time to create: 50,000 about 10 ms."""
-MAX_UNSIGNED_BYTES = 52 << 20
-"""Memory of one process for bodies whose sender is known only when they are complete."""
-FREE_UNSIGNED_BYTES = 65_536
+MAX_UNVERIFIED_BYTES = 52 << 20
+"""Memory of one process for bodies whose sender is verified only when they are complete, such as signed webhooks."""
+FREE_UNVERIFIED_BYTES = 65_536
 """The beginning of each such body does not count, so that small ones are always read."""
 _MEMORY_RETRY_SECONDS = 10
 _EXACT_INTEGER = 2**53
@@ -46,7 +46,7 @@ _LARGE_BODIES = ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
 
 class BodyMemory:
-    """Limits the memory of bodies that are read before their sender is known."""
+    """Limits the memory of bodies that are read before their sender is verified."""
 
     def __init__(self, total: int) -> None:
         self._free = total
@@ -66,7 +66,7 @@ class BodyMemory:
         self._free += size
 
 
-UNSIGNED_BODIES = BodyMemory(MAX_UNSIGNED_BYTES)
+UNVERIFIED_BODIES = BodyMemory(MAX_UNVERIFIED_BYTES)
 """The memory of this process."""
 
 
@@ -158,9 +158,9 @@ async def read_bytes(request: RequestContext, limit: int, memory: BodyMemory | N
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
-        if memory is not None and size > FREE_UNSIGNED_BYTES:
+        if memory is not None and size > FREE_UNVERIFIED_BYTES:
             memory.acquire(len(chunk))
-            request.unsigned_bytes += len(chunk)
+            request.unverified_bytes += len(chunk)
         chunks.append(chunk)
         if not message.get("more_body"):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)

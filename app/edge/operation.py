@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.edge.authentication import Credentials, Identity
 from app.edge.authorization import Authorizer
-from app.edge.bodies import JSON, UNSIGNED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
+from app.edge.bodies import JSON, UNVERIFIED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.classic_requests import ClassicRequestReader, Fields, authorization_of
 from app.edge.errors import PRIVATE_NO_STORE, ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
@@ -115,8 +115,8 @@ class CompiledOperation:
                 workers = self._edge.workers[self.operation.database_role]
                 reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
         finally:
-            if request.unsigned_bytes:
-                UNSIGNED_BODIES.release(request.unsigned_bytes)
+            if request.unverified_bytes:
+                UNVERIFIED_BODIES.release(request.unverified_bytes)
         if reply.stream is not None and identity is not None:
             reply.authorize = partial(self._confirm, identity)
         if self._classic is not None:  # its address may contain the token
@@ -164,7 +164,7 @@ class CompiledOperation:
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
-            memory = None if self._credentialled else UNSIGNED_BODIES
+            memory = None if self._credentialled else UNVERIFIED_BODIES
             arguments["raw_body"] = await read_bytes(request, self.operation.body_limit, memory)
         elif self._is_public:
             await discard_body(request, self.operation.body_limit)

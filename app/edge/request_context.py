@@ -75,7 +75,7 @@ class RequestContext:
         "send",
         "started_at",
         "trace",
-        "unsigned_bytes",
+        "unverified_bytes",
     )
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -93,8 +93,8 @@ class RequestContext:
         self.principal: Principal | None = None
         self.budget: Budget | None = None
         self.reply: Reply | None = None
-        self.unsigned_bytes = 0
-        """What its body takes of the memory for bodies of unknown senders."""
+        self.unverified_bytes = 0
+        """Bytes of `UNVERIFIED_BODIES` that its body takes; whoever serves the request releases them at its end."""
 
     def _sent_request_id(self) -> str | None:
         """Return the id that the client has given the request; None if there is none that can be used."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from werkzeug.wsgi import FileWrapper
 
-from app.edge.bodies import UNSIGNED_BODIES, content_of, read_bytes
+from app.edge.bodies import UNVERIFIED_BODIES, content_of, read_bytes
 from app.edge.request_context import Reply, RequestContext
 from schemas.calls import StreamedAnswer
 
@@ -38,7 +38,7 @@ class WsgiAdapter:
     def __init__(
         self, application: WsgiApplication, *, threads: int, max_body: int, max_body_of: Callable[[str], int]
     ) -> None:
-        """Serve bodies of up to `max_body` bytes; at a path where `max_body_of` says more, of so many."""
+        """Serve with so many threads; bodies have up to `max_body` bytes, or `max_body_of` their path if it is more."""
         self._application = application
         self._max_body_of = max_body_of
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="page")
@@ -51,9 +51,9 @@ class WsgiAdapter:
             body = await self._read(request, scope["method"], scope["path"])
             await self._answer(scope, body, send)
         finally:
-            if request.unsigned_bytes:
-                UNSIGNED_BODIES.release(request.unsigned_bytes)
-                request.unsigned_bytes = 0
+            if request.unverified_bytes:
+                UNVERIFIED_BODIES.release(request.unverified_bytes)
+                request.unverified_bytes = 0
 
     async def _answer(self, scope: dict[str, Any], body: bytes, send: Any) -> None:
         environ = _environ(scope, body)
@@ -76,11 +76,11 @@ class WsgiAdapter:
     async def _read(self, request: RequestContext, method: str, path: str) -> bytes:
         """Return the body; of one that is too large, enough for the application to see that.
 
-        One of a path that may have more raises `payload_too_large`, or `rate_limited` where memory is short.
+        At a path with a larger limit, raise `payload_too_large` instead, and `rate_limited` where memory is short.
         """
-        most = self._max_body_of(path)
-        if most > self._max_body and method not in _WITHOUT_BODY:
-            return await read_bytes(request, most, UNSIGNED_BODIES)
+        limit = self._max_body_of(path)
+        if limit > self._max_body and method not in _WITHOUT_BODY:
+            return await read_bytes(request, limit, UNVERIFIED_BODIES)
         body = b""
         is_last = method in _WITHOUT_BODY
         while not is_last and len(body) <= self._max_body:
@@ -140,8 +140,8 @@ def _environ(scope: Mapping[str, Any], body: bytes) -> dict[str, Any]:
     for name, value in scope["headers"]:
         if b"_" not in name:  # it could not be distinguished from a header with a hyphen
             values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-    for name, each in values.items():
-        environ["HTTP_" + name.upper().replace("-", "_")] = ("; " if name == "cookie" else ",").join(each)
+    for name, lines in values.items():
+        environ["HTTP_" + name.upper().replace("-", "_")] = ("; " if name == "cookie" else ",").join(lines)
     environ.pop("HTTP_CONTENT_LENGTH", None)
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     if "HTTP_CONTENT_TYPE" in environ:

@@ -218,13 +218,13 @@ class TestTimeouts:
         pytest.fail("the connection stayed open")
 
 
-class TestUnsignedBodies:
-    def test_large_unsigned_bodies_are_limited_in_total(
+class TestUnverifiedBodies:
+    def test_large_unverified_bodies_are_limited_in_total(
         self, connect: Connect, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         memory = BodyMemory(2_000)
-        monkeypatch.setattr("app.edge.operation.UNSIGNED_BODIES", memory)
-        monkeypatch.setattr("app.edge.bodies.FREE_UNSIGNED_BYTES", 100)
+        monkeypatch.setattr("app.edge.operation.UNVERIFIED_BODIES", memory)
+        monkeypatch.setattr("app.edge.bodies.FREE_UNVERIFIED_BYTES", 100)
         head = b"POST /webhooks/things HTTP/1.1\r\nContent-Length: 1999\r\nX-Event: push\r\n" + HOST + b"\r\n"
         first = connect()
         first.sendall(head + b"x" * 1500)

@@ -1,9 +1,10 @@
-"""Authorization: whether a principal may call an operation, or a code of status 403 or 410."""
+"""Authorization: whether a principal may call an operation, and whether the plan of its organisation includes it."""
 
 from typing import cast
 
 from app.edge.authentication import Identity
 from rules.access.permissions import Principal, Role, role_reaches
+from rules.billing.plans import require_feature
 from rules.errors import ServiceError
 from schemas.contract import Operation
 
@@ -61,6 +62,12 @@ class Authorizer:
             raise ServiceError(
                 "insufficient_permission", f"This requires the role {least}; your role is {principal.role}."
             )
+
+
+def require_entitlement(identity: Identity, operation: Operation) -> None:
+    """Raise `feature_not_available`, with the plans that have the feature, if the plan in force lacks it."""
+    if operation.entitlement is not None:
+        require_feature(identity.principal.grants.at(identity.now).plan, operation.entitlement)
 
 
 def _refuse_without_organization(identity: Identity) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.edge.authentication import Credentials, Identity
-from app.edge.authorization import Authorizer
+from app.edge.authorization import Authorizer, require_entitlement
 from app.edge.bodies import JSON, UNVERIFIED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.classic_requests import ClassicRequestReader, Fields, authorization_of
 from app.edge.errors import PRIVATE_NO_STORE, ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
 from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
-from app.edge.preconditions import require_entitlement
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from app.edge.request_context import IDENTITY, Headers, Reply, RequestContext, client_address
 from app.edge.responses import ResponseBuilder, make_conditional
@@ -71,9 +70,9 @@ class CompiledOperation:
         self._edge = edge
         self._handler = handler
         self._asynchronous = inspect.iscoroutinefunction(handler)
-        self._signs_in = operation.accepts("SessionToken")
-        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
-        writes_for_caller = operation.effect == "write" and self._credentialled
+        self._takes_session_token = operation.accepts("SessionToken")
+        self._takes_credential = any(map(operation.accepts, ("ApiKey", "Session", "SessionToken")))
+        writes_for_caller = operation.effect == "write" and self._takes_credential
         if self._asynchronous and (writes_for_caller or operation.installation_required):
             message = "a handler that writes for its caller, or needs the installation, must be synchronous"
             raise ContractError(f"{operation.id}: {message}")
@@ -81,7 +80,8 @@ class CompiledOperation:
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted
         self._takes_body = "body" in wanted
-        self._is_public = operation.path.startswith("/v1/")
+        self._is_v1 = operation.path.startswith("/v1/")
+        """Operations of `/v1` refuse forms, and read a body that they do not take."""
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         self._classic = ClassicRequestReader(edge.contract, edge.validators, operation) if operation.classic else None
         reads_json = JSON in operation.body and not self._takes_raw_body and not operation.classic
@@ -97,7 +97,7 @@ class CompiledOperation:
         if self.operation.security or self.operation.database_role == "identity":
             self._edge.maintenance.check()
         fields, refusal = await self._classic.read(request) if self._classic is not None else ({}, None)
-        identity = await self._identify(request, fields) if self._credentialled else None
+        identity = await self._identify(request, fields) if self._takes_credential else None
         if identity is not None:
             self._authorizer.check(identity)
         if refusal is not None:
@@ -131,7 +131,7 @@ class CompiledOperation:
             identity = await credentials.identify_visitor(request.header(b"authorization"))
         elif request.entrance in {"mcp", "slack"}:
             identity = request.scope[IDENTITY]
-        elif self._signs_in:
+        elif self._takes_session_token:
             identity = await credentials.identify_sign_in(request.header, write=self._writes)
         elif self._classic is not None:
             identity = await credentials.identify_classic_client(authorization_of(request, fields))
@@ -153,7 +153,7 @@ class CompiledOperation:
         violations: list[Violation] = []
         arguments = self._parameters.read(request, violations)
         sent: Any = None
-        if self._is_public:
+        if self._is_v1:
             refuse_form(request)
         if self._classic is not None:
             sent = self._classic.arguments(fields, request.principal)
@@ -164,9 +164,9 @@ class CompiledOperation:
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
-            memory = None if self._credentialled else UNVERIFIED_BODIES
+            memory = None if self._takes_credential else UNVERIFIED_BODIES
             arguments["raw_body"] = await read_bytes(request, self.operation.body_limit, memory)
-        elif self._is_public:
+        elif self._is_v1:
             await discard_body(request, self.operation.body_limit)
         if violations:
             raise_violations(violations)

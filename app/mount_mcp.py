@@ -17,7 +17,7 @@ from mcp_server.server import CALLER, McpServer
 from rules import web_addresses
 from rules.access.permissions import Principal
 from rules.errors import MethodNotAllowedError, ServiceError
-from schemas.calls import Application
+from schemas.calls import REQUEST_ID, Application
 from schemas.contract import Operation
 
 _METADATA_PATH = f"/.well-known/oauth-protected-resource{web_addresses.MCP}"
@@ -101,7 +101,7 @@ class MountedMcp:
             "headers": [
                 (name, value.strip() if name.startswith(b"mcp-") else value) for name, value in scope["headers"]
             ],
-            "change_freeze.request_id": request.request_id,
+            REQUEST_ID: request.request_id,
             CALLER: caller,
         }
         await self._server(inner, _Body(body, receive), partial(self._send, caller, send))

@@ -23,7 +23,7 @@ from rules.errors import ServiceError
 from rules.slack.blocks import Message
 from rules.slack.forms import Form
 from rules.slack.payloads import Person, read_payload
-from schemas.calls import Application
+from schemas.calls import REQUEST_ID, Application
 from schemas.replies import RawReply
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.slack.connections import enter_workspace
@@ -158,7 +158,7 @@ class MountedSlack:
             payload = read_payload(raw_body, content_type)
         except ValueError:
             raise ServiceError("malformed_json", "The body is none of Slack's payloads.") from None
-        outer = {**request.scope, "change_freeze.request_id": request.request_id}
+        outer = {**request.scope, REQUEST_ID: request.request_id}
         answer = await app.receive(payload, outer)
         return RawReply(200, {}, b"") if answer is None else RawReply(200, _JSON, orjson.dumps(answer))
 

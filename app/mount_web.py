@@ -19,6 +19,7 @@ from models.organizations import User
 from rules.access.permissions import ANONYMOUS
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
+from schemas.calls import REQUEST_ID
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
 from services.identity import one_time_tokens
@@ -27,7 +28,7 @@ from web.application import create_pages
 from web.context import PageContext
 from web.enforcement import enforcement_pages
 from web.forms import MAX_FORM_BYTES, FormGuard, max_form_bytes
-from web.operations import Operations
+from web.operations import LOOP, Operations
 from web.people import people_pages
 from web.ports import Purpose
 from web.status import status_pages
@@ -56,9 +57,9 @@ class MountedPages:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request in a thread."""
-        scope["change_freeze.loop"] = asyncio.get_running_loop()
+        scope[LOOP] = asyncio.get_running_loop()
         if "request_context" in scope:
-            scope["change_freeze.request_id"] = scope["request_context"].request_id
+            scope[REQUEST_ID] = scope["request_context"].request_id
         await self._application(scope, receive, send)
 
 

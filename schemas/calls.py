@@ -1,7 +1,7 @@
 """Calls of operations inside the process: as any client calls them, and through the same application.
 
-A call is a request of its own that never leaves the process. `scope["change_freeze.entrance"]` says who sends it, which
-no server sets for a request from the network. Roles, limits, idempotency and audit hold as for every client.
+A call is a request of its own that never leaves the process. `scope[ENTRANCE]` says who sends it, which no server sets
+for a request from the network. Roles, limits, idempotency and audit hold as for every client.
 """
 
 import asyncio
@@ -19,6 +19,13 @@ Entrance = Literal["web", "mcp", "slack"]
 """Where a call comes from: a page (`web`), a tool of an MCP client (`mcp`), or an action of a person in Slack."""
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
+
+ENTRANCE = "change_freeze.entrance"
+"""The key of the entrance in the scope of a call."""
+REQUEST_ID = "change_freeze.request_id"
+"""The key of the id in the scope of a request that has got one; a call has that of the request that causes it."""
+TRACE = "change_freeze.trace"
+"""The key of the trace in the scope of a request; a call continues it."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +76,9 @@ def call_scope(
         "headers": headers,
         "client": outer.get("client"),
         "server": outer.get("server"),
-        "change_freeze.entrance": entrance,
-        "change_freeze.request_id": outer["change_freeze.request_id"],
-        "change_freeze.trace": outer.get("change_freeze.trace"),
+        ENTRANCE: entrance,
+        REQUEST_ID: outer[REQUEST_ID],
+        TRACE: outer.get(TRACE),
     }
 
 

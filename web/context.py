@@ -25,7 +25,7 @@ from rules.access.sign_up import SignUpPolicy
 from rules.billing.plans import PLANS, plans_with
 from rules.errors import Detail, ServiceError
 from schemas import walk
-from schemas.calls import Answer, StreamedAnswer
+from schemas.calls import REQUEST_ID, Answer, StreamedAnswer
 from schemas.contract import Contract
 from web.dashboard.navigation import SECTIONS, SETTINGS
 from web.forms import FormGuard, max_field_length, max_form_bytes, render_page
@@ -266,7 +266,7 @@ class PageContext:
     def error_page(self, error: OperationError) -> Response:
         """Return an error as a page."""
         title = _TITLES.get(error.status, "Something went wrong" if error.status >= 500 else "Invalid request")
-        request_id = error.request_id or request.environ.get("asgi.scope", {}).get("change_freeze.request_id")
+        request_id = error.request_id or request.environ.get("asgi.scope", {}).get(REQUEST_ID)
         shown = self.message_page(title, error.message, error.status, request_id=request_id)
         return _with_headers(shown, error)
 

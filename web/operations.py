@@ -20,6 +20,8 @@ CALL_TIMEOUT = 60
 """Seconds that a page waits for an operation: longer than any of them takes."""
 MAX_CALLS_AT_ONCE = 4
 """Operations of one page that run at the same time: each holds one of the few database connections of the process."""
+LOOP = "change_freeze.loop"
+"""The key of the event loop that serves the operations, in the scope of a request for a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Operations:
             return await asyncio.gather(*(send(*each) for each in requests), return_exceptions=True)
 
         answers: list[Answer | OperationError] = []
-        for answer in self._wait(gather(), page["change_freeze.loop"]):
+        for answer in self._wait(gather(), page[LOOP]):
             if isinstance(answer, BaseException):
                 raise answer
             answers.append(answer if answer.status < 400 else _error_of(answer))
@@ -115,7 +117,7 @@ class Operations:
         page: Mapping[str, Any] = request.environ["asgi.scope"]
         scope, body = self._request(call, page)
         streamed = StreamedAnswer(self._application, scope, body)
-        refusal = self._wait(streamed.open(), page["change_freeze.loop"])
+        refusal = self._wait(streamed.open(), page[LOOP])
         if refusal is not None:
             raise _error_of(refusal)
         return streamed

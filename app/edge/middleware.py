@@ -10,6 +10,7 @@ from app.edge.request_context import REFUSAL, Reply, RequestContext
 from app.edge.streaming import send_stream
 from integrations.spans import root_span
 from integrations.traces import CURRENT
+from schemas.calls import TRACE
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
@@ -50,7 +51,7 @@ class RequestMiddleware:
         scope["request_context"] = request
         CURRENT.set(request.trace)
         with root_span("request", "server", {"http.request.method": scope["method"]}) as span:
-            scope["change_freeze.trace"] = CURRENT.get()
+            scope[TRACE] = CURRENT.get()
             status, code = await self._serve(request)
             span.rename(request.operation_id or "request")
             span.add({"http.response.status_code": status, "change_freeze.request_id": request.request_id})

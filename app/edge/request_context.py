@@ -10,7 +10,7 @@ from app.logs import redact
 from integrations.traces import Trace, accept_request_id, new_trace, read_traceparent
 from rules.access.permissions import Principal
 from rules.ids import new_id
-from schemas.calls import Entrance
+from schemas.calls import ENTRANCE, REQUEST_ID, TRACE, Entrance
 from schemas.replies import Stream
 
 _MAX_ADDRESS_LENGTH = 100
@@ -82,13 +82,13 @@ class RequestContext:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.entrance: Entrance | None = scope.get("change_freeze.entrance")
+        self.entrance: Entrance | None = scope.get(ENTRANCE)
         """Where a call inside the process comes from; None for every request from the network."""
         self.started_at = time.perf_counter()
         self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
         """Returns a header by its lower-case name; if it is repeated, the last value."""
-        self.request_id: str = scope.get("change_freeze.request_id") or self._sent_request_id() or new_id("req")
-        self.trace: Trace = scope.get("change_freeze.trace") or self._sent_trace()
+        self.request_id: str = scope.get(REQUEST_ID) or self._sent_request_id() or new_id("req")
+        self.trace: Trace = scope.get(TRACE) or self._sent_trace()
         self.operation_id: str | None = None
         self.principal: Principal | None = None
         self.budget: Budget | None = None

@@ -8,9 +8,10 @@ import httpx
 import pytest
 from flask import Flask
 
+from schemas.calls import ENTRANCE, REQUEST_ID
 from schemas.contract import load_contract
 from tests.web.people.forms import Person
-from web.operations import Call, Operations
+from web.operations import LOOP, Call, Operations
 
 
 async def unreachable(scope: object, receive: object, send: object) -> None:
@@ -38,14 +39,14 @@ class Counting:
 
 def page_of(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[object]:
     """Return the request of a page whose operations this loop serves."""
-    scope = {"change_freeze.loop": loop, "change_freeze.request_id": "req_1", "asgi": {}}
+    scope = {LOOP: loop, REQUEST_ID: "req_1", "asgi": {}}
     return Flask("test").test_request_context("/", environ_base={"asgi.scope": scope})
 
 
 def test_session_token_is_no_credential_of_v1_from_the_network(ada: Person) -> None:
     headers = {
         "Authorization": f"Bearer {ada.session}",
-        "change_freeze.entrance": "web",
+        ENTRANCE: "web",
         "Change-Freeze-Entrance": "web",
     }
     answer = httpx.get(f"{ada.site}/v1/me", headers=headers)

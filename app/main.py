@@ -44,7 +44,7 @@ from schemas.dialect import Validators
 from schemas.serialization import Serializers
 from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
-from services.core.read_context import Probe
+from services.core.read_context import HealthCheck
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.identity.access_tokens import verify_access_token
 from services.identity.oauth.access_tokens import verify_grant_token
@@ -159,7 +159,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         validators=Validators(contract.document),
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
-        probes=_probes(resources, dependencies.github, dependencies.mail),
+        health_checks=_health_checks(resources, dependencies.github, dependencies.mail),
         cursor_secrets=dependencies.cursor_secrets,
     )
 
@@ -179,13 +179,13 @@ def make_credentials(config: Config, reads: Reads, key_uses: KeyUses, clock: Clo
     )
 
 
-def _probes(resources: Resources, github: GitHub | None, mail: MailServer | None) -> dict[str, Probe]:
-    probes: dict[str, Probe] = {"database": resources.reads.verify, "redis": resources.redis.ping}
+def _health_checks(resources: Resources, github: GitHub | None, mail: MailServer | None) -> dict[str, HealthCheck]:
+    health_checks: dict[str, HealthCheck] = {"database": resources.reads.verify, "redis": resources.redis.ping}
     if github is not None:
-        probes["code_host"] = CachedHealthCheck(github.app)
+        health_checks["code_host"] = CachedHealthCheck(github.app)
     if mail is not None:
-        probes["mail"] = CachedHealthCheck(mail.check)
-    return probes
+        health_checks["mail"] = CachedHealthCheck(mail.check)
+    return health_checks
 
 
 def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, base_url: str) -> Application:

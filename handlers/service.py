@@ -10,11 +10,11 @@ from rules.version import VERSION
 from schemas.published import published
 from schemas.replies import RawReply
 from services.core.lease_holder import KINDS, RUNNING_KINDS
-from services.core.read_context import Probe, ReadContext
+from services.core.read_context import HealthCheck, ReadContext
 from services.monitoring import exposition
 
 _CACHED = "public, max-age=300"
-_PROBE_SECONDS = 1.0
+_CHECK_TIMEOUT_SECONDS = 1.0
 
 
 async def get_openapi_json(_: ReadContext) -> RawReply:
@@ -40,20 +40,20 @@ async def get_health(_: ReadContext) -> object:
 
 async def get_readiness(context: ReadContext) -> object:
     """Report whether requests can be served; fail without the database, only report other dependencies."""
-    await context.probes["database"]()
+    await context.health_checks["database"]()
     names = ("redis", "code_host", "mail")
-    states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
+    states = await asyncio.gather(*(_state(context.health_checks.get(name)) for name in names))
     running = {row["kind"]: "ok" if row["runs"] else "unavailable" for row in await context.fetch(RUNNING_KINDS)}
     processes = {kind: running.get(kind, "unknown") for kind in KINDS}
     return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True)), **processes}}
 
 
-async def _state(probe: Probe | None) -> str:
-    if probe is None:
+async def _state(check: HealthCheck | None) -> str:
+    if check is None:
         return "unknown"
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            await probe()
+        async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
+            await check()
     except Exception:  # noqa: BLE001 - any error means that it is unavailable
         return "unavailable"
     return "ok"

@@ -28,7 +28,7 @@ from rules.errors import ServiceError
 from schemas.contract import Contract, ContractError, DatabaseRole, Operation
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
-from services.core.read_context import Downloads, Probe, ReadContext, Reader
+from services.core.read_context import Downloads, HealthCheck, ReadContext, Reader
 from services.core.unit_of_work import Authorization, Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import installation_of
 
@@ -56,7 +56,7 @@ class Edge:
     validators: Validators
     serializers: Serializers
     check_replies: bool
-    probes: dict[str, Probe] = field(default_factory=dict)
+    health_checks: dict[str, HealthCheck] = field(default_factory=dict)
     cursor_secrets: tuple[bytes, ...] = (b"",)
     slack: ReceiveSlack | None = None
     """Answers requests of Slack; None in tests that have no Slack app."""
@@ -181,7 +181,7 @@ class CompiledOperation:
         headers = Headers(request.scope["headers"])
         receive_slack = None if edge.slack is None else partial(edge.slack, request)
         return ReadContext(
-            edge.reader, edge.downloads, principal, now, headers, edge.probes, edge.cursor_secrets, receive_slack
+            edge.reader, edge.downloads, principal, now, headers, edge.health_checks, edge.cursor_secrets, receive_slack
         )
 
     def _perform(

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, Protocol
 from rules.access.permissions import Principal
 from rules.billing.plans import Plan
 
-Probe = Callable[[], Awaitable[object]]
+HealthCheck = Callable[[], Awaitable[object]]
 Parameters = Mapping[str, Any] | tuple[Any, ...]
 
 
@@ -54,8 +54,8 @@ class ReadContext:
     now: datetime
     headers: Mapping[str, str]
     """The request's headers, by lower-case name."""
-    probes: Mapping[str, Probe] = field(default_factory=dict)
-    """Health checks of the services we depend on, by name; each raises if its service is unavailable."""
+    health_checks: Mapping[str, HealthCheck] = field(default_factory=dict)
+    """By the name of the service that we depend on; each raises if its service is unavailable."""
     cursor_secrets: tuple[bytes, ...] = (b"",)
     """The secrets under which cursors are accepted; the first one signs."""
     receive_slack: Callable[[bytes], Awaitable[object]] | None = None

@@ -157,7 +157,7 @@ class Refusing:
     async def fetch(self, _: LiteralString, *__: object) -> NoReturn:
         raise ServiceError("not_found", "Nothing is here.")
 
-    async def probe(self) -> NoReturn:
+    async def check(self) -> NoReturn:
         raise ServiceError("not_found", "Nothing is here.")
 
 
@@ -198,9 +198,13 @@ def application_of(edge: Edge) -> Application:
 def edge() -> Edge:
     refusing = cast("Any", Refusing())
     factories = cast("dict[DatabaseRole, UnitOfWorkFactory]", {"organization": refusing, "identity": refusing})
-    probes = {"database": refusing.probe, "redis": refusing.probe}
+    health_checks = {"database": refusing.check, "redis": refusing.check}
     return replace(
-        edge_of(AnyCredential()), uow_factories=factories, reader=refusing, downloads=refusing, probes=probes
+        edge_of(AnyCredential()),
+        uow_factories=factories,
+        reader=refusing,
+        downloads=refusing,
+        health_checks=health_checks,
     )
 
 

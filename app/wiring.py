@@ -24,7 +24,7 @@ from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.access.redirect_uris import is_loopback
 from rules.access.sign_up import SignUpPolicy
-from rules.rate_budget import RateLimits
+from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
@@ -132,7 +132,7 @@ def dependencies_of(
         retention=Retention(
             config.delivery_retention_days, config.message_retention_days, config.session_retention_days
         ),
-        rate_limits=RateLimits(
+        github_limits=GitHubLimits(
             cast(Any, config.github_content_limit),
             config.github_content_per_minute,
             config.github_content_per_hour,

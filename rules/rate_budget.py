@@ -25,7 +25,7 @@ HOUR = timedelta(seconds=3605)
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimits:
+class GitHubLimits:
     """What one installation may use. `learn` counts no content until GitHub has refused a mutation."""
 
     content: Literal["learn", "off", "requests", "aliases"] = "learn"
@@ -34,7 +34,7 @@ class RateLimits:
     points_per_minute: int = 1800
     """Of 2,000, since requests of the API and of people count as well."""
 
-    def share(self, part: float) -> "RateLimits":
+    def share(self, part: float) -> "GitHubLimits":
         """Return a part of these limits, enough for a single call at least."""
         return replace(
             self,
@@ -72,7 +72,7 @@ NO_WAIT = timedelta(0)
 
 
 def grant_checks(
-    limits: RateLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, wanted: int
+    limits: GitHubLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, wanted: int
 ) -> Grant:
     """Return how many of `wanted` checks one mutation may hold; `usage` has the last hour, oldest first."""
     waits = [_wait(usage, now, MINUTE, limits.points_per_minute - MUTATION_POINTS, _points)]
@@ -86,13 +86,13 @@ def grant_checks(
     return Grant(0, wait) if wait > NO_WAIT else Grant(checks, NO_WAIT)
 
 
-def wait_for_query(limits: RateLimits, usage: Sequence[ApiUsage], now: datetime) -> timedelta:
+def wait_for_query(limits: GitHubLimits, usage: Sequence[ApiUsage], now: datetime) -> timedelta:
     """Return how long a query has to wait: usually not at all."""
     return _wait(usage, now, MINUTE, limits.points_per_minute - QUERY_POINTS, _points)
 
 
 def background_wait(
-    limits: RateLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, *, writes: bool
+    limits: GitHubLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, *, writes: bool
 ) -> timedelta:
     """Return how long a background call has to wait."""
     if writes:
@@ -107,7 +107,7 @@ def content_of(counting: Counting, checks: int) -> int:
     return {"off": 0, "requests": 1, "aliases": checks}[counting]
 
 
-def stricter_counting(before: Counting, usage: Sequence[ApiUsage], now: datetime, limits: RateLimits) -> Counting:
+def stricter_counting(before: Counting, usage: Sequence[ApiUsage], now: datetime, limits: GitHubLimits) -> Counting:
     """Return how content is counted from now on, after GitHub has refused a mutation.
 
     The milder explanation first: that GitHub counts requests, if there were more of them than it allows.

@@ -30,7 +30,7 @@ from rules.audit.actions import ACTIONS
 from rules.billing.grants import PlanGrants
 from rules.billing.plans import FREE, Plan
 from rules.ids import new_id
-from rules.rate_budget import RateLimits
+from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
 from rules.time.instants import format_instant
 from services.core.clock import Clock
@@ -137,7 +137,7 @@ class Dependencies:
     """Posts messages to channels; without it no workspace can be connected."""
     billing_grace: timedelta = timedelta(days=14)
     """How long a plan goes on after a failed payment."""
-    rate_limits: RateLimits = field(default_factory=RateLimits)
+    github_limits: GitHubLimits = field(default_factory=GitHubLimits)
     """Rate limits for requests to GitHub, per installation."""
     retention: Retention = field(default_factory=Retention)
     """How long rows are kept that only the operation needs."""

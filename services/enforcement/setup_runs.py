@@ -189,7 +189,7 @@ def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
     """Count writes as more expensive after GitHub has rejected one, so that it does not reject one every minute."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
         with ruleset_writer.uow_factory.open(SYSTEM_CALLER) as uow:
-            learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.rate_limits)
+            learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.github_limits)
 
 
 def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> None:

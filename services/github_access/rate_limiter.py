@@ -5,7 +5,7 @@ two workers never use the same budget; the lock is taken before any branch is lo
 `background_client`, which has only a share of the budget and takes no lock: a few calls too many still leave enough for
 verdicts. A pause that one process begins also stops the jobs that are running in others.
 
-Calls on behalf of a request are not recorded (`RateLimits` leaves some budget for them), but respect the pause
+Calls on behalf of a request are not recorded (`GitHubLimits` leaves some budget for them), but respect the pause
 (`services.github_access.client`).
 """
 
@@ -24,8 +24,8 @@ from rules.rate_budget import (
     QUERY_POINTS,
     ApiUsage,
     Counting,
+    GitHubLimits,
     Grant,
-    RateLimits,
     background_wait,
     content_of,
     grant_checks,
@@ -55,7 +55,7 @@ _SAVE_USAGE = text(
 _LEARNED = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
 
 
-def reserve_checks(uow: UnitOfWork, installation_id: int, limits: RateLimits, wanted: int) -> Grant:
+def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, wanted: int) -> Grant:
     """Reserve one mutation with up to `wanted` checks; none are granted while the installation has to wait."""
     acquire_lock(uow, f"rate limits {installation_id}")
     counting = _counting(uow, installation_id, limits)
@@ -67,7 +67,7 @@ def reserve_checks(uow: UnitOfWork, installation_id: int, limits: RateLimits, wa
     return grant
 
 
-def reserve_query(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> timedelta:
+def reserve_query(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> timedelta:
     """Reserve one query; return how long it has to wait if it cannot be made now."""
     acquire_lock(uow, f"rate limits {installation_id}")
     usage = _recent_usage(uow, installation_id, MINUTE)
@@ -91,7 +91,7 @@ def background_client(
 
 
 def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
-    limits = uow_factory.dependencies.rate_limits
+    limits = uow_factory.dependencies.github_limits
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
@@ -107,7 +107,7 @@ def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: 
         _save_usage(uow, installation_id, points, content_of(counting, 1) if writes else 0)
 
 
-def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> None:
+def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> None:
     """Count created content more strictly for a day, after GitHub has refused a mutation."""
     if limits.content != "learn":
         return
@@ -124,7 +124,7 @@ def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: RateLimits
     _learn(uow, installation_id, stricter_counting(before, usage, uow.now, limits))
 
 
-def learn_from_refused_write(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> None:
+def learn_from_refused_write(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> None:
     """Count requests that write as content for a day, after GitHub has refused one that writes no checks.
 
     This says nothing about the checks in a mutation: they are counted only after a mutation was refused.
@@ -140,7 +140,7 @@ def _learn(uow: UnitOfWork, installation_id: int, counting: Counting) -> None:
     )
 
 
-def _counting(uow: UnitOfWork, installation_id: int, limits: RateLimits) -> Counting:
+def _counting(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> Counting:
     if limits.content != "learn":
         return limits.content
     learnt: Counting | None = uow.session.scalar(

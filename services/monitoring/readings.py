@@ -235,7 +235,7 @@ def read_github(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.GITHUB_PAUSED, paused)
     for row in uow.session.execute(_PAUSES, {"now": uow.now, "limit": MAX_INSTALLATIONS}):
         yield Reading(families.GITHUB_PAUSE_LEFT, (row.paused_until - uow.now).total_seconds(), (str(row.id),))
-    limits = uow.dependencies.rate_limits
+    limits = uow.dependencies.github_limits
     values = {
         "counted": _CONTENT_COUNTED[limits.content],
         "learned_since": uow.now - LEARNED_FOR,

@@ -15,7 +15,7 @@ from time import monotonic
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.freezes.batches import batches
-from rules.rate_budget import NO_WAIT, RateLimits
+from rules.rate_budget import NO_WAIT, GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import (
@@ -83,9 +83,9 @@ class Reconciler:
     observers: PassObservers
 
     @property
-    def limits(self) -> RateLimits:
+    def limits(self) -> GitHubLimits:
         """How much may be sent for one installation."""
-        return self.uow_factory.dependencies.rate_limits
+        return self.uow_factory.dependencies.github_limits
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False if nothing is due that is not leased already."""

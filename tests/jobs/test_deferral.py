@@ -8,14 +8,14 @@ from jobs import context
 from jobs.context import Context, run_for
 from jobs.registry import JOBS
 from models.repositories import Repository
-from rules.rate_budget import RateLimits
+from rules.rate_budget import GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.leases import acquire, other_installations_due
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
 
-ALIASES = RateLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
+ALIASES = GitHubLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
 
 
 def rank(harness: Harness, repository: str, number: int, *, auto_merge: bool = False, draft: bool = False) -> None:
@@ -78,7 +78,7 @@ class TestRateLimits:
         """Freeze six heads, and work until the budget of the minute is used up."""
         build("web", "api", pulls=3)
         harness.run_until_idle()
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=ALIASES)
+        harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=ALIASES)
         harness.freeze()
         harness.sql("DELETE FROM github_api_usage")
         harness.run_until_idle()
@@ -105,7 +105,7 @@ class TestRateLimits:
         assert failures(harness) == 6
 
     def test_two_workers_share_the_budget(self, harness: Harness, build: Builder) -> None:
-        harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=ALIASES)
+        harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=ALIASES)
         build("web", "api", pulls=3)
         harness.run_until_idle()
         harness.freeze()
@@ -134,7 +134,7 @@ class TestRateLimits:
             "UPDATE installations SET content_counting = 'aliases', content_learnt_at = now() - interval '25 hours'"
         )
         harness.jobs.dependencies = replace(
-            harness.jobs.dependencies, rate_limits=RateLimits(content="learn", content_per_minute=4)
+            harness.jobs.dependencies, github_limits=GitHubLimits(content="learn", content_per_minute=4)
         )
         harness.freeze()
         harness.run_until_idle()

@@ -14,7 +14,7 @@ import pytest
 import services
 from integrations.github import CALL_DEADLINE_SECONDS, GitHub
 from rules.errors import ServiceError
-from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, RateLimits
+from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, GitHubLimits
 from services.bypass_detection.detection import detect_bypasses
 from services.core.queue_observer import IgnoreQueue
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
@@ -230,8 +230,8 @@ def test_every_call_of_a_job_is_made_under_a_renewed_lease(
 
 def slow(harness: Harness, points_per_minute: int) -> None:
     """Have the code host take fewer points in a minute than it does."""
-    rate_limits = RateLimits(points_per_minute=points_per_minute)
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=rate_limits)
+    limits = GitHubLimits(points_per_minute=points_per_minute)
+    harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=limits)
 
 
 def test_setup_at_full_speed_leaves_budget_for_verdicts(harness: Harness) -> None:
@@ -270,7 +270,7 @@ def test_setup_that_was_refused_once_slows_down_and_is_not_refused_again(harness
     begin(harness)
     harness.fake_github.limits.reset()
     harness.fake_github.settings.content_limits, harness.fake_github.settings.content_per_minute = True, 15
-    harness.jobs.dependencies = replace(harness.jobs.dependencies, rate_limits=RateLimits(content_per_minute=15))
+    harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=GitHubLimits(content_per_minute=15))
     for _minute in range(10):
         harness.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         harness.sql("UPDATE installations SET paused_until = NULL")

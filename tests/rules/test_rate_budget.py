@@ -14,7 +14,7 @@ from rules.rate_budget import (
     NO_WAIT,
     ApiUsage,
     Counting,
-    RateLimits,
+    GitHubLimits,
     background_wait,
     content_of,
     grant_checks,
@@ -23,7 +23,7 @@ from rules.rate_budget import (
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-LIMITS = RateLimits(content_per_minute=80, content_per_hour=500, points_per_minute=1800)
+LIMITS = GitHubLimits(content_per_minute=80, content_per_hour=500, points_per_minute=1800)
 
 
 def at(seconds: float, content: int = 0, points: int = MUTATION_POINTS) -> ApiUsage:
@@ -81,7 +81,7 @@ class TestBackgroundShare:
         assert self.wait(at(10, content=80), writes=False, counting=counting) == NO_WAIT
 
     def test_smallest_limits_allow_one_background_call_and_not_two(self) -> None:
-        smallest = RateLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
+        smallest = GitHubLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
         for writes in (True, False):
             assert background_wait(smallest, "aliases", [], NOON, writes=writes) == NO_WAIT
             assert background_wait(smallest, "aliases", [at(10, content=1)], NOON, writes=writes) > NO_WAIT

@@ -18,7 +18,7 @@ from models.notifications import NotificationDestination
 from models.organizations import Organization
 from models.requests import WebhookDelivery
 from rules.ids import new_id
-from rules.rate_budget import RateLimits
+from rules.rate_budget import GitHubLimits
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.monitoring.families import MAX_INSTALLATIONS
@@ -223,8 +223,8 @@ def test_budget_left_of_content_is_shown_where_it_is_counted(
     installation = factories.installation(session, None, **learned)
     uses(session, installation.id, (now, 90, 0), (now - minutes(30), 5, 50), (now - minutes(90), 5, 500))
     session.commit()
-    limits = RateLimits(content, content_per_hour=100, points_per_minute=120)
-    limited = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(CONFIGURED, rate_limits=limits))
+    limits = GitHubLimits(content, content_per_hour=100, points_per_minute=120)
+    limited = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(CONFIGURED, github_limits=limits))
     values, name = Values(limited, "github"), str(installation.id)
     assert values["github_budget_left_ratio", name, "points"] == 0.25
     budgets = values.labels("github_budget_left_ratio")

@@ -81,13 +81,16 @@ class EdgeProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._phase: Phase = "new"
         self._since: float | None = None
+        """The time of the loop at the first check in the phase, from which the phase is timed."""
         self._timer: asyncio.TimerHandle | None = None
         self._problem: str | None = None
         self._chunks = 0
-        self._is_progress = False
+        self._has_progressed = False
+        """True if the bytes of the last read have begun a request, or belong to a body."""
         self._bytes_without_progress = 0
         self._read_bytes = 0
-        self._max_head_bytes = 0  # an upper bound: all that was read since the headers before
+        self._head_bytes_bound = 0
+        """At least as many as the head under way has: all bytes that were read since the head before."""
         self._unsent = 0
         self._unsent_since = 0.0
         self._draining_since: float | None = None
@@ -107,14 +110,15 @@ class EdgeProtocol(HttpToolsProtocol):
         An idle one is closed, then one that has sent nothing, then the one whose request has been unfinished longest.
         """
         others = [each for each in self.connections if isinstance(each, EdgeProtocol) and each is not self]
-        spared = [each for each in others if each._phase in _DISPENSABLE]  # noqa: SLF001 - the same class
-        if not spared:
+        dispensable = [each for each in others if each._phase in _DISPENSABLE]  # noqa: SLF001 - the same class
+        if not dispensable:
             return False
         now = self.loop.time()
-        min(spared, key=lambda each: each._rank(now))._give_way()  # noqa: SLF001
+        min(dispensable, key=lambda each: each._rank(now))._give_way()  # noqa: SLF001
         return True
 
     def _rank(self, now: float) -> tuple[int, float]:
+        """Return the place in the order in which connections are ended; one whose phase has just begun comes last."""
         return _DISPENSABLE.index(self._phase), self._since or now
 
     def _give_way(self) -> None:
@@ -139,13 +143,13 @@ class EdgeProtocol(HttpToolsProtocol):
         """Parse what was read. Refuse 64 KB that neither begin a request nor belong to a body."""
         if self._phase == "refused":
             return
-        self._is_progress, self._chunks = False, 0
+        self._has_progressed, self._chunks = False, 0
         self._read_bytes = len(data)
-        self._max_head_bytes += self._read_bytes
+        self._head_bytes_bound += self._read_bytes
         if self._phase == "new":
             self._phase, self._since = "head", None
         super().data_received(data)
-        if self._is_progress:
+        if self._has_progressed:
             self._bytes_without_progress = 0
         else:
             self._bytes_without_progress += len(data)
@@ -155,7 +159,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._is_progress = True
+        self._has_progressed = True
         self._phase, self._since = "head", None
 
     def on_headers_complete(self) -> None:
@@ -167,11 +171,11 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._draining_since is not None:
             self.cycle.keep_alive = False
         self.headers = []  # trailers are read into this list, and ignored
-        self._phase, self._since, self._max_head_bytes = "body", None, self._read_bytes
+        self._phase, self._since, self._head_bytes_bound = "body", None, self._read_bytes
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
-        self._is_progress = True
+        self._has_progressed = True
         self._chunks += 1
         if self._chunks > MAX_CHUNKS_AT_ONCE:
             self._end_parsing("The chunks of the body are too small.")
@@ -179,7 +183,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request; its response may be complete already."""
-        self._is_progress = True
+        self._has_progressed = True
         super().on_message_complete()
         self._phase, self._since = "idle" if self.cycle.response_complete else "response", None
 
@@ -236,7 +240,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def _check_headers(self) -> None:
         """Refuse headers that are too large, or that two readers may understand differently (RFC 9112, 3.2 and 6.1)."""
-        if self._max_head_bytes > MAX_HEAD_BYTES:
+        if self._head_bytes_bound > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > MAX_HEAD_BYTES:
                 self._end_parsing(_TOO_LARGE)

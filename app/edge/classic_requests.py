@@ -7,11 +7,13 @@ may hold stands in the contract; texts are read as the type that it declares.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_plus
 
 import orjson
 
+from app.edge.authentication import bearer_token
 from app.edge.bodies import JSON, discard_body, read_bytes
 from app.edge.request_context import RequestContext
 from app.edge.validation_errors import INVALID_BODY, INVALID_PARAMETER, BodyViolations
@@ -111,12 +113,8 @@ def authorization_of(request: RequestContext, fields: Fields) -> bytes | None:
 
 
 def _tokens(request: RequestContext, fields: Fields) -> Iterator[str]:
-    header = request.header(b"authorization")
-    if header is not None:
-        scheme, _, token = header.partition(b" ")
-        token = token.strip(b" ")
-        if scheme.lower() == b"bearer" and token.isascii() and b" " not in token:
-            yield token.decode("ascii")
+    with suppress(ServiceError):  # a header of another kind is ignored
+        yield bearer_token(request.header(b"authorization"))
     query = request.scope["query_string"]
     if query:
         yield from (value for name, value in _pairs(query) if name == ACCESS_TOKEN)

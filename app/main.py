@@ -207,7 +207,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
         edge.contract,
         parts.handlers,
         partial(CompiledOperation, replace(edge, slack=slack.receive)),
-        front=partial(
+        outermost=partial(
             RequestMiddleware,
             errors=edge.errors,
             count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,

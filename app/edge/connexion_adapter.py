@@ -147,7 +147,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
 
     def _no_endpoint(self, raw_path: bytes) -> str:
         """Return the message for an unknown path; it names the address if the slash of a repository was not encoded."""
-        if self._router.is_too_deep(raw_path.replace(b"/", b"", 1)):
+        if self._router.is_too_deep(raw_path.replace(b"/", b"", 1)):  # as deep as the address that would be named
             return "No such endpoint."
         segments = raw_path.split(b"/")
         for index in range(1, min(len(segments), _MAX_HINTED_SEGMENTS) - 1):
@@ -164,20 +164,22 @@ def build(
     handlers: str,
     compile_operation: Compile,
     *,
-    front: Callable[[Application], Application],
+    outermost: Callable[[Application], Application],
     lifespan: Lifespan,
     sites: Sequence[Site] = (),
     complete: bool = True,
 ) -> connexion.AsyncApp:
     """Return the application with its middleware stack built; a bad contract or a missing handler stops the start.
 
-    `handlers` is the package of the handlers; `front` wraps everything. Unless `complete`, operations without a
-    handler are left out. Raise ContractError if the contract is invalid or incomplete.
+    `handlers` is the package of the handlers; `outermost` is the middleware that wraps everything; `sites` are asked in
+    turn for the paths that no operation has. Unless `complete`, operations without a handler are left out.
+
+    Raise ContractError if the contract is invalid or incomplete.
     """
     app = connexion.AsyncApp(
         "app",
         lifespan=lifespan,
-        middlewares=[front, partial(RoutingMiddleware, sites=sites), LifespanMiddleware],
+        middlewares=[outermost, partial(RoutingMiddleware, sites=sites), LifespanMiddleware],
         resolver=_HandlerResolver(contract, handlers),
     )
     app._middleware_app = _CompiledApp()  # noqa: SLF001 - AsyncApp has no argument for it

@@ -183,7 +183,7 @@ def application_of(edge: Edge) -> Application:
         CONTRACT,
         "handlers",
         partial(CompiledOperation, edge),
-        front=partial(
+        outermost=partial(
             RequestMiddleware,
             errors=edge.errors,
             count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,

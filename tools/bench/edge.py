@@ -195,7 +195,7 @@ def make_edge(*, check_replies: bool) -> Application:
         contract,
         "tools.bench",
         partial(CompiledOperation, edge),
-        front=partial(
+        outermost=partial(
             RequestMiddleware,
             errors=errors,
             count=EarlyErrors(edge.credentials, edge.rate_limits, edge.contract.classic_prefix).count,

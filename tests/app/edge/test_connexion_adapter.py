@@ -63,7 +63,7 @@ class Outermost:
 
 def build(contract: Contract, handlers: str = "tests.app.edge.machinery", **options: Any) -> connexion.AsyncApp:
     return connexion_adapter.build(
-        contract, handlers, lambda _operation, handler: handler, front=Outermost, lifespan=lifespan, **options
+        contract, handlers, lambda _operation, handler: handler, outermost=Outermost, lifespan=lifespan, **options
     )
 
 

@@ -5,7 +5,6 @@ but never the query, which may carry a token. JSON escapes whatever a client put
 """
 
 import sys
-import time
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -36,7 +35,7 @@ class AccessLog:
         if self._stream is None:
             return
         line = {
-            "timestamp": datetime.fromtimestamp(time.time(), UTC),
+            "timestamp": datetime.now(UTC),
             "level": "info",
             "event": "request",
             "request_id": request.request_id,

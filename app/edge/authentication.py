@@ -202,7 +202,7 @@ class Credentials:
         if not row or (row["user_id"], row["organization_id"], row["client_id"]) != named:
             raise ServiceError("invalid_token", "Invalid token.")
         deleted_at = row["organization_deleted_at"]
-        if row["revoked_at"] not in {None, deleted_at}:  # grants revoked by org deletion report that instead
+        if row["revoked_at"] not in {None, deleted_at}:  # Authorizer reports a deleted organisation
             raise ServiceError("invalid_token", "The connection has ended. Connect the client again.")
         if row["role"] is None and deleted_at is None:
             raise ServiceError("invalid_token", "You are no longer a member of the organisation.")
@@ -241,7 +241,7 @@ class Credentials:
         return _session_identity(row, now, lock, self._grants(rows), support=row["support"])
 
     def _grants(self, rows: Sequence[Mapping[str, Any]]) -> PlanGrants:
-        """Return the grants of the principal's organisation; the rows differ by them only."""
+        """Return the grants of the principal's organisation; there is a row for each, or one row if there is none."""
         return read_grants(tuple([row["organization_grants"] for row in rows]), self._default_plan)
 
     def _hash_of_key(self, authorization: bytes | None) -> bytes | None:
@@ -275,18 +275,19 @@ class Credentials:
             raise ServiceError("invalid_token", "Invalid API key.")
         row = rows[0]
         now = self._clock.read(row["now"])
-        secret_ends_at, expires_at = row["secret_ends_at"], row["expires_at"]
-        if row["revoked_at"] not in {
-            None,
+        secret_ends_at, expires_at, deleted_at = (
+            row["secret_ends_at"],
+            row["expires_at"],
             row["organization_deleted_at"],
-        }:  # keys revoked by org deletion report that instead
+        )
+        if row["revoked_at"] not in {None, deleted_at}:  # Authorizer reports a deleted organisation
             raise ServiceError("invalid_token", "The API key has been revoked.")
         if expires_at is not None and now >= expires_at:
             raise ServiceError("token_expired", "The API key has expired. Create a new one.")
         if secret_ends_at is not None and now >= secret_ends_at:
             raise ServiceError("invalid_token", "This secret has been rotated. Use the new secret of the API key.")
         lock = partial(_lock, _LOCK_KEY, (hashed,), partial(self._key_identity, hashed))
-        return Identity(self._key_principal(rows), now, lock, row["organization_deleted_at"] is not None)
+        return Identity(self._key_principal(rows), now, lock, deleted_at is not None)
 
     def _key_principal(self, rows: Sequence[Mapping[str, Any]]) -> Principal:
         row, grants = rows[0], self._grants(rows)

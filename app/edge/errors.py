@@ -48,7 +48,7 @@ class ErrorMapper:
         """Map errors to JSON, or to the HTML of `page` where no operation is called."""
         self._catalogue = contract.errors
         self._page = page
-        self._families = {row.status: row.type for row in contract.errors.values()}
+        self._types = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
         self._classic_prefix = contract.classic_prefix
 
@@ -77,8 +77,8 @@ class ErrorMapper:
         """Return the response for an error whose code is in the catalogue."""
         row = self._catalogue[error.code]
         status = _status(row, error)
-        family = row.type if status == row.status else self._families[status]
-        content: dict[str, Any] = {"type": family, "code": error.code, "message": error.message}
+        error_type = row.type if status == row.status else self._types[status]
+        content: dict[str, Any] = {"type": error_type, "code": error.code, "message": error.message}
         if error.details:
             content["details"] = [_row(detail) for detail in error.details]
         content["docsUrl"] = f"{self._docs_url}/errors#{error.code}"

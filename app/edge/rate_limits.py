@@ -1,8 +1,10 @@
-"""Rate limits: requests per organisation or address, and writes per credential, in fixed windows of one minute.
+"""Rate limits: requests per organisation, and writes per credential, in fixed windows of one minute.
 
-One script call per request counts both in Redis. While Redis is down or slow, each process counts for itself: clients
-still get the headers, and no request fails because of Redis. A limit is then higher by the number of processes. After
-an error Redis is not called for a few seconds.
+Without a credential, requests are counted per value of a path parameter (`x-rate-limit`), such as the secret of a feed.
+
+One call of a script counts a request in Redis, for all its limits. While Redis is down or slow, each process counts for
+itself: clients still get the headers, and no request fails because of Redis. A limit is then as many times higher as
+there are processes. After an error Redis is not called for a few seconds.
 """
 
 import asyncio
@@ -56,7 +58,10 @@ class RateLimits:
         self._local: dict[str, tuple[float, int]] = {}
 
     async def count(self, principal: Principal, *, write: bool) -> Budget:
-        """Count one request and return the lowest remaining budget; below zero the request must be rejected."""
+        """Count one request and return the lowest remaining budget; below zero the request must be rejected.
+
+        A person who acts in no organisation is counted alone.
+        """
         keys = [f"rate:{principal.organization_id or principal.id}"]
         if write:
             keys.append(f"rate:{principal.id}:w")

@@ -20,21 +20,19 @@ from schemas.replies import Stream
 
 logger = logging.getLogger(__name__)
 
-STALL_TIMEOUT_SECONDS = 30.0
-"""How long a client may read nothing."""
-AUTHORIZATION_INTERVAL_SECONDS = 2.0
-"""How long after a revocation a response is still sent."""
-
 Authorize = Callable[[], Awaitable[object]]
 
 
 @dataclass(slots=True)
 class StreamTimeouts:
-    """Timeouts in seconds: between two blocks, and for the whole response; and when it is authorized again."""
+    """Timeouts in seconds."""
 
-    stall: float = STALL_TIMEOUT_SECONDS
+    stall: float = 30.0
+    """How long a client may read nothing."""
     total: float = MAX_DURATION_SECONDS
-    authorization: float = AUTHORIZATION_INTERVAL_SECONDS
+    """For the whole response."""
+    authorization: float = 2.0
+    """Between two authorizations of a response, and so how long after a revocation it is still sent."""
 
 
 TIMEOUTS = StreamTimeouts()
@@ -87,7 +85,10 @@ async def _send_blocks(
 
 
 async def _end_when_revoked(authorize: Authorize, limit: asyncio.Timeout) -> str:
-    """End the response as soon as it cannot be authorized again, and return the reason for the log."""
+    """End the response as soon as it cannot be authorized again, and return the reason for the log.
+
+    It ends by moving the deadline `limit` to now.
+    """
     while True:
         await asyncio.sleep(TIMEOUTS.authorization)
         try:

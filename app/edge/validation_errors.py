@@ -29,6 +29,8 @@ _FORMATS = {
 }
 MAX_VIOLATIONS = 100
 """Of one request. The outermost are kept."""
+_UNKNOWN_FIELD = frozenset({"additionalProperties", "unevaluatedProperties"})
+"""The keywords that a field violates which the contract does not have."""
 _OTHER_TYPE_WEIGHT = 100
 
 
@@ -82,14 +84,12 @@ class BodyViolations:
 
     def _violation(self, body: Any, path: tuple[str | int, ...], keyword: str, text: str) -> Violation:
         code = walk.own_code(self._document, self._schema, body, path, keyword)
-        unknown = keyword in _UNKNOWN_FIELD
-        order = (unknown, walk.order(self._document, self._schema, body, path))
-        default = MISSING if keyword == "required" else INVALID_BODY
-        at = walk.pointer([key[:MAX_NAME_LENGTH] if isinstance(key, str) else key for key in path])
-        return Violation(at, f"{_name(path)} {text}", (not unknown and code) or default, order)
-
-
-_UNKNOWN_FIELD = frozenset({"additionalProperties", "unevaluatedProperties"})
+        is_unknown = keyword in _UNKNOWN_FIELD
+        if code is None or is_unknown:
+            code = MISSING if keyword == "required" else INVALID_BODY
+        order = (is_unknown, walk.order(self._document, self._schema, body, path))
+        shown = walk.pointer([key[:MAX_NAME_LENGTH] if isinstance(key, str) else key for key in path])
+        return Violation(shown, f"{_name(path)} {text}", code, order)
 
 
 def _name(path: Sequence[str | int]) -> str:

@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from integrations.github.budget import RateLimitTracker
-from integrations.github.calls import Calls, next_page
+from integrations.github.calls import Calls
 from integrations.github.client import InstallationClient
 from integrations.github.errors import ErrorKind, GitHubError
-from integrations.github.responses import parsing, read_list, read_object
+from integrations.github.responses import parsing, read_object
 from integrations.github.settings import GitHubSettings
 from integrations.github.tokens import AppCalls, AppTokens, InstallationToken
 from integrations.github.transport import Transport
@@ -49,19 +49,6 @@ class GitHub:
         payload = read_object(response)
         with parsing():
             return installation_from_rest(payload)
-
-    def installations(self) -> Iterator[InstallationInfo]:
-        """Yield all installations of the App, including suspended ones."""
-        url: str | None = "/app/installations?per_page=100"
-        while url is not None:
-            response = self._app.send("GET", url)
-            listed = read_list(response)
-            with parsing():
-                page = [installation_from_rest(entry) for entry in listed]
-            yield from page
-            url = next_page(response)
-            if url is not None:
-                self._transport.check_origin(url)
 
     @property
     def user_authorization(self) -> UserAuthorization | None:

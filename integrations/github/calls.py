@@ -25,7 +25,7 @@ def path(*segments: str | int) -> str:
     return "".join("/" + quote(str(segment), safe="") for segment in segments)
 
 
-def next_page(response: Response) -> str | None:
+def _next_page(response: Response) -> str | None:
     """Return the URL of the next page from the `Link` header, or None on the last page."""
     for link in parse_header_links(response.headers.get("link", "")):
         if link.get("rel") == "next":
@@ -96,7 +96,7 @@ class Calls:
         while True:
             response = self._request("rest", request, _require_ok)
             yield response
-            url = next_page(response)
+            url = _next_page(response)
             if url is None:
                 return
             self._transport.check_origin(url)

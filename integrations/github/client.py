@@ -83,8 +83,8 @@ class InstallationClient:
     def branch_tips(self, repository_node_ids: Sequence[str], containing: str = "") -> list[RepositoryTips]:
         """Return the branches of each repository whose names contain a text, in the given order.
 
-        One GraphQL query for up to `settings.repositories_per_query` repositories, and one more for each further
-        hundred branches of a repository. The failure of one repository is in its `error`.
+        One GraphQL query for all repositories (the caller makes the batches), and one more for each further hundred
+        branches of a repository. The failure of one repository is in its `error`.
         """
         return tips.branch_tips(self._calls, repository_node_ids, containing)
 
@@ -98,8 +98,8 @@ class InstallationClient:
     ) -> list[BranchHeads]:
         """Return the open pull requests and merge-queue entries of each branch, in the given order.
 
-        One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
-        more for each further hundred pull requests of a branch. With `read_back_app_id`, one more query per 50 heads
+        One GraphQL query for up to `settings.branches_per_query` branches (the caller makes the batches), and one more
+        for each further hundred pull requests of a branch. With `read_back_app_id`, one more query per 50 heads
         reads the newest checks of that app, only those in `check_names` if given. `between` is called before each
         query but the first. The failure of one branch is in its `error`; an exception concerns all of them.
         """
@@ -114,7 +114,7 @@ class InstallationClient:
         return checks.write_checks(self._calls, writes)
 
     def create_check_rest(self, owner: str, name: str, write: CheckWrite) -> CheckResult:
-        """Create one check run by REST; the node id is not used."""
+        """Create one check run by REST, as development tools do beside the service."""
         return checks.create_check(self._calls, owner, name, write)
 
     def check_runs(self, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
@@ -125,7 +125,7 @@ class InstallationClient:
     def rules(self, wanted: Sequence[BranchRef]) -> list[BranchRules]:
         """Return the active rules of each branch, in the given order, with rulesets and classic protection.
 
-        One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
+        One GraphQL query for up to `settings.branches_per_query` branches (the caller makes the batches), and one
         REST call for each branch whose rules the query does not return, such as one that does not exist yet.
         """
         return read_branches(self._calls, wanted)

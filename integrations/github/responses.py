@@ -74,25 +74,16 @@ def error_of(response: Response, *, safe: bool = True) -> GitHubError:
 def _forbidden(response: Response) -> GitHubError:
     status, message = response.status, response.message
     if is_secondary(message) or "secondary-rate-limit" in _documentation(response):
-        return _secondary(response)
+        return secondary_limit(response)
     if response.headers.get("x-ratelimit-remaining") == "0" or message.startswith("API rate limit"):
         return primary_limit(response)
     if status == 429 or "retry-after" in response.headers:
-        return _secondary(response)
+        return secondary_limit(response)
     if "suspended" in message:
         return GitHubError(ErrorKind.INSTALLATION_REMOVED, "The installation is suspended", status=status)
     accepted = response.headers.get("x-accepted-github-permissions", "")[:200]
     needs = f" (required: {accepted})" if accepted else ""
     return GitHubError(ErrorKind.PERMISSION, _join(f"GitHub denied the permission{needs}", message), status=status)
-
-
-def _secondary(response: Response) -> GitHubError:
-    return GitHubError(
-        ErrorKind.SECONDARY_RATE_LIMIT,
-        "GitHub's secondary rate limit was exceeded",
-        retry_after=_retry_after(response.headers),
-        status=response.status,
-    )
 
 
 def primary_limit(response: Response) -> GitHubError:
@@ -109,7 +100,12 @@ def primary_limit(response: Response) -> GitHubError:
 
 def secondary_limit(response: Response) -> GitHubError:
     """Return the error for the secondary rate limit, with GitHub's `retry-after` if there is one."""
-    return _secondary(response)
+    return GitHubError(
+        ErrorKind.SECONDARY_RATE_LIMIT,
+        "GitHub's secondary rate limit was exceeded",
+        retry_after=_retry_after(response.headers),
+        status=response.status,
+    )
 
 
 def is_secondary(message: str) -> bool:

@@ -48,9 +48,9 @@ class GitHubSettings:
     api_version: str = "2026-03-10"
     deadline_seconds: float = CALL_DEADLINE_SECONDS
     """Of one whole call: connecting, sending, waiting, and reading the last byte of the response."""
-    check_batch: int = 25
-    """Commits whose check runs are written by one GraphQL request."""
-    repositories_per_query: int = 25
+    checks_per_mutation: int = 25
+    """Check runs written by one GraphQL request."""
+    branches_per_query: int = 25
     """Branches read by one GraphQL request."""
 
     @property

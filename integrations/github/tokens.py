@@ -95,8 +95,7 @@ class AppCalls:
 
         All calls with this token may be repeated: creating a second installation token does no harm.
         """
-        url = path if path.startswith("http") else self._base + path
-        request = Request(method, url, body=body, safe=True)
+        request = Request(method, self._base + path, body=body, safe=True)
         with self._transport.deadline():
             response = self._transport.send(request, self._tokens.get())
             if response.status == 401 and self._tokens.learn_skew(response):

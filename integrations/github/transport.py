@@ -229,5 +229,5 @@ def _parse(body: bytes) -> Any:
 def _connection_error(request: Request, call: Deadline, kind: str) -> GitHubError:
     """Return the error with the kind of failure, without its text, which may quote the request."""
     timed_out = call.expired or "Timeout" in kind
-    reason = "did not response in time" if timed_out else f"could not be reached, or closed the connection ({kind})"
+    reason = "did not respond in time" if timed_out else f"could not be reached, or closed the connection ({kind})"
     return unavailable(reason, maybe_applied=call.sent and not request.safe)

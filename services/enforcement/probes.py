@@ -81,7 +81,7 @@ def _probe(
     """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
     client = background_client(uow_factory, github, batch.installation_id, batch.lease)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
-    for chunk in batches(batch.probes, github.settings.repositories_per_query):
+    for chunk in batches(batch.probes, github.settings.branches_per_query):
         try:
             seen += read_rules(client, chunk)
         except GitHubError as error:

@@ -166,7 +166,7 @@ class Pass:
         fetched: FetchedHeads = []
         for read_back in (False, True):
             alike = [branch for branch in self.batch.branches if branch.read_back is read_back]
-            for chunk in batches(alike, settings.repositories_per_query):
+            for chunk in batches(alike, settings.branches_per_query):
                 began = self._reserve_query()
                 if began is None:
                     return fetched
@@ -262,7 +262,7 @@ class Pass:
 
     def _write(self, planned: deque[CheckUpdate]) -> bool:
         """Evaluate the next batch again, send what still differs, record it; False if no more may be sent."""
-        batch = take_commits(planned, self.reconciler.github.settings.check_batch)
+        batch = take_commits(planned, self.reconciler.github.settings.checks_per_mutation)
 
         def reserve(uow: UnitOfWork) -> None:
             grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, len(batch))

@@ -66,7 +66,7 @@ def preview_release(
             watched = _watched(uow, installation_id)
         client = background_client(uow_factory, github, installation_id)
         seen: set[HeadKey] = set()
-        for chunk in batches(watched, github.settings.repositories_per_query):
+        for chunk in batches(watched, github.settings.branches_per_query):
             try:
                 fetched = _fetch(client, [each.branch for each in chunk], github.settings.app_id, sleep)
             except GitHubError as error:

@@ -94,7 +94,7 @@ def passing(harness: Harness, build: Builder) -> Work:
 
 def probing(harness: Harness, build: Builder) -> Work:
     build("web", "api")
-    harness.github.settings = replace(harness.github.settings, repositories_per_query=1)
+    harness.github.settings = replace(harness.github.settings, branches_per_query=1)
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         schedule_all_probes(uow)
     looked = "branch_enforcement WHERE light = 'green'"

@@ -166,13 +166,6 @@ def test_unknown_installation_is_reported_as_removed(github: GitHub) -> None:
     assert caught.value.code == "installation_removed"
 
 
-def test_installations_are_read_page_by_page(github: GitHub, script: Script) -> None:
-    link = f'<{script.base}/app/installations?page=2>; rel="next", <{script.base}/x>; rel="last"'
-    script.then("GET /app/installations", Reply([INSTALLATION], headers={"Link": link}))
-    script.then("GET /app/installations", Reply([INSTALLATION | {"id": 8}]))
-    assert [info.id for info in github.installations()] == [7, 8]
-
-
 def test_client_is_shared_per_installation(github: GitHub) -> None:
     assert github.client(7) is github.client(7)
     assert github.client(7) is not github.client(8)

@@ -11,7 +11,7 @@ from integrations.github.budget import Budget
 from integrations.github.calls import BeforeRequest, Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.responses import parsing
-from integrations.github.rules import BranchRules, RulesetDetails, read_branches, read_rulesets
+from integrations.github.rules import BranchRules, RulesetDetails, read_rules, read_rulesets
 from integrations.github.values import (
     BranchHeads,
     BranchInfo,
@@ -128,7 +128,7 @@ class InstallationClient:
         One GraphQL query for up to `settings.branches_per_query` branches (the caller makes the batches), and one
         REST call for each branch whose rules the query does not return, such as one that does not exist yet.
         """
-        return read_branches(self._calls, wanted)
+        return read_rules(self._calls, wanted)
 
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
         """Return bypass actors and required checks of each ruleset by node id; one query per hundred."""

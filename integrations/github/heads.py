@@ -1,16 +1,18 @@
 """Heads that may be merged: open pull requests and merge-queue entries of many branches in one query."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from integrations.github import queries
 from integrations.github.calls import Calls
 from integrations.github.connections import (
     INSTALLATION_WIDE,
+    BranchQuery,
     Connection,
     all_pages,
-    no_repository,
+    read_branches,
     repository_from_graphql,
     target_of,
 )
@@ -19,15 +21,6 @@ from integrations.github.graphql import Data
 from integrations.github.readback import read_back
 from integrations.github.responses import parsing
 from integrations.github.values import BranchHeads, BranchRef, PullHead, QueueEntry
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Branches with the same name, read by one `nodes(ids:)`."""
-
-    name: str
-    ids: tuple[str, ...]
-
 
 _PULLS = Connection(queries.PULLS_PAGE, ("pullRequests",))
 _ENTRIES = Connection(queries.ENTRIES_PAGE, ("mergeQueue", "entries"))
@@ -41,63 +34,19 @@ def open_heads(
     between: Callable[[], object],
 ) -> list[BranchHeads]:
     """Return the heads of each branch, in the given order; see `InstallationClient.open_heads`."""
-    found: dict[BranchRef, BranchHeads] = {}
     further = calls.with_hook(lambda **_: between())
-    for heads in _fetch(calls, further, _group_by_name(wanted)):
-        found[BranchRef(heads.repository_node_id, heads.name)] = heads
-    results = [found[ref] for ref in wanted]
+    query = BranchQuery(queries.heads, partial(_branch, further), _missing)
+    results = read_branches(calls, further, wanted, query)
     if read_back_app_id is None:
         return results
     return read_back(further, results, read_back_app_id, check_names)
 
 
-def _group_by_name(wanted: Sequence[BranchRef]) -> list[_Group]:
-    groups: dict[str, dict[str, None]] = {}
-    for ref in wanted:
-        groups.setdefault(ref.name, {})[ref.repository_node_id] = None
-    return [_Group(name, tuple(ids)) for name, ids in groups.items()]
+def _missing(ref: BranchRef, error: GitHubError) -> BranchHeads:
+    return BranchHeads(ref.repository_node_id, ref.name, None, error=error)
 
 
-def _fetch(calls: Calls, further: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
-    """Read all groups with one query, and what is missing with `further` ones.
-
-    The branches of a group that is null as a whole are read again one by one.
-    """
-    if not groups:
-        return
-    variables: dict[str, Any] = {}
-    for number, group in enumerate(groups):
-        variables |= {f"i{number}": group.ids, f"b{number}": group.name, f"q{number}": f"refs/heads/{group.name}"}
-    data = calls.query(queries.heads(len(groups)), variables)
-    for number, group in enumerate(groups):
-        nodes = data.fields.get(f"g{number}")
-        if isinstance(nodes, list) and len(nodes) == len(group.ids):
-            for index, node in enumerate(nodes):
-                ref = BranchRef(group.ids[index], group.name)
-                yield _branch(further, ref, node, data, (f"g{number}", index))
-        elif len(group.ids) > 1:
-            for node_id in group.ids:
-                yield from _fetch_one(further, _Group(group.name, (node_id,)))
-        else:
-            yield _missing(BranchRef(group.ids[0], group.name), data.error_at(f"g{number}"))
-
-
-def _fetch_one(calls: Calls, group: _Group) -> Iterable[BranchHeads]:
-    try:
-        yield from _fetch(calls, calls, [group])
-    except GitHubError as error:
-        if error.kind in INSTALLATION_WIDE:
-            raise
-        yield _missing(BranchRef(group.ids[0], group.name), error)
-
-
-def _missing(ref: BranchRef, error: GitHubError | None) -> BranchHeads:
-    return BranchHeads(ref.repository_node_id, ref.name, None, error=error or no_repository())
-
-
-def _branch(calls: Calls, ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchHeads:
-    if not isinstance(node, dict) or "databaseId" not in node:
-        return _missing(ref, data.error_at(*place))
+def _branch(calls: Calls, ref: BranchRef, node: Mapping[str, Any], data: Data, place: tuple[str, int]) -> BranchHeads:
     try:
         with parsing():
             repository = repository_from_graphql(node)

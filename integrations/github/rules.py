@@ -11,7 +11,12 @@ from typing import Any
 
 from integrations.github import rule_queries
 from integrations.github.calls import Calls, path
-from integrations.github.connections import INSTALLATION_WIDE, no_repository, repository_from_graphql
+from integrations.github.connections import (
+    INSTALLATION_WIDE,
+    BranchQuery,
+    read_branches,
+    repository_from_graphql,
+)
 from integrations.github.errors import GitHubError
 from integrations.github.graphql import Data
 from integrations.github.responses import parsing
@@ -70,49 +75,18 @@ class BranchRules:
     """The reason why `rules` is None."""
 
 
-def read_branches(calls: Calls, wanted: Sequence[BranchRef]) -> list[BranchRules]:
+def read_rules(calls: Calls, wanted: Sequence[BranchRef]) -> list[BranchRules]:
     """Return the rules of each branch, in the given order; see `InstallationClient.rules`."""
-    found: dict[BranchRef, BranchRules] = {}
-    groups: dict[str, dict[str, None]] = {}
-    for ref in wanted:
-        groups.setdefault(ref.name, {})[ref.repository_node_id] = None
-    for rules in _fetch(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
-        found[BranchRef(rules.repository_node_id, rules.name)] = _complete_by_rest(calls, rules)
-    return [found[ref] for ref in wanted]
+    found = read_branches(calls, calls, wanted, BranchQuery(rule_queries.rules, _branch, _missing))
+    return [_complete_by_rest(calls, rules) for rules in found]
 
 
-def _fetch(calls: Calls, groups: Sequence[tuple[str, tuple[str, ...]]]) -> Iterable[BranchRules]:
-    if not groups:
-        return
-    variables: dict[str, Any] = {}
-    for number, (name, ids) in enumerate(groups):
-        variables |= {f"i{number}": ids, f"b{number}": name, f"q{number}": f"refs/heads/{name}"}
-    data = calls.query(rule_queries.rules(len(groups)), variables)
-    for number, (name, ids) in enumerate(groups):
-        nodes = data.fields.get(f"g{number}")
-        if isinstance(nodes, list) and len(nodes) == len(ids):
-            for index, node in enumerate(nodes):
-                yield _branch(BranchRef(ids[index], name), node, data, (f"g{number}", index))
-        elif len(ids) > 1:
-            for node_id in ids:
-                yield from _fetch_one(calls, name, node_id)
-        else:
-            yield BranchRules(ids[0], name, None, error=data.error_at(f"g{number}") or no_repository())
+def _missing(ref: BranchRef, error: GitHubError) -> BranchRules:
+    return BranchRules(ref.repository_node_id, ref.name, None, error=error)
 
 
-def _fetch_one(calls: Calls, name: str, node_id: str) -> Iterable[BranchRules]:
-    try:
-        yield from _fetch(calls, [(name, (node_id,))])
-    except GitHubError as error:
-        if error.kind in INSTALLATION_WIDE:
-            raise
-        yield BranchRules(node_id, name, None, error=error)
-
-
-def _branch(ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchRules:
+def _branch(ref: BranchRef, node: Mapping[str, Any], data: Data, place: tuple[str, int]) -> BranchRules:
     found = BranchRules(ref.repository_node_id, ref.name, None)
-    if not isinstance(node, dict) or "databaseId" not in node:
-        return replace(found, error=data.error_at(*place) or no_repository())
     try:
         with parsing():
             return _parse(found, node, data, place)

@@ -138,19 +138,9 @@ class Slack:
         """Replace a message."""
         self._call(token, "chat.update", {**_message(text, blocks), "channel": channel_id, "ts": ts})
 
-    def post_ephemeral(self, token: str, channel_id: str, slack_user_id: str, text: str, blocks: Blocks = ()) -> None:
-        """Show a message to one person in a channel."""
-        params = {**_message(text, blocks), "channel": channel_id, "user": slack_user_id}
-        self._call(token, "chat.postEphemeral", params)
-
-    def open_view(self, token: str, trigger_id: str, view: dict[str, Any]) -> str:
-        """Open a form, and return its id; a trigger is accepted once, within three seconds."""
-        answer = self._call(token, "views.open", {"trigger_id": trigger_id, "view": view}, timeout=FORM_TIMEOUT)
-        return str(answer["view"]["id"])
-
-    def update_view(self, token: str, view_id: str, view: dict[str, Any]) -> None:
-        """Replace an open form."""
-        self._call(token, "views.update", {"view_id": view_id, "view": view}, timeout=FORM_TIMEOUT)
+    def open_view(self, token: str, trigger_id: str, view: dict[str, Any]) -> None:
+        """Open a form; a trigger is accepted once, within three seconds."""
+        self._call(token, "views.open", {"trigger_id": trigger_id, "view": view}, timeout=FORM_TIMEOUT)
 
     def respond(self, response_url: str, message: dict[str, Any]) -> None:
         """Send a message to the `response_url` of a command or click, which is accepted five times in 30 minutes."""

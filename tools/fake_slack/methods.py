@@ -101,19 +101,6 @@ def _update(core: Core, params: Json, token: Token) -> Answer:
     return Answer(200, {"ok": True, "channel": found.channel, "ts": found.ts, "text": found.text})
 
 
-def _post_ephemeral(core: Core, params: Json, token: Token) -> Answer:
-    refused = _refuse_channel(core, params, token) or _refuse_content(params)
-    if refused:
-        return refused
-    if params.get("user") not in core.workspace(str(token.team)).people:
-        return refuse("user_not_in_channel")
-    shown = params.get("text", ""), params.get("blocks", [])
-    made = Message(core.next_ts(), str(token.team), params["channel"], *shown, only_for=params["user"])
-    core.messages.append(made)
-    core.changes += 1
-    return Answer(200, {"ok": True, "message_ts": made.ts})
-
-
 def _open_view(core: Core, params: Json, token: Token) -> Answer:
     trigger = core.triggers.get(params.get("trigger_id", ""))
     if trigger is None or trigger.team != token.team:
@@ -129,21 +116,6 @@ def _open_view(core: Core, params: Json, token: Token) -> Answer:
     trigger.used = True
     form = Form(core.next_id("V"), trigger.team, trigger.user, view)
     core.forms[form.id] = form
-    return _show_form(form)
-
-
-def _update_view(core: Core, params: Json, token: Token) -> Answer:
-    form, view = core.forms.get(params.get("view_id", "")), params.get("view")
-    if form is None or form.team != token.team or not form.open:
-        return refuse("not_found")
-    wrong = error_of_form(view) if isinstance(view, dict) else "no view"
-    if wrong or not isinstance(view, dict):
-        return refuse("invalid_arguments", response_metadata={"messages": [f"[ERROR] {wrong}"]})
-    form.view, form.errors = view, {}
-    return _show_form(form)
-
-
-def _show_form(form: Form) -> Answer:
     shown = {**form.view, "id": form.id, "team_id": form.team, "app_id": APP_ID, "hash": "1", "state": {"values": {}}}
     return Answer(200, {"ok": True, "view": shown})
 
@@ -182,8 +154,6 @@ METHODS: dict[str, tuple[str | None, Callable[[Core, Json, Token], Answer]]] = {
     "auth.revoke": (None, _revoke),
     "chat.postMessage": ("chat:write", _post),
     "chat.update": ("chat:write", _update),
-    "chat.postEphemeral": ("chat:write", _post_ephemeral),
     "views.open": (None, _open_view),
-    "views.update": (None, _update_view),
 }
 """Each method with the scope that it needs."""

@@ -23,7 +23,7 @@ from tools.contract.document import Document
 from tools.fake_slack.settings import SIGNING_SECRET
 from tools.fuzz.fixtures.call_fixtures import CallFixtures, open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE
+from tools.fuzz.fixtures.per_call import WITH_CREDENTIAL, WITHOUT_CREDENTIAL
 from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
 
@@ -68,7 +68,7 @@ class Stage:
         self.prepared = OrganizationFixture(self.service, self.organization["repositories"])
         self.prepared.set_up(folder / "openapi.json", self.organization["id"])
         self.document = Document.parse((folder / "openapi.json").read_bytes())
-        self.fixtures.person_of_the_examples()
+        self.fixtures.ensure_example_person()
         self.http = checked_client(report["baseUrl"])
 
     def request(self, operation: Operation, media_type: str, name: str) -> Request:
@@ -171,8 +171,8 @@ def test_example_of_a_request_succeeds(stage: Stage, operation_id: str, media_ty
     if operation_id in PREPARED:
         PREPARED[operation_id](stage, request)
     stage.fixtures.forget_attempts()
-    fresh = FOR_ANYBODY.get(operation_id) or FOR_PEOPLE.get(operation_id)
-    if fresh is not None:
-        token = fresh(stage.fixtures, cast("Any", request), token or "") or token
+    insert_fixture = WITHOUT_CREDENTIAL.get(operation_id) or WITH_CREDENTIAL.get(operation_id)
+    if insert_fixture is not None:
+        token = insert_fixture(stage.fixtures, cast("Any", request), token or "") or token
     response = stage.send(operation, media_type, request, token)
     assert response.is_success, f"{request.body}: {response.text}"

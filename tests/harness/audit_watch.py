@@ -6,7 +6,7 @@ import httpx
 import psycopg
 
 from schemas.contract import load_contract
-from tools.fuzz.audited import QUERY, AuditedAction, fault
+from tools.fuzz.audited import QUERY, AuditedAction, audit_error
 
 
 class AuditWatch:
@@ -19,5 +19,5 @@ class AuditWatch:
         if not response.is_success or "Idempotency-Replayed" in response.headers:
             return
         rows = self._connection.execute(QUERY + "%s", (response.headers["X-Request-Id"],)).fetchall()
-        found = fault(load_contract().operations[operation_id], [AuditedAction(*row) for row in rows])
+        found = audit_error(load_contract().operations[operation_id], [AuditedAction(*row) for row in rows])
         assert found is None, found

@@ -1,4 +1,4 @@
-"""Try the contract with each kind of credential, and say what was found."""
+"""Run Schemathesis over the contract with each kind of credential, and print what failed."""
 
 import argparse
 import json
@@ -26,25 +26,27 @@ ALL_SCOPES = "all"
 THOROUGH = (ALL_SCOPES, SIGN_IN)
 """The kinds that a quick run tries with all phases."""
 OF_SIGN_IN = "^/(api/auth|[.]well-known)/"
-"""What a session token is for; the rest is tried with the JWT that is minted from it. No links lead through these."""
+"""The paths that take a session token; the others take the JWT that is issued for it. No links join these."""
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottledAttempt:
-    """What one credential is used for."""
+class CredentialRun:
+    """One run of Schemathesis: with which credential, how long, and over which paths."""
 
     credential: Credential
     phases: str
+    """Names of phases of Schemathesis, separated by commas."""
     examples: int
+    """Cases of each operation and phase."""
     seed: int
-    paths: Sequence[str] = ()
-    """Options that choose paths."""
+    path_options: Sequence[str] = ()
+    """Options of Schemathesis that choose paths."""
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Try the contract with Schemathesis.")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="have an earlier run again")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="repeat an earlier run")
     parser.add_argument("--examples", type=int, default=40, help="cases of each operation and phase (default 40)")
     parser.add_argument("--credential", action="append", help="only this kind; may be repeated")
     parser.add_argument("--phases", default=PHASES, help=f"default {PHASES}")
@@ -55,26 +57,26 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[ThrottledAttempt]:
-    """Return what is to be done, in order."""
+def plan_runs(organization: dict[str, Any], given: argparse.Namespace) -> list[CredentialRun]:
+    """Return a run for each credential that the command line chooses, in order."""
     return [
-        ThrottledAttempt(one, QUICK_PHASES, 3, given.seed)
+        CredentialRun(one, QUICK_PHASES, 3, given.seed)
         if given.quick and one.kind not in THOROUGH
-        else ThrottledAttempt(one, _phases(one, given.phases), given.examples, given.seed, _paths(one, given))
+        else CredentialRun(one, _phases(one, given.phases), given.examples, given.seed, _path_options(one, given))
         for one in credentials_of(organization)
         if not given.credential or one.kind in given.credential
     ]
 
 
 def _phases(credential: Credential, wanted: str) -> str:
-    """Return the phases that there are for a credential: the stateful one fails where no link is to be followed."""
+    """Return the wanted phases that a credential can have: without links to follow the stateful one fails."""
     return ",".join(one for one in wanted.split(",") if credential.kind != SIGN_IN or one != "stateful")
 
 
-def _paths(credential: Credential, given: argparse.Namespace) -> Sequence[str]:
-    """Return the options that choose what a credential is tried with at length.
+def _path_options(credential: Credential, given: argparse.Namespace) -> Sequence[str]:
+    """Return the options that choose the paths of a credential.
 
-    A quick run leaves what belongs to session tokens to them: nothing there takes a key.
+    A quick run tries the paths of session tokens with these alone: no operation there takes a key.
     """
     if credential.kind == SIGN_IN:
         return ("--include-path-regex", OF_SIGN_IN)
@@ -82,7 +84,7 @@ def _paths(credential: Credential, given: argparse.Namespace) -> Sequence[str]:
 
 
 class Fuzzing:
-    """Schemathesis over one sandbox, attempt by attempt."""
+    """Schemathesis over one sandbox, run by run."""
 
     def __init__(self, report: dict[str, Any], directory: Path) -> None:
         self.organization = report["organizations"]["acme"]
@@ -96,16 +98,16 @@ class Fuzzing:
             Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"]
         )
 
-    def passes(self, attempt: ThrottledAttempt) -> bool:
-        """Run Schemathesis with one credential; True if it found nothing."""
+    def passes(self, run: CredentialRun) -> bool:
+        """Run Schemathesis with one credential; return True if it found nothing."""
         document, tally = self.directory / "openapi.json", self.directory / "tally"
         freeze = self.organization_fixture.set_up(document, self.organization["id"])
-        self.fixtures.person_of_the_examples()
+        self.fixtures.ensure_example_person()
         tally.touch()
-        credential = attempt.credential
+        credential = run.credential
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
-        command += ["--seed", str(attempt.seed), "--max-examples", str(attempt.examples), "--phases", attempt.phases]
-        command += attempt.paths
+        command += ["--seed", str(run.seed), "--max-examples", str(run.examples), "--phases", run.phases]
+        command += run.path_options
         if credential.token:
             command += ["--header", f"Authorization: Bearer {credential.token}"]
         variables = {
@@ -118,7 +120,7 @@ class Fuzzing:
             ),
             "PYTHONPATH": str(ROOT),
         }
-        print(f"\n== Credential: {credential.kind} (seed {attempt.seed})", flush=True)
+        print(f"\n== Credential: {credential.kind} (seed {run.seed})", flush=True)
         return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode == 0
 
     def never_succeeded(self) -> list[str]:
@@ -128,25 +130,25 @@ class Fuzzing:
         return sorted(load_contract().operations.keys() - succeeded)
 
 
-def run(report: dict[str, Any], given: argparse.Namespace) -> int:
-    """Return 1 when anything was found."""
+def fuzz(report: dict[str, Any], given: argparse.Namespace) -> int:
+    """Run Schemathesis over the sandbox of a report (`sandbox.json`); return 1 if it found anything, else 0."""
     with tempfile.TemporaryDirectory() as directory:
         fuzzing = Fuzzing(report, Path(directory))
-        planned = attempts(fuzzing.organization, given)
-        failed = [attempt.credential.kind for attempt in planned if not fuzzing.passes(attempt)]
+        runs = plan_runs(fuzzing.organization, given)
+        failed = [run.credential.kind for run in runs if not fuzzing.passes(run)]
         print(f"\nNever called with success: {', '.join(fuzzing.never_succeeded()) or 'none'}")
     print(f"Found something as: {', '.join(failed) or 'no credential'} (seed {given.seed})")
     return 1 if failed else 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run in the sandbox that is named, or in one of its own."""
+    """Fuzz the sandbox that the command line names, or one of its own."""
     given = options(arguments)
-    print(f"Seed {given.seed}: --seed {given.seed} has this run again", flush=True)
+    print(f"Seed {given.seed}: --seed {given.seed} repeats this run", flush=True)
     if given.sandbox:
-        return run(json.loads(given.sandbox.read_text()), given)
+        return fuzz(json.loads(given.sandbox.read_text()), given)
     with running_sandbox() as report:
-        return run(report, given)
+        return fuzz(report, given)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the audit has of a request, compared with what the contract says that it records (`x-audit`)."""
+"""The audit entries that a request has left, compared with what the contract says that it records (`x-audit`)."""
 
 import re
 from collections import Counter
@@ -37,11 +37,12 @@ MAY_CHANGE_NOTHING = {
 _WRONG_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+([+-][\d:]+)?")
 """An instant or local time that is not in the API's format: RFC 3339, UTC, ending in `Z`."""
 QUERY = "SELECT action, organization_id, target ->> 'id', details FROM audit_entries WHERE request_id = "
+"""The columns of `AuditedAction`; the placeholder for the id of the request follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedAction:
-    """An entry that a request has left."""
+    """An audit entry that a request has left."""
 
     action: str
     organization_id: str
@@ -49,16 +50,16 @@ class AuditedAction:
     details: Mapping[str, Any]
 
     @property
-    def shows_the_change(self) -> bool:
-        """True if it says what was before and after, or if its action is no change."""
+    def shows_change(self) -> bool:
+        """True if it says what was before and after, or if its action changes nothing."""
         rows = self.details.get("rows", [self.details])
         return self.action in EVENTS or all({"before", "after"} <= row.keys() for row in rows)
 
 
-def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
-    """Return what is wrong with what a success of an operation has left in the audit; None where it is as it says.
+def audit_error(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
+    """Return what is wrong with the audit entries of a success; None if they are as the operation's `x-audit` says.
 
-    Each action is recorded once of each thing. What people do to their own account is recorded in each of their
+    Each action is recorded once for each target. What people do to their own account is recorded in each of their
     organisations, and some have none.
     """
     if extra := sorted({entry.action for entry in entries} - set(operation.audit)):
@@ -67,13 +68,13 @@ def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
         not entries
         and operation.audit
         and operation.database_role == "organization"
-        and not _may_change_nothing(operation)
+        and operation.id not in MAY_CHANGE_NOTHING
     ):
         return f"{operation.id} succeeded and recorded nothing; its x-audit names {', '.join(operation.audit)}"
     times = Counter((entry.action, entry.organization_id, entry.target_id) for entry in entries)
     if repeated := [action for (action, _, _), count in times.items() if count > 1]:
-        return f"{operation.id} recorded {', '.join(repeated)} of one thing more than once"
-    if silent := sorted({entry.action for entry in entries if not entry.shows_the_change}):
+        return f"{operation.id} recorded {', '.join(repeated)} of one target more than once"
+    if silent := sorted({entry.action for entry in entries if not entry.shows_change}):
         return (
             f"{operation.id} recorded {', '.join(silent)} without before= and after=; "
             "what changes nothing is one of the EVENTS of rules/audit/actions.py"
@@ -84,12 +85,9 @@ def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
 
 
 def _texts(value: Any) -> Iterator[str]:
+    """Yield all strings inside a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)
-
-
-def _may_change_nothing(operation: Operation) -> bool:
-    return operation.id in MAY_CHANGE_NOTHING

@@ -1,4 +1,4 @@
-"""The kinds of credential that the contract is tried with."""
+"""The kinds of credential that the contract is fuzzed with."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,12 +10,12 @@ from tools.sandbox.tenants import SCOPES
 
 SINGLE_SCOPE = "freeze:read"
 SIGN_IN = "sign-in"
-"""The kind of the session token, which `/api/auth` takes in place of keys and JWTs."""
+"""The kind that is a session token, which `/api/auth` takes in place of keys and JWTs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A bearer token, and what it is entitled to by the contract."""
+    """A bearer token with its scopes or its role; neither if the service does not know it."""
 
     kind: str
     token: str | None
@@ -24,19 +24,19 @@ class Credential:
     form: Literal["key", "jwt", "session_token"] = "key"
 
     @property
-    def holds(self) -> bool:
-        """Whether the service knows it."""
+    def is_valid(self) -> bool:
+        """True if the service knows it."""
         return bool(self.scopes or self.role)
 
     def may_call(self, operation: Operation) -> bool:
-        """Return whether the contract lets this credential in; objects and states are another matter."""
+        """Return True if the contract lets the credential call an operation; objects and states may still refuse it."""
         if not is_guarded(operation):
             return True
         if self.role is None:
             return any(scope in self.scopes for scope in operation.any_scope)
         least = (operation.least_role if operation.organization_required else None) or ROLES[0]
-        takes = "SessionToken" if self.form == "session_token" else "Session"
-        return operation.accepts(takes) and ROLES.index(self.role) >= ROLES.index(least)
+        scheme = "SessionToken" if self.form == "session_token" else "Session"
+        return operation.accepts(scheme) and ROLES.index(self.role) >= ROLES.index(least)
 
     def to_json(self) -> str:
         """Return it as text, for the environment of Schemathesis."""
@@ -50,7 +50,7 @@ class Credential:
 
 
 def credentials_of(organization: dict[str, Any]) -> list[Credential]:
-    """Return one credential of each kind, those that change the least first."""
+    """Return one credential of each kind, for an organisation of `sandbox.json`; those that change the least first."""
     keys, sessions, tokens = organization["keys"], organization["sessions"], organization["sessionTokens"]
     return [
         Credential("none", None),

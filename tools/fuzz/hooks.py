@@ -1,4 +1,8 @@
-"""Loaded by Schemathesis (see schemathesis.toml): signs deliveries, and checks what OpenAPI alone cannot say."""
+"""Loaded by Schemathesis (see schemathesis.toml): prepares each request, and checks what OpenAPI alone cannot say.
+
+A request gets the fixtures that it needs and, if it is a webhook, its signature. The environment of `tools.fuzz` names
+the credential and the sandbox.
+"""
 
 import gc
 import itertools
@@ -25,11 +29,11 @@ from integrations.stripe import signatures
 from rules.freezes.branch_names import branch_name_error
 from schemas.contract import Operation, load_contract
 from tools.fake_slack.settings import SIGNING_SECRET
-from tools.fuzz.audited import QUERY, AuditedAction, fault
+from tools.fuzz.audited import QUERY, AuditedAction, audit_error
 from tools.fuzz.credentials import Credential, is_guarded
 from tools.fuzz.fixtures.call_fixtures import open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE
+from tools.fuzz.fixtures.per_call import WITH_CREDENTIAL, WITHOUT_CREDENTIAL
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
@@ -51,7 +55,8 @@ ACCESS_DENIED = {
     "insufficient_permission",
     "origin_not_allowed",
 }
-ERROR_TYPE_IN_BODIES = "validation_failed"  # of a code with another status inside bodies
+ERROR_TYPE_IN_BODIES = "validation_failed"
+"""The type of an error whose code has another status where a body, and no path, names what is wrong (`alsoStatus`)."""
 ROUTING_ERRORS = {"method_not_allowed", "not_found"}
 FORM_ERRORS = {
     "malformed_json",
@@ -61,21 +66,22 @@ FORM_ERRORS = {
     "payload_too_large",
     "validation_failed",
 }
-SEMANTIC_MESSAGES = re.compile(
+SEMANTIC_PATHS = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query|one_off_unfreeze_at)$"
 )
-"""Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine.
+"""Paths of values that can be wrong though they are valid by their schema.
 
-Not every plan is sold in every currency, not every address may be sent to, and events are a list that grows.
+Used secrets, ends in the past, unknown objects, properties that exclude each other, plans that are not sold in every
+currency, addresses that may not be called, and events, of which there may be more than the schema names.
 """
 SCOPES_OF_REQUESTS = {"decide_authorization", "device_approve"}
-"""Operations whose `scopes` have to be among those that a client or a device has requested."""
+"""Operations whose `scopes` must be among those that a client or a device has requested."""
 
 
-gc.set_threshold(10_000, 20, 20)  # with Python's own, collections take a fifteenth of all time
+gc.set_threshold(10_000, 20, 20)  # with the defaults, collections take a fifteenth of the run
 
 
 schemathesis.openapi.format(
@@ -90,7 +96,7 @@ class Signature(requests.auth.AuthBase):
     """Signs the body as it is sent."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the header; the body is complete by now."""
+        """Add the headers of GitHub, Stripe and Slack; each service reads its own."""
         body = request.body or b""
         raw = body.encode() if isinstance(body, str) else bytes(body)
         request.headers["X-Hub-Signature-256"] = sign(WEBHOOK_SECRET, raw)
@@ -101,21 +107,21 @@ class Signature(requests.auth.AuthBase):
         return request
 
 
-class As(requests.auth.AuthBase):
-    """Sends another bearer token than the run's."""
+class BearerToken(requests.auth.AuthBase):
+    """Sends a bearer token in place of the run's."""
 
     def __init__(self, token: str) -> None:
         self.token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Replace the header, unless the case leaves it out or makes it wrong."""
+        """Replace the header, unless the case leaves it out or changes it."""
         if request.headers.get("Authorization") == f"Bearer {CREDENTIAL.token}":
             request.headers["Authorization"] = f"Bearer {self.token}"
         return request
 
 
 @schemathesis.deserializer(*YAML_MEDIA_TYPES)  # the first that matches is used, whichever the response names
-def yaml_as_text(ctx: Any, response: Response) -> str:  # noqa: ARG001 - theirs
+def yaml_as_text(ctx: Any, response: Response) -> str:
     """Return the contract's text, which its schema describes."""
     return response.text
 
@@ -132,18 +138,18 @@ def operation_of(case: Case[Any]) -> Operation:
 
 
 def error_of(response: Response) -> dict[str, Any] | None:
-    """Return the error of a refusal; None of a success, and of OAuth's own refusals, which their schema describes."""
+    """Return the error of a response; None of a success, and of OAuth's own errors, which their schema describes."""
     if response.status_code < 400:
         return None
     body: dict[str, Any] = response.json()
     if isinstance(body["error"], str):
-        return _of_classic(body) if "code" in body else None
+        return _from_classic(body) if "code" in body else None
     error: dict[str, Any] = body["error"]
     return error
 
 
-def _of_classic(body: dict[str, Any]) -> dict[str, Any]:
-    """Return an error of the compatibility API as one of `/v1`; what it is about stands in its message alone."""
+def _from_classic(body: dict[str, Any]) -> dict[str, Any]:
+    """Return an error of the compatibility API as one of `/v1`; its message begins with the path of the value."""
     row = CONTRACT.errors.get(body["code"])
     detail = {"path": body["error"].partition(" ")[0], "message": body["error"]}
     known = {"type": row.type if row else None, "code": body["code"], "message": body["error"], "details": [detail]}
@@ -151,29 +157,28 @@ def _of_classic(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def header(response: Response, name: str) -> str | None:
-    """Return a header that may be there once."""
+    """Return a header, or None; fail if it is there more than once."""
     values = response.headers.get(name, [])
     assert len(values) < 2, f"{name} is there {len(values)} times"
     return values[0] if values else None
 
 
 @schemathesis.hook
-def after_call(context: HookContext, case: Case[Any], response: Response) -> None:  # noqa: ARG001 - theirs
-    """Keep count of what was answered."""
+def after_call(context: HookContext, case: Case[Any], response: Response) -> None:
+    """Append operation and status to the tally."""
     with TALLY.open("a") as tally:
         tally.write(f"{operation_of(case).id} {response.status_code}\n")
 
 
 @schemathesis.hook
-def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - theirs
+def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
     """Replace what can be used only once: the example of an Idempotency-Key, the freeze that is to be ended, and more.
 
-    All calls but the first would be refused, and nothing were learnt from them; or we would lock ourselves out.
-    Nor would anything be learnt from tags of versions that never were.
+    Otherwise the service would refuse all calls but the first, or end the credential of this run.
     """
-    other = _apply_fixture(case, operation_of(case))
-    if other is not None:
-        kwargs["auth"] = As(other)
+    other_token = _apply_fixture(case, operation_of(case))
+    if other_token is not None:
+        kwargs["auth"] = BearerToken(other_token)
     if operation_of(case).classic and case.query:
         case.query.pop("access_token", None)  # beside the run's own token another one is refused
     if case.headers and case.headers.get("Idempotency-Key") == EXAMPLE_KEY:
@@ -182,7 +187,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     if case.headers and "If-Match" in case.headers and not is_negative:
         case.headers["If-Match"] = "*"  # no tag of an earlier response is known, nor is the header's pattern obeyed
     changes_a_freeze = operation_of(case).id in {"extend_freeze", "lift_freeze", "retry_freeze"}
-    if changes_a_freeze and case.path_parameters.get("freezeId") == SANDBOX["freeze"] and CREDENTIAL.holds:
+    if changes_a_freeze and case.path_parameters.get("freezeId") == SANDBOX["freeze"] and CREDENTIAL.is_valid:
         case.path_parameters["freezeId"] = ORGANIZATION.freeze()
 
 
@@ -190,18 +195,18 @@ def _apply_fixture(case: Case[Any], operation: Operation) -> str | None:
     """Insert the fixtures that are needed; return another person's token if the call would end ours."""
     if operation.path.startswith("/api/auth/"):
         CALL_FIXTURES.forget_attempts()
-    fresh = FOR_ANYBODY.get(operation.id)
+    insert_fixture = WITHOUT_CREDENTIAL.get(operation.id)
     if CREDENTIAL.token and CREDENTIAL.may_call(operation):
-        fresh = fresh or FOR_PEOPLE.get(operation.id)
-    return fresh(CALL_FIXTURES, case, CREDENTIAL.token or "") if fresh is not None else None
+        insert_fixture = insert_fixture or WITH_CREDENTIAL.get(operation.id)
+    return insert_fixture(CALL_FIXTURES, case, CREDENTIAL.token or "") if insert_fixture is not None else None
 
 
 @schemathesis.hook
-def filter_failure(context: HookContext, failure: Failure, case: Case[Any], response: Response) -> bool:  # noqa: ARG001
-    """Let pass what looks like a failure to Schemathesis alone.
+def filter_failure(context: HookContext, failure: Failure, case: Case[Any], response: Response) -> bool:
+    """Return False for what only Schemathesis takes for a failure.
 
-    A key that came before with another body decides before the body is read: also an error. And where it
-    leaves out the only credential that an operation takes, ours is sent nonetheless, with every request.
+    The service refuses an Idempotency-Key that came with another body before it validates the body. And if Schemathesis
+    leaves out the only credential of an operation, `requests` sends ours nonetheless.
     """
     reused = response.status_code == 409 and (error_of(response) or {}).get("code") == "idempotency_key_reuse"
     if isinstance(failure, MissingHeaderNotRejected):
@@ -213,17 +218,17 @@ def filter_failure(context: HookContext, failure: Failure, case: Case[Any], resp
 
 
 @schemathesis.check
-def every_response_has_a_request_id(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
-    """Find X-Request-Id on every answer, and the same in a refusal."""
+def every_response_has_a_request_id(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
+    """Require X-Request-Id in every response, and the same id in an error."""
     error = error_of(response)
     request_id = header(response, "x-request-id")
-    assert request_id, "The answer has no X-Request-Id"
-    assert error is None or error["requestId"] == request_id, "The refusal names another request"
+    assert request_id, "The response has no X-Request-Id"
+    assert error is None or error["requestId"] == request_id, "The error names another request"
 
 
 @schemathesis.check
-def every_error_is_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
-    """Find a refusal's code among those that the operation, or all of them, announce, with the catalogue's status."""
+def every_error_is_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
+    """Require that an error's code is one of the operation's or a cross-cutting one, with the catalogue's status."""
     error = error_of(response)
     if error is None:
         return
@@ -233,14 +238,14 @@ def every_error_is_documented(ctx: CheckContext, response: Response, case: Case[
     assert response.status_code in {row.status, row.also_status}, f"{code} came with {response.status_code}"
     expected = row.type if response.status_code == row.status else ERROR_TYPE_IN_BODIES
     assert error["type"] == expected, f"{code} came as {error['type']}"
-    if code == "not_found":  # a path that became another one: no operation's answer
+    if code == "not_found":  # the case changed the path into one without an operation
         return
     announced = operation_of(case).error_codes | CONTRACT.cross_cutting
     assert code in announced, f"{code} is not among the operation's x-errors"
 
 
 @schemathesis.check
-def access_is_as_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def access_is_as_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
     """Require success exactly for the credentials that the contract's security allows."""
     operation = operation_of(case)
     sent = response.request.headers.get("Authorization")
@@ -248,49 +253,49 @@ def access_is_as_documented(ctx: CheckContext, response: Response, case: Case[An
         return
     error = error_of(response)
     if CREDENTIAL.may_call(operation):
-        assert error is None or error["code"] not in ACCESS_DENIED - _by_service(operation), (
-            f"{CREDENTIAL.kind} was turned away"
+        assert error is None or error["code"] not in ACCESS_DENIED - _refusals_by_service(operation), (
+            f"{CREDENTIAL.kind} was refused"
         )
     else:
         assert error is not None, f"{CREDENTIAL.kind} was let in"
         assert error["code"] in ACCESS_DENIED | ROUTING_ERRORS, f"{CREDENTIAL.kind} learnt more than that it may not"
 
 
-def _by_service(operation: Operation) -> set[str]:
-    """Return what turns people away whom the contract lets in: whose object it is, which the service alone knows."""
+def _refusals_by_service(operation: Operation) -> set[str]:
+    """Return the codes by which the service refuses people whom the contract lets in, because of whose object it is."""
     return {"insufficient_permission"} & operation.error_codes if operation.least_role == "viewer" else set()
 
 
 @schemathesis.check
-def valid_requests_are_not_rejected_for_their_form(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001
-    """Refuse valid data for what it means only."""
+def valid_requests_are_not_rejected_for_their_form(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
+    """Require that data which is valid by its schema is refused only for what it means."""
     error = error_of(response)
     if error is None or error["code"] not in FORM_ERRORS or case.meta is None or case.meta.generation.mode.is_negative:
         return
     details = error.get("details", [])
     assert details, error["message"]
-    of_form = [detail["path"] for detail in details if detail.get("code") in {None, *FORM_ERRORS}]
-    decides = operation_of(case).id in SCOPES_OF_REQUESTS
-    excused = [SEMANTIC_MESSAGES.match(path) or (decides and path == "/scopes") for path in of_form]
+    form_paths = [detail["path"] for detail in details if detail.get("code") in {None, *FORM_ERRORS}]
+    decides_scopes = operation_of(case).id in SCOPES_OF_REQUESTS
+    excused = [SEMANTIC_PATHS.match(path) or (decides_scopes and path == "/scopes") for path in form_paths]
     assert all(excused), f"{error['message']} {details}"
 
 
 @schemathesis.check
-def every_change_is_audited(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
-    """Find in the audit what the contract says of a success, and nothing else."""
+def every_change_is_audited(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
+    """Require the audit entries that the contract names for a success, and no others."""
     request_id = header(response, "x-request-id")
     if response.status_code >= 300 or header(response, "idempotency-replayed") or request_id is None:
         return
     rows = CALL_FIXTURES.session.execute(text(QUERY + ":request"), {"request": request_id})
-    found = fault(operation_of(case), [AuditedAction(*row) for row in rows])
+    found = audit_error(operation_of(case), [AuditedAction(*row) for row in rows])
     assert found is None, found
 
 
 @schemathesis.check
-def authenticated_responses_have_rate_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def authenticated_responses_have_rate_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:
     """Require that every response to a valid credential has the headers of its limits."""
     error = error_of(response)
-    off_the_path = error is not None and error["code"] in ROUTING_ERRORS
-    if CREDENTIAL.holds and is_guarded(operation_of(case)) and response.status_code != 401 and not off_the_path:
+    is_unrouted = error is not None and error["code"] in ROUTING_ERRORS
+    if CREDENTIAL.is_valid and is_guarded(operation_of(case)) and response.status_code != 401 and not is_unrouted:
         assert header(response, "ratelimit-remaining"), "RateLimit-Remaining is missing"
         assert header(response, "ratelimit-reset"), "RateLimit-Reset is missing"

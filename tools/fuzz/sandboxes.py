@@ -38,14 +38,14 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
         command = [sys.executable, "-m", "tools.sandbox"]
         process = start_child(Program(command, environment, ROOT, stop_signal=signal.SIGINT), output)
     try:
-        yield _report(home, process)
+        yield _wait_for_report(home, process)
     finally:
         stop_child(process, signal.SIGINT, START_TIMEOUT)
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _report(home: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Wait until the sandbox is ready."""
+def _wait_for_report(home: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait until the sandbox is ready, and return its report. Raise SandboxError if it does not start."""
     give_up = time.monotonic() + START_TIMEOUT
     file = home / "sandbox" / "sandbox.json"
     while not file.exists():

@@ -1,19 +1,17 @@
 """What the edge costs: CPU microseconds per request in process, beside bare Starlette with as many routes.
 
-`python -m tools.bench.edge [--seconds 2]` prints both and their ratio, measured in turns in one run. The edge has
-the whole contract loaded, parses the credential (looked up already), counts the request, makes a request id and sends
-the rate-limit headers; Starlette parses JSON with orjson, checks that the fields exist, and answers with orjson too.
-Starlette tries its routes one after the other, so it is measured twice: the route in the middle of the contract's, and
-last. The SQL and Redis commands of both are left out: they would be the same. Handlers answer on the event loop; a
-second pair of cases has them in worker threads.
+Both are measured in turns in one run. The edge has the whole contract loaded, parses the credential (looked up
+already), counts the request, makes a request id and sends the rate-limit headers; Starlette parses JSON with orjson,
+checks that the fields exist, and answers with orjson too. Starlette tries its routes one after the other, so it is
+measured twice: with the measured routes in the middle of the others, and with them last. The SQL and Redis commands of
+both are left out: they would be the same. Handlers answer on the event loop; a second pair of cases has them in worker
+threads.
 """
 
-import argparse
 import asyncio
 import json
 import statistics
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,7 +48,10 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.access_tokens import verify_access_token
 from services.identity.api_key_secrets import new_secret
 from services.identity.oauth.access_tokens import verify_grant_token
+from tools.bench.in_process import Application, MeasuredRequest, make_request, measure
 
+SECONDS, ROUNDS = 2.0, 5
+"""Seconds of measuring for each figure, and in how many rounds."""
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 SECRET = new_secret()
 BODY = {
@@ -82,8 +83,6 @@ TEN_FIELDS: dict[str, Any] = {
     "endsAt": _INSTANT,
     "days": {"type": "array", "maxItems": 7, "items": {"type": "string", "enum": ["MO", "TU", "WE", "TH", "FR"]}},
 }
-
-Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class KnownKey:
@@ -251,64 +250,22 @@ class Case:
     name: str
     method: str
     path: str
-    query: bytes
-    body: bytes
+    body: bytes = b""
 
-    def scope(self) -> dict[str, Any]:
-        """Return a fresh ASGI scope, as uvicorn makes it."""
-        headers = [
-            (b"host", b"127.0.0.1:8080"),
-            (b"user-agent", b"bench"),
-            (b"accept", b"*/*"),
-            (b"authorization", b"Bearer " + SECRET.encode()),
-        ]
+    def request(self, application: Application) -> MeasuredRequest:
+        """Return the request to an application."""
+        headers = {"accept": "*/*", "authorization": f"Bearer {SECRET}"}
         if self.body:
-            headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self.body))]
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": self.method,
-            "scheme": "http",
-            "path": self.path,
-            "raw_path": self.path.encode(),
-            "query_string": self.query,
-            "root_path": "",
-            "headers": headers,
-            "client": ("127.0.0.1", 50000),
-            "server": ("127.0.0.1", 8080),
-            "state": {},
-        }
+            headers |= {"content-type": "application/json", "content-length": str(len(self.body))}
+        return make_request(application, self.method, self.path, headers, self.body)
 
 
 CASES = [
-    Case("GET", "GET", "/v1/bench/thg_1", b"limit=20", b""),
-    Case("POST, ten fields", "POST", "/v1/bench/thg_1", b"", orjson.dumps(BODY)),
-    Case("GET in a thread", "GET", "/v1/bench_in_thread/thg_1", b"limit=20", b""),
-    Case("POST in a thread", "POST", "/v1/bench_in_thread/thg_1", b"", orjson.dumps(BODY)),
+    Case("GET", "GET", "/v1/bench/thg_1?limit=20"),
+    Case("POST, ten fields", "POST", "/v1/bench/thg_1", orjson.dumps(BODY)),
+    Case("GET in a thread", "GET", "/v1/bench_in_thread/thg_1?limit=20"),
+    Case("POST in a thread", "POST", "/v1/bench_in_thread/thg_1", orjson.dumps(BODY)),
 ]
-
-
-async def measure(application: Application, case: Case, seconds: float) -> float:
-    """Return the CPU microseconds of one request."""
-    status = 0
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": case.body, "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        nonlocal status
-        status = message.get("status", status)
-
-    for _ in range(200):
-        await application(case.scope(), receive, send)
-    assert status == 200, f"{case.name}: {status}"
-    count, began, deadline = 0, time.process_time(), time.perf_counter() + seconds
-    while time.perf_counter() < deadline:
-        for _ in range(50):
-            await application(case.scope(), receive, send)
-        count += 50
-    return (time.process_time() - began) / count * 1e6
 
 
 async def compare(seconds: float, rounds: int) -> None:
@@ -321,28 +278,21 @@ async def compare(seconds: float, rounds: int) -> None:
     }
     print(f"{'CPU µs per request':20}" + "".join(f"{name:>22}" for name in applications) + f"{'edge / starlette':>20}")
     for case in CASES:
-        taken: dict[str, list[float]] = {name: [] for name in applications}
+        requests = {name: case.request(application) for name, application in applications.items()}
+        costs: dict[str, list[float]] = {name: [] for name in applications}
         for _ in range(rounds):
-            for name, application in applications.items():
-                taken[name].append(await measure(application, case, seconds / rounds))
-        medians = {name: statistics.median(values) for name, values in taken.items()}
+            for name, request in requests.items():
+                costs[name].append((await measure(request, seconds / rounds)).cpu)
+        medians = {name: statistics.median(values) for name, values in costs.items()}
         ratios = " ".join(f"{medians['edge'] / medians[f'starlette, {place}']:.2f}" for place in ("middle", "last"))
         print(f"{case.name:20}" + "".join(f"{value:22.1f}" for value in medians.values()) + f"{ratios:>20}")
 
 
-def main(seconds: float = 2.0, rounds: int = 5) -> None:
+def main() -> None:
     """Print the table."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(compare(seconds, rounds))
-
-
-def _from_command_line() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    main(arguments.seconds, arguments.rounds)
+        runner.run(compare(SECONDS, ROUNDS))
 
 
 if __name__ == "__main__":
-    _from_command_line()
+    main()

@@ -28,19 +28,9 @@ from rules import web_addresses
 from schemas.calls import call_application
 from services.identity.oauth.access_tokens import issue_grant_token
 from tests import factories
-from tools.bench.credentials import (
-    ROUNDS,
-    Ask,
-    Lifespan,
-    application_of,
-    config_of,
-    credentials_of,
-    measure,
-    request,
-    scope,
-    tokens,
-)
+from tools.bench.credentials import ROUNDS, make_application, make_config, make_credential_check, sign_in
 from tools.bench.freeze_state import PATH, seed
+from tools.bench.in_process import Lifespan, MeasuredRequest, make_request, make_scope, measure
 from tools.bench.servers import Storage, machine, storage
 from tools.mcp_requests import ERAS, VERSIONS, Era, request_of
 
@@ -72,30 +62,19 @@ class Client:
 
     def __init__(self, application: Application, key: str, era: Era = "stateless") -> None:
         self._application = application
-        self._authorization = b"Bearer " + key.encode()
+        self._authorization = {"authorization": f"Bearer {key}"}
         self._era = era
 
     async def send(self, method: str, params: Mapping[str, Any]) -> bytes:
         """Return the body of the response to one request, which succeeds."""
         headers, body = request_of(method, params, self._era)
-        read = scope(self._authorization)
-        sent = {
-            **read,
-            "method": "POST",
-            "path": web_addresses.MCP,
-            "raw_path": web_addresses.MCP.encode(),
-            "query_string": b"",
-            "headers": [
-                *read["headers"],
-                *((name.lower().encode(), value.encode()) for name, value in headers.items()),
-            ],
-        }
-        answer = await call_application(self._application, sent, body)
+        scope = make_scope("POST", web_addresses.MCP, {**self._authorization, **headers})
+        answer = await call_application(self._application, scope, body)
         assert answer.status == 200, answer
         return answer.body
 
-    def asking(self, method: str, params: Mapping[str, Any]) -> Ask:
-        """Return what sends the request."""
+    def request(self, method: str, params: Mapping[str, Any]) -> MeasuredRequest:
+        """Return a request that can be sent again and again."""
         return partial(self.send, method, params)
 
 
@@ -116,24 +95,24 @@ async def sdk_alone() -> AsyncIterator[Application]:
 
 async def compare(stores: Storage, key: str, jwt: str) -> None:
     """Measure in turns, and print the medians."""
-    config = config_of(stores)
+    config = make_config(stores)
     keys, token = keys_and_tokens(stores.database_url)
-    application = application_of(config)
+    application = make_application(config)
     call = {"name": "svc_get_freeze_state", "arguments": _ARGUMENTS}
-    asks: dict[str, Ask] = {"HTTP": request(application, b"Bearer " + key.encode())}
+    requests = {"HTTP": make_request(application, "GET", PATH, {"authorization": f"Bearer {key}"})}
     for era in ERAS:
-        asks[era] = Client(application, key, era).asking("tools/call", call)
+        requests[era] = Client(application, key, era).request("tools/call", call)
     lists = {name: Client(application, secret) for name, secret in keys.items()}
-    asks |= {name: client.asking("tools/list", {}) for name, client in lists.items()}
+    requests |= {name: client.request("tools/list", {}) for name, client in lists.items()}
     reads = Reads(stores.database_url, 2)
-    credentials, uses = credentials_of(reads, config)
-    asks["JWT"] = partial(credentials.identify, b"Bearer " + jwt.encode())
-    asks["token"] = partial(credentials.identify_mcp_client, b"Bearer " + token.encode())
+    credentials, uses = make_credential_check(reads, config)
+    requests["JWT"] = partial(credentials.identify, b"Bearer " + jwt.encode())
+    requests["token"] = partial(credentials.identify_mcp_client, b"Bearer " + token.encode())
     async with Lifespan(application), sdk_alone() as sdk:
-        asks |= {f"SDK {era}": Client(sdk, key, era).asking("tools/call", call) for era in ERAS}
+        requests |= {f"SDK {era}": Client(sdk, key, era).request("tools/call", call) for era in ERAS}
         found = {
-            name: statistics.median([(await measure(ask, SECONDS)).processor for _ in range(ROUNDS)])
-            for name, ask in asks.items()
+            name: statistics.median([(await measure(request, SECONDS)).cpu for _ in range(ROUNDS)])
+            for name, request in requests.items()
         }
         sizes = {name: len(await client.send("tools/list", {})) for name, client in lists.items()}
     await uses.close()
@@ -142,10 +121,10 @@ async def compare(stores: Storage, key: str, jwt: str) -> None:
 
 
 def report(found: Mapping[str, float], sizes: Mapping[str, int]) -> None:
-    """Print the table, in microseconds of the processor."""
+    """Print the table, in microseconds of CPU."""
     print(f"MCP ({machine()}; one process, one request after the other)")
     http = found["HTTP"]
-    print(f"  GET /v1/freeze-state {http:6.0f} µs of the processor")
+    print(f"  GET /v1/freeze-state {http:6.0f} µs of CPU")
     for era, name in NAMES.items():
         cost = found[era]
         print(
@@ -162,7 +141,7 @@ def main() -> None:
     """Measure and print."""
     with storage() as stores:
         key = seed(stores.database_url)
-        [jwt] = tokens(stores.database_url, 1)
+        [jwt] = sign_in(stores.database_url, 1)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(compare(stores, key, jwt))
 

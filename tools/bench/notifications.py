@@ -8,7 +8,6 @@ processes.
 one of ten actions. Aim: 5 s from the commit of an entry to the end of its first attempt (p99).
 """
 
-import os
 import socket
 import statistics
 import tempfile
@@ -39,7 +38,7 @@ from tests.harness.mail import CERTIFICATE, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.bench.seeding import Account, plain
-from tools.bench.servers import machine
+from tools.bench.servers import cpu_seconds, machine
 from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_for_rest, warm
 from tools.bench.writes import Writes, freeze, lift, until
 
@@ -92,7 +91,7 @@ class Service:
     receiver: WebhookReceiver
     organization_id: str
     secret: bytes
-    """That of the service."""
+    """The service's `SECRET_KEY`."""
 
     def add_webhook(self, path: str, *events: str) -> None:
         """Create a webhook of the organisation."""
@@ -100,7 +99,7 @@ class Service:
             create(uow, NewWebhook(path.strip("/"), self.receiver.url(path), list(events)))
 
     def remove_destinations(self) -> None:
-        """Remove every destination; what was written for them waits no longer."""
+        """Remove every destination, and the mails and messages that wait to be sent."""
         for statement in (
             _REMOVE,
             "UPDATE webhook_endpoints SET enabled = false, deleted_at = now() WHERE deleted_at IS NULL",
@@ -112,8 +111,8 @@ class Service:
             with self.engine.begin() as connection:
                 connection.execute(text(statement))
 
-    def add_hanging(self) -> None:
-        """Add webhooks, a person who gets mails and a channel of Slack; all servers hang."""
+    def add_hanging_destinations(self) -> None:
+        """Add webhooks, a person who gets mails and a channel of Slack, whose servers all hang."""
         self.receiver.release.clear()
         for number in range(ENDPOINTS):
             path = f"/hangs/{number}"
@@ -144,7 +143,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, rounds in spent.items():
                 if name == "hanging":
-                    service.add_hanging()
+                    service.add_hanging_destinations()
                 rounds.append(measure(service.stack))
                 service.remove_destinations()
                 service.receiver.release.set()
@@ -206,32 +205,17 @@ def silent_server() -> Iterator[int]:
 def measure(stack: Stack) -> tuple[float, float]:
     """Freeze and lift everything; return the seconds until the last head, and the CPU seconds of the service."""
     heads = {head["headSha"] for head in stack.control("GET", "/checks")["heads"]}
-    before, writes = service_seconds(), Writes(stack)
+    before, writes = service_cpu_seconds(stack), Writes(stack)
     freeze_id, since = freeze(stack, LOGIN, "Quarter-end close")
     took = writes.wait("failure", since, heads)
     took += writes.wait("success", lift(stack, LOGIN, freeze_id), heads)
     wait_for_rest(stack)
-    return took, service_seconds() - before
+    return took, service_cpu_seconds(stack) - before
 
 
-def service_seconds() -> float:
-    """Return the CPU time until now of the service's processes, which this process has started."""
-    parents: dict[int, int] = {}
-    seconds: dict[int, float] = {}
-    for directory in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            process_id, arguments = int(directory.name), (directory / "cmdline").read_bytes().split(b"\0")
-            parents[process_id] = int(fields[1])
-            if b"app" in arguments or any(b"gunicorn" in argument for argument in arguments):
-                seconds[process_id] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-    def is_ours(process_id: int) -> bool:
-        while process_id in parents and process_id != os.getpid():
-            process_id = parents[process_id]
-        return process_id == os.getpid()
-
-    return sum(spent for process_id, spent in seconds.items() if is_ours(process_id))
+def service_cpu_seconds(stack: Stack) -> float:
+    """Return the CPU time until now of the service's processes."""
+    return sum(map(cpu_seconds, stack.processes.values()))
 
 
 def compare(spent: dict[str, list[tuple[float, float]]]) -> None:

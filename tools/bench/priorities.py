@@ -8,7 +8,7 @@ request to the moment at which GitHub has taken a head's `failure`; one worker.
 **Points** (GitHub's documented limits: points a minute, requests at once). Aims: the 100 most mergeable within 3 s, all
 as soon as the points allow, at most 0.07 calls per head, and no call refused. Beside it, in the same run and under the
 same limits: a loop of one REST call per head, which waits as long as GitHub says. It writes 200 heads; the rest is
-worked out from its time per call and its pauses.
+computed from its time per call and its pauses.
 
 **Content** (80 checks a minute and 500 an hour, each alias of a mutation counted: what GitHub's limits could mean at
 worst). All 10,000 heads would take 20 hours, so three minutes are measured: the most mergeable have to come first, at
@@ -18,7 +18,6 @@ content is configured, and once the service has to learn it (from one refusal).
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from integrations.github import CheckWrite, ErrorKind, GitHubError
@@ -26,7 +25,7 @@ from rules.freezes.merge_rank import AUTO_MERGE
 from tools.bench.seeding import CHECK, SUCCESS, Account, Json, rank_of
 from tools.bench.servers import machine
 from tools.bench.stack import INSTALLATION, LOGIN, SCALE, Stack, scaled, serving, wait_for_rest, warm
-from tools.bench.writes import Writes, counted, freeze, until
+from tools.bench.writes import Writes, counted, freeze
 
 LATENCY_MS = 50
 PER_REPOSITORY = 10
@@ -55,7 +54,7 @@ def main() -> None:
 
 
 def organization() -> Account:
-    """Return the organisation: the repositories with something about to merge are in the midst of the others."""
+    """Return the organisation: repositories with a pull request that is about to merge lie between the others."""
     before = OTHERS // 2
     repositories = [
         _repository("early-{}", before, []),
@@ -68,6 +67,7 @@ def organization() -> Account:
 
 
 def _repository(name: str, count: int, special: list[Json]) -> Json:
+    """Return so many repositories with ten heads each, those of the `special` pull requests included."""
     queued = any("queued" in each for each in special)
     mix = [
         *({**each, "checks": {**SUCCESS, **({BUILD: "success"} if queued else {})}} for each in special),
@@ -179,29 +179,19 @@ def measure_content(stack: Stack, counting: str) -> None:
     before = len(writes.all)
     with counted(stack) as calls:
         _, since = freeze(stack, LOGIN, "Measuring a scarce budget")
-        end = time.monotonic() + CONTENT_MINUTES * 60
-        until(partial(_over, end), deadline=CONTENT_MINUTES * 60 + 10)
+        time.sleep(CONTENT_MINUTES * 60)
         writes.look()
     written = [write.head for write in writes.all[before:]]
     blocked = writes.first("failure", since, first)
     leading = written[: min(CONTENT_PER_MINUTE, len(first))]
-    minute = sum(write.at <= since + 60 for write in writes.all[before:])
+    early = sum(head in first for head in leading)
+    in_first_minute = sum(write.at <= since + 60 for write in writes.all[before:])
     print(f"Content is limited too, each alias counted; the service is configured as `{counting}`")
-    print(
-        f"  {minute} written in the first minute; of the first {len(leading)}, {_share(leading, first)} most mergeable"
-    )
+    print(f"  {in_first_minute} written in the first minute; of the first {len(leading)}, {early} were most mergeable")
     print(f"  {len(blocked)} of {len(first)} most mergeable blocked, the last after {_last(blocked) - since:.0f} s")
     possible = min(budget, len(heads.all))
     print(f"  {len(written)} written in {CONTENT_MINUTES} min: {len(written) / possible:.0%} of the budget (aim 90 %)")
     print(f"  {calls['refused']} calls refused (aim {0 if counting == 'aliases' else 1})")
-
-
-def _over(end: float) -> bool:
-    return time.monotonic() >= end
-
-
-def _share(heads: list[str], wanted: set[str]) -> str:
-    return f"{sum(head in wanted for head in heads)} were"
 
 
 def _last(times: dict[str, float]) -> float:

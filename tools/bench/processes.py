@@ -1,6 +1,6 @@
 """The same work with 2 API hosts, 3 workers and 2 sweepers, two of which are killed, beside one of each.
 
-So many freezes of random repositories are started and lifted at a fixed pace, and people push meanwhile. Halfway, two
+Freezes of random repositories are started and lifted at a fixed pace. Halfway, two
 processes get SIGKILL. Aims: every head shows the right verdict at the end; no check is written twice in a row on a
 head, except where a killed process left open whether it had been written; at most 1.15 times the CPU.
 """
@@ -23,7 +23,7 @@ from tools.bench.stack import INSTALLATION, LOGIN, Stack, scaled, serving, wait_
 
 REPOSITORIES, HEADS = 60, 3
 ROUNDS = scaled(120)
-PACE_SECONDS = 0.25
+FREEZE_INTERVAL = 0.25
 REPOSITORIES_OF_FREEZE = 10
 LATENCY_MS = 20
 SEED = 20_261_123
@@ -46,7 +46,7 @@ def main() -> None:
     """Measure and print."""
     print(
         f"{ROUNDS} freezes and lifts of {REPOSITORIES_OF_FREEZE} of {REPOSITORIES} repositories with {HEADS} heads "
-        f"each, one every {PACE_SECONDS} s, {LATENCY_MS} ms a call ({machine()})"
+        f"each, one every {FREEZE_INTERVAL} s, {LATENCY_MS} ms a call ({machine()})"
     )
     single = measure((1, 1, 1), ())
     show("1/1/1", single, single)
@@ -89,7 +89,7 @@ def work(stack: Stack, killed: Sequence[str]) -> dict[str, float]:
     names = [f"{LOGIN}/service-{number}" for number in range(1, REPOSITORIES + 1)]
     running: list[str] = []
     for number in range(ROUNDS):
-        due = time.monotonic() + PACE_SECONDS
+        due = time.monotonic() + FREEZE_INTERVAL
         if number == ROUNDS // 2:
             for name in killed:
                 used[name] = cpu_seconds(stack.processes[name])

@@ -25,7 +25,8 @@ INSTALLATION = 4711
 LOGIN = "acme"
 WEBHOOK_SECRET = "the benchmark's webhook secret"  # noqa: S105 - opens nothing but this simulation
 MAINTAINER = "the benchmark's maintainer token"
-DEADLINE_SECONDS = 300
+REST_TIMEOUT = 300.0
+"""Seconds in which the service has to reach the state that a measurement waits for."""
 SCALE = float(os.environ.get("SCALE", "1"))
 
 
@@ -138,7 +139,7 @@ def wait_for_rest(stack: Stack) -> None:
     """Wait until no branch is due or leased."""
     engine = create_engine(stack.stores.database_url)
     query = text("SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL OR lease_token IS NOT NULL")
-    end = time.monotonic() + DEADLINE_SECONDS
+    end = time.monotonic() + REST_TIMEOUT
     try:
         while True:
             with engine.connect() as connection:

@@ -7,7 +7,7 @@ works and hangs in turns. Aim: a ratio of 1.1 at most, of the medians on the clo
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from threading import Event, Thread
 from typing import Any
 
@@ -25,13 +25,14 @@ ROUNDS = 5
 TIMES = scaled(20)
 """Freezes, lifts and reads of a round."""
 LATENCY_MS = 50
-PRESSURE_INTERVAL = 0.5
-"""Seconds between two visits of the portal, and between two readings of the customer."""
-LONGEST_CALL = 15.0
-"""Seconds in which a request that waits for Stripe is answered in any case."""
+CALL_INTERVAL = 0.5
+"""Seconds between two calls that open the portal, and between two that read the customer."""
+MAX_CALL_SECONDS = 15.0
+"""Seconds after which a request that waits for Stripe is answered in any case."""
 VISA = "4242 4242 4242 4242"
+REPOSITORY = "acme/service-1"
 READS = {
-    "freeze-state": "/v1/freeze-state?repo=acme/service-1&branch=main",
+    "freeze-state": f"/v1/freeze-state?repo={REPOSITORY}&branch=main",
     "freezes": "/v1/freezes",
     "entitlements": "/v1/entitlements",
     "billing": "/v1/billing",
@@ -47,7 +48,7 @@ def main() -> None:
         address = f"http://127.0.0.1:{free_port()}"
         server = exit_stack.enter_context(process(["tools.fake_stripe", "--port", address.rpartition(":")[2]], {}))
         wait_for(f"{address}/_control/settings", server)
-        sell(address)
+        set_up_prices(address)
         account = Account(LOGIN, INSTALLATION, [plain("service-{}", 4, 1)])
         environment = {
             "STRIPE_SECRET_KEY": SECRET_KEY,
@@ -56,18 +57,18 @@ def main() -> None:
         }
         settings = {"latencyMs": LATENCY_MS}
         stack = exit_stack.enter_context(serving([account], settings=settings, environment=environment))
-        buy(stack)
-        warm(stack, "acme/service-1")
+        subscribe(stack)
+        warm(stack, REPOSITORY)
         statuses: set[int] = set()
         for _ in range(ROUNDS):
             for state, seconds in found.items():
-                with hanging(address) if state == "hangs" else ExitStack(), pressed(stack, statuses):
-                    time.sleep(2 * PRESSURE_INTERVAL)
+                with hanging(address) if state == "hangs" else nullcontext(), calling_stripe(stack, statuses):
+                    time.sleep(2 * CALL_INTERVAL)
                     measure(stack, seconds)
     report(found, statuses)
 
 
-def sell(address: str) -> None:
+def set_up_prices(address: str) -> None:
     """Make the prices and the portal's configuration."""
     api = stripe.StripeClient(SECRET_KEY, base_addresses={"api": address}).v1
     price: Any = {
@@ -81,19 +82,19 @@ def sell(address: str) -> None:
     api.billing_portal.configurations.create({"features": {"invoice_history": {"enabled": True}}})
 
 
-def buy(stack: Stack) -> None:
+def subscribe(stack: Stack) -> None:
     """Have the organisation pay for its plan, instead of getting it from an operator."""
-    run(stack, "DELETE FROM plan_grants")
+    execute(stack, "DELETE FROM plan_grants")
     order = {"plan": "team", "interval": "month"}
     until(lambda: stack.call("GET", "/v1/billing").status_code == 200)
-    until(lambda: run(stack, "SELECT count(*) FROM stripe_prices"))
+    until(lambda: execute(stack, "SELECT count(*) FROM stripe_prices"))
     answer = stack.call("POST", "/v1/billing/checkout", order)
     answer.raise_for_status()
     requests.post(answer.json()["url"], {"card": VISA}, allow_redirects=False, timeout=10).raise_for_status()
     until(lambda: stack.call("GET", "/v1/billing").json()["source"] == "stripe")
 
 
-def run(stack: Stack, statement: str) -> Any:
+def execute(stack: Stack, statement: str) -> Any:
     """Run a statement on the database, and return the first value of its result, if it has one."""
     engine = create_engine(stack.stores.database_url)
     try:
@@ -107,42 +108,43 @@ def run(stack: Stack, statement: str) -> Any:
 @contextmanager
 def hanging(address: str) -> Iterator[None]:
     """Let Stripe answer nothing during the block."""
-    fault = {"kind": "timeout", "scope": "/v1/", "seconds": LONGEST_CALL}
+    fault = {"kind": "timeout", "scope": "/v1/", "seconds": MAX_CALL_SECONDS}
     requests.post(f"{address}/_control/faults", json=fault, timeout=10).raise_for_status()
     yield
     requests.delete(f"{address}/_control/faults", timeout=10).raise_for_status()
 
 
 @contextmanager
-def pressed(stack: Stack, statuses: set[int]) -> Iterator[None]:
-    """Open the portal and have the customer read all the while, at an even pace; note how the portal answers."""
+def calling_stripe(stack: Stack, statuses: set[int]) -> Iterator[None]:
+    """Open the portal and read the customer at an even pace during the block; collect the statuses of the portal."""
     over = Event()
     visits: list[Thread] = []
 
     def visit() -> None:
         statuses.add(stack.call("POST", "/v1/billing/portal", {}).status_code)
 
-    def press() -> None:
-        while not over.wait(PRESSURE_INTERVAL):
-            run(stack, "UPDATE stripe_customers SET due_at = clock_timestamp()")
+    def call_repeatedly() -> None:
+        while not over.wait(CALL_INTERVAL):
+            execute(stack, "UPDATE stripe_customers SET due_at = clock_timestamp()")
             visits.append(Thread(target=visit, daemon=True))
             visits[-1].start()
 
-    pressing = Thread(target=press, daemon=True)
-    pressing.start()
+    caller = Thread(target=call_repeatedly, daemon=True)
+    caller.start()
     yield
     over.set()
-    for thread in (pressing, *visits):
-        thread.join(2 * LONGEST_CALL)
+    for thread in (caller, *visits):
+        thread.join(2 * MAX_CALL_SECONDS)
 
 
 def measure(stack: Stack, seconds: Seconds) -> None:
     """Freeze, lift and read, one after the other, and note how long each took."""
     writes = Writes(stack)
     writes.look()
-    [head] = [each["headSha"] for each in stack.control("GET", "/checks")["heads"] if is_measured(each)]
+    heads = stack.control("GET", f"/checks?repository={REPOSITORY}")["heads"]
+    [head] = [each["headSha"] for each in heads]
     body = {
-        "scope": {"type": "branch", "repository": "acme/service-1", "branch": "main"},
+        "scope": {"type": "branch", "repository": REPOSITORY, "branch": "main"},
         "reason": "Measuring Stripe's influence",
     }
     for _ in range(TIMES):
@@ -154,11 +156,6 @@ def measure(stack: Stack, seconds: Seconds) -> None:
         since = time.time()
         timed(seconds, "lift", lambda: stack.call("POST", f"/v1/freezes/{freeze.json()['id']}/lift", {}))  # noqa: B023
         seconds.setdefault("freed at GitHub", []).append(writes.wait("success", since, [head]))
-
-
-def is_measured(head: dict[str, Any]) -> bool:
-    """True if a head is that of the measured repository."""
-    return bool(head["repository"] == "acme/service-1")
 
 
 def timed(seconds: Seconds, name: str, ask: Callable[[], requests.Response]) -> requests.Response:
@@ -175,8 +172,8 @@ def report(found: dict[str, Seconds], statuses: set[int]) -> None:
     works, hangs = found["works"], found["hangs"]
     print(f"Stripe hangs, beside Stripe works ({machine()}; {ROUNDS * TIMES} times each, medians; aim 1.1 or less)")
     for name in works:
-        well, ill = (statistics.median(each[name]) * 1000 for each in (works, hangs))
-        print(f"  {name:18} {ill / well:5.2f}   {ill:6.1f} and {well:6.1f} ms")
+        working, hung = (statistics.median(each[name]) * 1000 for each in (works, hangs))
+        print(f"  {name:18} {hung / working:5.2f}   {hung:6.1f} and {working:6.1f} ms")
     every = [statistics.median(each[name]) for each in (hangs, works) for name in works]
     half = len(every) // 2
     print(f"  {'sum':18} {sum(every[:half]) / sum(every[half:]):5.2f}   the portal answered with {sorted(statuses)}")

@@ -1,7 +1,7 @@
 """How fast deliveries are acknowledged: 200 signed ones a second for 20 s, with and without 100,000 stored ones.
 
-The bodies are those that the simulated GitHub sends of its own repositories: they were caught in a mailbox while
-pull requests were edited, pushed to, closed and opened again, branches made and deleted, and checks written. They are
+The bodies are those that the simulated GitHub sends of its own repositories: they are recorded while pull requests are
+edited, pushed to, closed and opened again, branches made and deleted, and checks written. They are
 sent again under ids of their own, in GitHub's proportions: most are echoes of checks (ours, and those of a build), the
 others have the worker run again, which it does meanwhile, on the same processors. Two API processes, PostgreSQL with
 `fsync`; an acknowledgement is a 2xx after the delivery is committed, timed from the moment at which it was due.
@@ -55,7 +55,7 @@ def main() -> None:
     """Measure and print."""
     with running(REPOSITORIES, latency_ms=LATENCY_MS, pull_requests=HEADS) as stack:
         warm(stack, f"{LOGIN}/service-1")
-        templates = mixed(caught(stack))
+        templates = mixed(record_webhooks(stack))
         url = stack.api + ADDRESS
         size = sum(len(each.body) for each in templates) / len(templates) / 1000
         print(f"{PER_SECOND} webhooks a second for {SECONDS:.0f} s, {size:.0f} kB each ({machine()})")
@@ -71,8 +71,8 @@ def main() -> None:
     print(f"  p99 with {STORED} stored / without: {min(worst[True]) / min(worst[False]):.2f} (best round of each)")
 
 
-def caught(stack: Stack) -> dict[str, list[bytes]]:
-    """Do what people and we do in some repositories, and return the bodies of the webhooks, by kind."""
+def record_webhooks(stack: Stack) -> dict[str, list[bytes]]:
+    """Do what people and the service do in some repositories, and return the bodies of the webhooks, by kind."""
     mailbox = Mailbox()
     stack.control("PUT", "/settings", {"webhookUrl": mailbox.url, "latencyMs": 0})
     heads = stack.control("GET", "/checks")["heads"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.bench.stack import DEADLINE_SECONDS, Stack
+from tools.bench.stack import REST_TIMEOUT, Stack
 
 POLL_INTERVAL = 0.1
 
@@ -64,7 +64,7 @@ class Writes:
         return last - since
 
 
-def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: float = DEADLINE_SECONDS) -> None:
+def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: float = REST_TIMEOUT) -> None:
     """Poll until a state is reached; raise TimeoutError if it takes too long."""
     end = time.monotonic() + deadline
     while not reached():

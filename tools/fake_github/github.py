@@ -47,7 +47,7 @@ class FakeGitHub(Core):
         self._saved = -1
 
     def reset(self) -> None:
-        """Delete everything but the App, the maintainer and the settings of webhooks."""
+        """Delete everything but the App, the maintainer and the settings."""
         with self.world.lock:
             self.world.clear()
             self.view.repositories.clear()
@@ -56,7 +56,8 @@ class FakeGitHub(Core):
             self.calls.reset()
             self.limits.reset()
             self.oauth.reset()
-            self.sender.deliveries.clear()
+            self.manifests.clear()
+            self.sender.forget()
             self.register()
 
     def save(self) -> None:

@@ -35,6 +35,8 @@ class Core:
         self.settings = Settings()
         self.faults = Faults(REFUSAL)
         self.calls = Calls()
+        self.changes = 0
+        """How often something changed; it never decreases, so that a change is never taken for what was saved."""
         self.clear()
 
     def clear(self) -> None:
@@ -50,7 +52,7 @@ class Core:
         self.requests: list[Json] = []
         """What was sent to the app, with its answers."""
         self.numbers = itertools.count(1)
-        self.changes = 0
+        self.changes += 1
 
     def next_id(self, prefix: str) -> str:
         """Return an id that was never used."""

@@ -27,7 +27,7 @@ class FakeSlack(Core):
         if state:
             persistence.load(self, state)
         self.settings.request_url = request_url or self.settings.request_url
-        self._saved = 0
+        self._saved = self.changes
 
     def reset(self) -> None:
         """Begin again, with the settings as they are."""

@@ -17,6 +17,8 @@ class Store:
     """Objects by kind and id, the oldest first."""
 
     def __init__(self) -> None:
+        self.changes = 0
+        """How often something changed; it never decreases, so that a change is never taken for what was saved."""
         self.clear()
 
     def clear(self) -> None:
@@ -25,7 +27,7 @@ class Store:
         self.hidden: defaultdict[str, Json] = defaultdict(dict)
         """Id → what the API does not show, and fields that it shows only if they are expanded."""
         self.deleted: set[str] = set()
-        self.changes = 0
+        self.changes += 1
 
     @staticmethod
     def new_id(kind: str) -> str:

@@ -161,6 +161,31 @@ def test_reset_keeps_only_the_app_and_the_maintainer(http: httpx.Client, github:
     assert user.json()["login"] == "maintainer"
 
 
+def test_reset_forgets_webhooks_that_wait_to_be_sent(http: httpx.Client, github: FakeGitHub) -> None:
+    http.put("/_control/settings", json={"webhookUrl": "http://127.0.0.1:9/webhooks/github"})
+    http.post("/_control/faults", json={"kind": "webhook_delay", "seconds": 60})
+    http.post("/_control/installations", json={"account": "acme"})
+    assert not github.sender.drain(0)
+    http.post("/_control/reset")
+    assert github.sender.drain(0)
+
+
+def test_state_is_saved_after_a_reset(tmp_path: Path) -> None:
+    github = FakeGitHub(state=tmp_path / "state.json")
+    github.organization("acme")
+    github.save()
+    github.reset()
+    github.organization("globex")
+    github.save()
+    assert "globex" in FakeGitHub(state=github.state).world.logins
+
+
+def test_state_of_another_version_is_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    file.write_text('{"version": 0}')
+    assert list(FakeGitHub(state=file).world.repositories) == []
+
+
 def test_restored_world_equals_the_saved_world(http: httpx.Client, github: FakeGitHub, tmp_path: Path) -> None:
     http.post("/_control/seed", json=SEED)
     file = tmp_path / "state.json"

@@ -91,6 +91,15 @@ def test_state_is_written_only_if_something_changed(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_state_is_saved_after_a_reset(tmp_path: Path) -> None:
+    stripe = FakeStripe(state=tmp_path / "state.json")
+    for name in ("Acme", "Globex"):
+        stripe.reset()
+        stripe.store.add("product", {"name": name})
+        stripe.save()
+    assert [each["name"] for each in FakeStripe(state=stripe.state).store.all("product")] == ["Globex"]
+
+
 def test_state_of_another_version_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text('{"version": 0}')

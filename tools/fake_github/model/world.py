@@ -59,6 +59,8 @@ class World:
         self.clock = clock
         self.lock = threading.RLock()
         self.listeners: list[Callable[[Event], None]] = []
+        self.changes = 0
+        """How often something changed; it never decreases, so that a change is never taken for what was saved."""
         self.clear()
 
     def clear(self) -> None:
@@ -91,7 +93,7 @@ class World:
         self.newest: dict[tuple[int, str, int, str], CheckRun] = {}
         self.queues: dict[tuple[int, str], list[QueueEntry]] = {}
         self.groups: dict[tuple[int, str], QueueEntry] = {}  # by the head commit of the merge group
-        self.changes = 0
+        self.changes += 1
 
     def now(self) -> str:
         """Return the present as the API writes it."""

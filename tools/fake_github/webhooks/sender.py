@@ -155,6 +155,11 @@ class Sender(PostQueue[Delivery]):
         for delay in delays_of(self.github.faults, self._label(delivery)):
             self.enqueue(delivery, delay)
 
+    def forget(self) -> None:
+        """Forget what was sent, and what waits to be sent."""
+        super().forget()
+        self.deliveries.clear()
+
     def headers(self, delivery: Delivery) -> dict[str, str]:
         """Return the headers that GitHub sends."""
         secret = self.github.settings.webhook_secret

@@ -7,7 +7,6 @@ import uvloop
 
 from tools.fake_github.application import Application
 from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
-from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.simulation.process import argument_parser, serve_until_stopped
 from tools.simulation.server import listen, url_of
 
@@ -25,9 +24,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges"
     )
-    parser.add_argument("--client-id", default=CLIENT_ID, help="OAuth client id that people can authorise")
-    parser.add_argument("--client-secret", default=CLIENT_SECRET, help="its secret")
-    parser.add_argument("--app-client-secret", default=APP_CLIENT_SECRET, help="secret of the App's own client")
     parser.add_argument("--setup-url", help="where a person is sent who has installed the App")
     return parser.parse_args()
 
@@ -44,8 +40,6 @@ async def run(given: argparse.Namespace) -> None:
         person_token=given.person_token,
         state=given.state,
     )
-    github.oauth.client_id, github.oauth.client_secret = given.client_id, given.client_secret
-    github.oauth.app_client_secret = given.app_client_secret
     github.settings.setup_url = given.setup_url or github.settings.setup_url
     listener = listen(given.host, given.port)
     github.use_base_url(url_of(listener))

@@ -1,4 +1,4 @@
-"""Counters: which calls came, and how often each head was written."""
+"""Counters of calls, and the verdicts that were written."""
 
 import time
 from collections import Counter
@@ -21,18 +21,15 @@ class Calls:
         self.by_root_field: Counter[str] = Counter()
         self.by_status: Counter[int] = Counter()
         self.by_caller: Counter[str] = Counter()
-        self.by_head: Counter[str] = Counter()
         self.writes: list[dict[str, Any]] = []
         self.total = 0
         self.in_flight = 0
-        self.most_in_flight = 0
 
     def began(self, operation: str) -> None:
         """Count a call that has come in."""
         self.total += 1
         self.by_operation[operation] += 1
         self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
 
     def identified(self, caller: str, operation: str) -> None:
         """Count a call by who made it."""
@@ -44,7 +41,7 @@ class Calls:
         self.by_status[status] += 1
 
     def receive(self, event: Event) -> None:
-        """Note every verdict that was written."""
+        """Record the verdict if the event says that one was written."""
         if event.name != "check_run" or event.action not in {"created", "completed"}:
             return
         run = event.facts["run"]
@@ -52,7 +49,6 @@ class Calls:
             return  # its "completed" follows
         repository = event.repository
         assert repository is not None
-        self.by_head[f"{repository.id}@{run.head_sha}"] += 1
         if len(self.writes) < KEPT_WRITES:
             self.writes.append(
                 {
@@ -77,6 +73,4 @@ class Calls:
             "byOperation": dict(self.by_operation),
             "byRootField": dict(self.by_root_field),
             "byStatus": {str(status): count for status, count in self.by_status.items()},
-            "writesByHead": dict(self.by_head),
-            "mostInFlight": self.most_in_flight,
         }

@@ -24,13 +24,13 @@ from tools.fake_github.model.records import (
     Ruleset,
 )
 from tools.fake_github.model.world import World
-from tools.simulation.process import replace_file
+from tools.simulation.process import read_state, replace_file
 
 VERSION = 1
 
 
 def dump(github: Core) -> bytes:
-    """Write the state; orjson writes dataclasses by itself."""
+    """Return the state as JSON; orjson serializes dataclasses by itself."""
     world = github.world
     with world.lock:
         return orjson.dumps(
@@ -59,18 +59,15 @@ def save(github: Core, path: Path) -> None:
     replace_file(path, dump(github))
 
 
-def load(github: Core, path: Path) -> bool:
-    """Read the state file if there is one; return whether there was."""
-    if not path.exists():
-        return False
-    state = orjson.loads(path.read_bytes())
-    if state["version"] != VERSION:
-        raise ValueError(f"{path} was written by another version of GitHub")
+def load(github: Core, path: Path) -> None:
+    """Read the state file, if there is one of this version."""
+    state = read_state(path, VERSION)
+    if state is None:
+        return
     github.credentials.secret = state["secret"]
     for name, value in state["settings"].items():
         setattr(github.settings, name, value)
     restore(github.world, state)
-    return True
 
 
 def restore(world: World, state: dict[str, Any]) -> None:

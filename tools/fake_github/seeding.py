@@ -1,7 +1,6 @@
-"""Filling the world in one go."""
+"""Filling the world from one document, as `POST /_control/seed` takes it."""
 
 import base64
-from contextlib import nullcontext
 from typing import Any
 
 from tools.fake_github.core import Core
@@ -39,12 +38,11 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
 
 
 def seed(github: Core, given: Json) -> Json:
-    """Create what a seed document names; answers with the ids made.
+    """Create what a seed document names, without webhooks; return the ids of what was made.
 
     See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
-    No webhooks are sent, unless `announce` is true.
     """
-    with nullcontext() if given.get("announce") else github.quietly():
+    with github.quietly():
         persons = [
             github.world.add_account(each["login"], each.get("type", "User"), each.get("token"))
             for each in given.get("persons", [])

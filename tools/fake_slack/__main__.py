@@ -14,16 +14,12 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argument_parser("tools.fake_slack", "Slack")
     parser.add_argument("--request-url", help="where commands, clicks and events are sent; without it none are")
-    parser.add_argument("--signing-secret", help="secret that requests are signed with")
-    parser.add_argument("--client-secret", help="secret of the app")
     return parser.parse_args()
 
 
 async def run(given: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
     slack = FakeSlack(request_url=given.request_url, state=given.state)
-    slack.settings.signing_secret = given.signing_secret or slack.settings.signing_secret
-    slack.settings.client_secret = given.client_secret or slack.settings.client_secret
     listener = listen(given.host, given.port)
     slack.base_url = url_of(listener)
     print(f"Slack at {slack.base_url}", flush=True)

@@ -6,7 +6,7 @@ from typing import Any
 from tools.fake_slack.core import APP_ID, Core
 from tools.fake_slack.limits import elements_of, error_of_form
 from tools.fake_slack.methods import show_answer
-from tools.fake_slack.model import Form, Json, Message, ResponseAddress, Trigger
+from tools.fake_slack.model import Form, Json, ResponseAddress, Trigger
 from tools.fake_slack.sender import Reply, send_event, send_form
 
 LEGACY_TOKEN = "a legacy token, which nobody may believe"  # noqa: S105 - of a simulation
@@ -123,11 +123,6 @@ def happen(core: Core, team: str, event: Json, event_id: str | None = None, retr
         "is_ext_shared_channel": False,
     }
     return send_event(core, body, retry)
-
-
-def verify_url(core: Core) -> Reply:
-    """Send the challenge with which Slack checks the address of the app."""
-    return send_event(core, {"type": "url_verification", "token": LEGACY_TOKEN, "challenge": core.next_id("challenge")})
 
 
 def _interaction(core: Core, team: str, user: str, kind: str, from_team: str | None = None) -> Json:
@@ -262,8 +257,3 @@ def _response_address(core: Core, team: str, channel: str, user: str, message_ts
     number = core.next_id("R")
     core.responses[number] = ResponseAddress(team, channel, user, message_ts, core.clock())
     return number
-
-
-def buttons_of(message: Message) -> list[Json]:
-    """Return what can be clicked in a message."""
-    return [element for block in message.blocks for element in elements_of(block) if element["type"] == "button"]

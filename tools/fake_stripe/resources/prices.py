@@ -58,7 +58,6 @@ LIST = Fields(
         "type": Choice("one_time", "recurring"),
     },
 )
-MAX_LOOKUP_KEYS = 10
 
 
 def create(call: Call) -> Json:

@@ -43,16 +43,20 @@ class Scope:
         """Whether it reaches every branch that a freeze can reach."""
         return self.type == "organization" and self.branch_glob is None
 
-    def covers(self, fact: BranchRef) -> bool:
+    def covers(self, branch: BranchRef) -> bool:
         """Return True if the scope reaches this branch."""
-        return _REACHES[self.type](self, fact) and (self.branch_glob is None or self.branch_glob.matches(fact.branch))
+        if not _REACHES[self.type](self, branch):
+            return False
+        return self.branch_glob is None or self.branch_glob.matches(branch.branch)
 
 
 _REACHES: dict[str, Callable[[Scope, BranchRef], bool]] = {
-    "organization": lambda _scope, _fact: True,
-    "glob": lambda scope, fact: scope.repository_glob is not None and scope.repository_glob.matches(fact.repository),
-    "repositories": lambda scope, fact: fact.repository_id in scope.repositories,
-    "branch": lambda scope, fact: fact.branch_id == scope.branch_id,
+    "organization": lambda _scope, _branch: True,
+    "glob": lambda scope, branch: (
+        scope.repository_glob is not None and scope.repository_glob.matches(branch.repository)
+    ),
+    "repositories": lambda scope, branch: branch.repository_id in scope.repositories,
+    "branch": lambda scope, branch: branch.branch_id == scope.branch_id,
 }
 
 

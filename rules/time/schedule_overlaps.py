@@ -15,19 +15,18 @@ from rules.freezes.globs import compile_globs
 from rules.freezes.scope import BranchRef
 
 _AFTER_ALL = "\U0010ffff"
-
-Facts = Iterable[BranchRef]
+"""Sorts after every character of a name."""
 
 
 class BranchIndex:
     """Watched branches, indexed so that a scope finds those it covers quickly."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = {fact.branch_id: fact for fact in facts}
+    def __init__(self, branches: Iterable[BranchRef]) -> None:
+        self._branches = {branch.branch_id: branch for branch in branches}
         self._of_repository: dict[str, list[BranchRef]] = defaultdict(list)
-        for fact in self._facts.values():
-            self._of_repository[fact.repository_id].append(fact)
-        self.repositories = {key: of[0].repository.lower() for key, of in self._of_repository.items()}
+        for branch in self._branches.values():
+            self._of_repository[branch.repository_id].append(branch)
+        self.repositories = {key: found[0].repository.lower() for key, found in self._of_repository.items()}
         """The lower-case names of all its repositories, by id."""
         self._names = sorted((name, key) for key, name in self.repositories.items())
 
@@ -36,25 +35,25 @@ class BranchIndex:
 
         `repositories` maps the names in scopes to ids; a name that is missing covers nothing.
         """
-        facts = self._in_repositories(scope, repositories)
+        branches = self._in_repositories(scope, repositories)
         if scope.get("branches") is None:
-            yield from facts
+            yield from branches
             return
         glob = compile_globs(scope["branches"], "branch", "/scope/branches")
-        yield from (fact for fact in facts if glob.matches(fact.branch))
+        yield from (branch for branch in branches if glob.matches(branch.branch))
 
-    def _in_repositories(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Facts:
+    def _in_repositories(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterable[BranchRef]:
         if scope["type"] == "organization":
-            return self._facts.values()
+            return self._branches.values()
         if scope["type"] == "glob":
             return self._matching(scope["patterns"])
         if scope["type"] == "repositories":
             ids = dict.fromkeys(repositories.get(name, "") for name in scope["repositories"])
-            return (fact for key in ids for fact in self._of_repository.get(key, ()))
+            return (branch for key in ids for branch in self._of_repository.get(key, ()))
         if "branchId" in scope:
-            return [self._facts[scope["branchId"]]] if scope["branchId"] in self._facts else []
-        facts = self._of_repository.get(repositories.get(scope["repository"], ""), ())
-        return (fact for fact in facts if fact.branch == scope["branch"])
+            return [self._branches[scope["branchId"]]] if scope["branchId"] in self._branches else []
+        branches = self._of_repository.get(repositories.get(scope["repository"], ""), ())
+        return (branch for branch in branches if branch.branch == scope["branch"])
 
     def _matching(self, patterns: Sequence[str]) -> Iterator[BranchRef]:
         places = {place for pattern in patterns if not pattern.startswith("!") for place in self._places(pattern)}
@@ -62,9 +61,9 @@ class BranchIndex:
             return
         glob = compile_globs(patterns, "repository", "/scope/patterns")
         for place in sorted(places):
-            facts = self._of_repository[self._names[place][1]]
-            if glob.matches(facts[0].repository):
-                yield from facts
+            branches = self._of_repository[self._names[place][1]]
+            if glob.matches(branches[0].repository):
+                yield from branches
 
     def _places(self, pattern: str) -> range:
         """Return the positions of repositories whose names start with the prefix of the pattern."""

@@ -59,7 +59,7 @@ class Facts:
 
 def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
     """Read what a plan needs; raise `no_targets_in_scope`, and what `installation_of` raises."""
-    reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(uow, scope).branches}
+    reached = {branch.branch_id: branch.repository_id for branch in resolve_targets(uow, scope).branches}
     installation = uow.session.get_one(Installation, installation_of(uow))
     with_patterns = scope["type"] != "branch" and scope.get("branches") is None
     return Facts(

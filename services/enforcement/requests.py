@@ -49,7 +49,7 @@ _COUNT_HEADS = text("""
 def verify(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Schedule probes of every branch in the scope; raise what `resolve_targets` raises."""
     reached = resolve_targets(uow, scope).branches
-    schedule_probes(uow, [fact.branch_id for fact in reached])
+    schedule_probes(uow, [branch.branch_id for branch in reached])
     _audit(uow, "enforcement.verify_requested", scope, reached)
     return {"branch_count": len(reached), "requested_at": uow.now}
 
@@ -60,7 +60,7 @@ def seed(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     The branches are locked before their heads, as the reconciler does. Raise what `resolve_targets` raises.
     """
     reached = resolve_targets(uow, scope).branches
-    ids = sorted(fact.branch_id for fact in reached)
+    ids = sorted(branch.branch_id for branch in reached)
     mark_dirty(uow.session, ids, uow.now)
     uow.session.execute(_MARK_STALE, {"ids": ids})
     heads = uow.session.execute(_COUNT_HEADS, {"ids": ids}).scalar_one()
@@ -70,7 +70,7 @@ def seed(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[BranchRef], **more: Any) -> None:
-    named = [fact.branch_id for fact in reached[:MAX_LISTED]]
+    named = [branch.branch_id for branch in reached[:MAX_LISTED]]
     organization = uow.session.get_one(Organization, uow.organization)
     target = ("organization", organization.id, organization.name)
     uow.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)

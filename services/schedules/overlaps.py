@@ -152,25 +152,25 @@ def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> Column
     return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
-def covering_schedules(uow: UnitOfWork, ground: BranchIndex, others: Sequence[Row[str, str]]) -> list[str]:
+def covering_schedules(uow: UnitOfWork, index: BranchIndex, others: Sequence[Row[str, str]]) -> list[str]:
     """Return the ids of schedules whose scopes cover one of the branches.
 
     Scopes come as text from the database, equal for equal scopes, so that each is evaluated once.
     """
-    if not ground.repositories:
+    if not index.repositories:
         return []
     scopes: dict[str, Mapping[str, Any]] = {scope: orjson.loads(scope) for scope in {scope for _, scope in others}}
-    known = _known(uow, _leading_there(uow, ground, named_repositories(scopes.values())))
-    shares = {scope for scope, other in scopes.items() if next(ground.reached(other, known), None) is not None}
+    known = _ids_of(uow, _possible_names(uow, index, named_repositories(scopes.values())))
+    shares = {scope for scope, other in scopes.items() if next(index.reached(other, known), None) is not None}
     return [schedule_id for schedule_id, scope in others if scope in shares]
 
 
-def _known(uow: UnitOfWork, names: Collection[str]) -> dict[str, str]:
-    """Return the ids of the repositories of names, by name."""
+def _ids_of(uow: UnitOfWork, names: Collection[str]) -> dict[str, str]:
+    """Return the ids of the repositories that have these names, by name."""
     return {name: found.id for name, found in find_repositories(uow, names).items()} if names else {}
 
 
-def _leading_there(uow: UnitOfWork, ground: BranchIndex, names: Collection[str]) -> set[str]:
+def _possible_names(uow: UnitOfWork, index: BranchIndex, names: Collection[str]) -> set[str]:
     """Return those of many names that may match a repository of the index, also by a former name.
 
     A thousand schedules name ten thousand repositories, and looking all of them up takes a second.
@@ -178,7 +178,7 @@ def _leading_there(uow: UnitOfWork, ground: BranchIndex, names: Collection[str])
     if not names:
         return set()
     former = select(Repository.former_names).where(
-        Repository.id == any_of(ground.repositories), func.cardinality(Repository.former_names) > 0
+        Repository.id == any_of(index.repositories), func.cardinality(Repository.former_names) > 0
     )
-    there = {*ground.repositories.values(), *chain.from_iterable(uow.session.scalars(former))}
-    return {name for name in names if name in ground.repositories or name.lower() in there}
+    of_index = {*index.repositories.values(), *chain.from_iterable(uow.session.scalars(former))}
+    return {name for name in names if name in index.repositories or name.lower() in of_index}

@@ -109,8 +109,8 @@ def _not_blocking(
 ) -> Iterator[tuple[str, str]]:
     """Yield the branches that are not known to block: `owner/name` and branch."""
     answered = now >= probed_at + PROBE_TIMEOUT
-    for fact in reached:
-        light = known.get(fact.branch_id)
-        fresh = light is not None and light.last_verified_at is not None and light.last_verified_at >= probed_at
-        if (fresh or answered) and (light is None or light.light == "red"):
-            yield fact.repository, fact.branch
+    for branch in reached:
+        status = known.get(branch.branch_id)
+        fresh = status is not None and status.last_verified_at is not None and status.last_verified_at >= probed_at
+        if (fresh or answered) and (status is None or status.light == "red"):
+            yield branch.repository, branch.branch

@@ -22,7 +22,7 @@ BRANCH: dict[str, Any] = {"type": "branch", "branchId": WEB.branch_id}
 
 def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchRef]:
     compiled = compile_scope(scope, **resolved)
-    return [fact for fact in EVERYTHING if compiled.covers(fact)]
+    return [branch for branch in EVERYTHING if compiled.covers(branch)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What scopes share: the arranged branches answer as the scopes themselves do, branch by branch."""
+"""What scopes share: an index of branches answers as the scopes themselves do, branch by branch."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from rules.time.schedule_overlaps import BranchIndex, named_repositories
 NAMES = ("acme/web", "acme/web-api", "Acme/Docs", "acme/docs2", "globex/web")
 BRANCHES = ("main", "release/1", "release/1/fix")
 IDS = {name: f"rep_{number}" for number, name in enumerate(NAMES)}
-FACTS = [BranchRef(f"wbr_{IDS[name]}_{branch}", IDS[name], name, branch) for name in NAMES for branch in BRANCHES]
+EVERYTHING = [BranchRef(f"wbr_{IDS[name]}_{branch}", IDS[name], name, branch) for name in NAMES for branch in BRANCHES]
 KNOWN = {**IDS, **{repository_id: repository_id for repository_id in IDS.values()}}
 
 PATTERNS = ("acme/*", "ACME/W*", "*/web", "**", "acme/docs", "!acme/docs", "!*/web", "initech/*", "acme/web*", "g**b")
@@ -36,7 +36,7 @@ def scopes(draw: st.DrawFn) -> dict[str, Any]:
         st.fixed_dictionaries({"type": st.just("glob"), "patterns": GLOBS}),
         st.fixed_dictionaries({"type": st.just("repositories"), "repositories": st.lists(named, max_size=4)}),
     )
-    by_id = st.sampled_from([fact.branch_id for fact in FACTS] + ["wbr_gone"]).map(
+    by_id = st.sampled_from([branch.branch_id for branch in EVERYTHING] + ["wbr_gone"]).map(
         lambda branch_id: {"type": "branch", "branchId": branch_id}
     )
     return draw(st.one_of(whole.map(lambda scope: scope | more), of_branch, by_id))
@@ -47,23 +47,23 @@ def by_asking_each(scope: dict[str, Any]) -> set[str]:
     repositories = [KNOWN[name] for name in scope.get("repositories", ()) if name in KNOWN]
     branch_id = scope.get("branchId")
     if "repository" in scope:
-        places = {(fact.repository_id, fact.branch): fact.branch_id for fact in FACTS}
+        places = {(branch.repository_id, branch.branch): branch.branch_id for branch in EVERYTHING}
         branch_id = places.get((KNOWN.get(scope["repository"], ""), scope["branch"]))
     compiled = compile_scope(scope, repositories=repositories, branch_id=branch_id)
-    return {fact.branch_id for fact in FACTS if compiled.covers(fact)}
+    return {branch.branch_id for branch in EVERYTHING if compiled.covers(branch)}
 
 
 @given(scope=scopes())
 def test_branch_index_finds_the_branches_that_a_scope_covers(scope: dict[str, Any]) -> None:
-    reached = [fact.branch_id for fact in BranchIndex(FACTS).reached(scope, KNOWN)]
+    reached = [branch.branch_id for branch in BranchIndex(EVERYTHING).reached(scope, KNOWN)]
     assert len(reached) == len(set(reached))
     assert set(reached) == by_asking_each(scope)
 
 
 @given(one=scopes(), other=scopes())
 def test_scopes_share_the_branches_that_both_cover(one: dict[str, Any], other: dict[str, Any]) -> None:
-    ground = BranchIndex(BranchIndex(FACTS).reached(one, KNOWN))
-    shared = {fact.branch_id for fact in ground.reached(other, KNOWN)}
+    index = BranchIndex(BranchIndex(EVERYTHING).reached(one, KNOWN))
+    shared = {branch.branch_id for branch in index.reached(other, KNOWN)}
     assert shared == by_asking_each(one) & by_asking_each(other)
 
 

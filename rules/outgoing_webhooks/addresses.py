@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from rules.access.redirect_uris import is_plain_address
 from rules.public_addresses import is_allowed
 
-MAX_URL_LENGTH = 2000
 _NETLOC = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _NUMBER = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)\Z")
 """The last part of a host that is an address, in whatever form."""

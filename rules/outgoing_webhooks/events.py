@@ -7,9 +7,9 @@ later.
 from collections.abc import Collection, Iterator, Mapping
 
 from rules.audit.actions import ACTIONS
+from rules.notifications.kinds import UPCOMING
 
 ALL = "*"
-UPCOMING = "window.upcoming"
 TEST = "webhook.test"
 """Sent on request alone, whatever an endpoint has chosen."""
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rules.slack import actions as names
 from rules.slack.markup import plain
 
 MAX_BLOCKS = 50
 MAX_SECTION = 3000
-MAX_CONTEXT = 2000
 MAX_BUTTON = 75
 MAX_TITLE = 24
 """Of a form, and of its buttons."""
@@ -77,4 +77,4 @@ def button(text: str, action: str, value: str, *, style: str | None = None, ques
 
 def open_button(url: str) -> Block:
     """Return a button that opens a page of the service."""
-    return {"type": "button", "action_id": "open", "url": url, "text": plain_text("Open", MAX_BUTTON)}
+    return {"type": "button", "action_id": names.OPEN, "url": url, "text": plain_text("Open", MAX_BUTTON)}

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from rules.audit.actions import ACTIONS
+from rules.notifications.kinds import UPCOMING
 from rules.outgoing_webhooks.addresses import origin_of, problem_with
-from rules.outgoing_webhooks.events import FAMILIES, UPCOMING, WITHHELD, is_chosen, list_events, unknown_events
+from rules.outgoing_webhooks.events import FAMILIES, WITHHELD, is_chosen, list_events, unknown_events
 from rules.outgoing_webhooks.retries import DELAYS, MAX_QUIET, MAX_RETRY_AFTER, failing_since, retry_at
 from rules.outgoing_webhooks.signatures import new_secret, signed_headers
 

@@ -50,7 +50,10 @@ def linking(url: str) -> Message:
 
 
 def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more: bool, liftable: bool) -> Message:
-    """Return the freezes in force, with a button to lift each of them if the person wants to."""
+    """Return the freezes in force, each with a button that lifts it if it is `liftable`.
+
+    `more`: there are others besides the given ones.
+    """
     if not freezes:
         return said(":sunny: Nothing is frozen.")
     blocks: list[Block] = []
@@ -65,7 +68,7 @@ def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more
         blocks.append(section(text, lift))
     if more or len(freezes) > MAX_SHOWN:
         blocks.append(context(link(web_url + web_addresses.FREEZES, "All freezes")))
-    return Message(f"{count(len(freezes), 'freeze')} in force", blocks)
+    return Message(f"{'More than ' if more else ''}{count(len(freezes), 'freeze')} in force", blocks)
 
 
 def branch_state(state: Mapping[str, Any], web_url: str) -> Message:

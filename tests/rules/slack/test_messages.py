@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from rules.slack import blocks, forms, markup, notices
+from rules.slack import answers, blocks, forms, markup, notices
 from tests.rules.slack.messages import HOSTILE, NOW, WEB, every_form, every_message, freeze
 
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
@@ -50,6 +50,12 @@ def test_messages_are_within_the_limits_of_slack(text: str) -> None:
             assert parsed is not None
             parsed.to_dict()  # validates lengths
         assert all(0 < len(shown) <= blocks.MAX_SECTION for shown in texts_of(message.blocks))
+
+
+@pytest.mark.parametrize(("more", "title"), [(False, "2 freezes in force"), (True, "More than 2 freezes in force")])
+def test_list_of_freezes_says_whether_there_are_more(more: bool, title: str) -> None:
+    listed = [{"id": "frz_1", "reason": "Release week", "endsAt": NOW}] * 2
+    assert answers.freezes_in_force(listed, WEB, more=more, liftable=False).text == title
 
 
 @given(texts, texts)

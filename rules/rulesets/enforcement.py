@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from rules.freezes.check_names import PREFIX
-from rules.rulesets import findings as found
+from rules.rulesets import findings
 from rules.rulesets.findings import Finding, Light, light_of
 
 Level = Literal["repository", "organization", "enterprise"]
@@ -153,7 +153,7 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
     noted = [*_of_requirement(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
     noted += _of_both(facts, requirements)
     if any(each.pin not in {None, facts.app_id} for each in requirements):
-        noted = [finding for finding in noted if finding is not found.NOT_PINNED] + [found.PINNED_TO_OTHER_APP]
+        noted = [finding for finding in noted if finding is not findings.NOT_PINNED] + [findings.PINNED_TO_OTHER_APP]
     noted = [*_relevant(facts, noted, best), *_others(facts, facts.rules), *_infos(facts)]
     return Enforcement(
         light=_light(facts, noted),
@@ -163,7 +163,7 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
         pinned=best.pin == facts.app_id if best else None,
         bypass_actors=best.actors if best else None,
         merge_queue=_merge_queue(facts, facts.rules),
-        findings=found.worst_first(noted),
+        findings=findings.worst_first(noted),
         seen=True,
     )
 
@@ -175,13 +175,16 @@ class _Requirement:
     check_name: str
     ruleset: Ruleset | None
     pin: int | None
-    ours: int
+    """The id of the only App that it accepts the check from; None: any source."""
+    our_app_id: int
     actors: tuple[BypassActor, ...] | None
+    """Who can bypass it; None: not readable."""
 
 
 def _rank(requirement: _Requirement) -> tuple[bool, int]:
-    unbypassed = 0 if requirement.actors == () else 1 if requirement.actors is None else 2
-    return requirement.pin != requirement.ours, unbypassed
+    """Return the sort key of a requirement, the best first: pinned to our App, and without bypass actors."""
+    bypassable = 0 if requirement.actors == () else 1 if requirement.actors is None else 2
+    return requirement.pin != requirement.our_app_id, bypassable
 
 
 def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
@@ -212,16 +215,16 @@ def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> t
 def _of_requirement(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
     if best is None:
         for ruleset in facts.inactive[:1]:
-            yield found.ruleset_disabled(facts.check_name, ruleset.name, ruleset.enforcement)
+            yield findings.ruleset_disabled(facts.check_name, ruleset.name, ruleset.enforcement)
             return
-        yield found.check_not_required(facts.check_name)
+        yield findings.check_not_required(facts.check_name)
         return
     if best.pin is None:
-        yield found.NOT_PINNED
+        yield findings.NOT_PINNED
     if best.actors is None:
-        yield found.CANNOT_SEE_BYPASS_ACTORS
+        yield findings.CANNOT_SEE_BYPASS_ACTORS
     elif best.actors:
-        yield found.bypass_actors(len(best.actors))
+        yield findings.bypass_actors(len(best.actors))
 
 
 def _of_both(facts: BranchFacts, requirements: Sequence[_Requirement]) -> Iterator[Finding]:
@@ -229,36 +232,36 @@ def _of_both(facts: BranchFacts, requirements: Sequence[_Requirement]) -> Iterat
     if facts.pattern_check_name is None or not requirements:
         return
     if not any(each.check_name == facts.check_name for each in requirements):
-        yield found.own_check_not_required(facts.check_name, facts.pattern_check_name)
+        yield findings.own_check_not_required(facts.check_name, facts.pattern_check_name)
     if not any(each.check_name == facts.pattern_check_name for each in requirements):
-        yield found.pattern_check_not_required(facts.pattern_check_name)
+        yield findings.pattern_check_not_required(facts.pattern_check_name)
 
 
 def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
-    believed = facts.classic_seen and "administration" in facts.permissions
-    if facts.classic is None and not believed:
+    proves_absence = facts.classic_seen and "administration" in facts.permissions
+    if facts.classic is None and not proves_absence:
         yield from (finding for finding in before if finding.code == "classic_protection_conflict")
-        yield found.CANNOT_SEE_CLASSIC_PROTECTION
+        yield findings.CANNOT_SEE_CLASSIC_PROTECTION
         return
     ours = list(_of_classic(facts))
     if any(each.pin not in {None, facts.app_id} for each in ours):
         name = next(each.check_name for each in ours if each.pin not in {None, facts.app_id})
         message = f"Classic protection accepts {name} only from another App: nothing can be merged."
-        yield found.classic_conflict("critical", message)
+        yield findings.classic_conflict("critical", message)
     elif ours and best is not None and best.ruleset is None and best in ours:
         message = "Only classic protection requires the check. Set up a ruleset, which this service can maintain."
-        yield found.classic_conflict("warning", message)
+        yield findings.classic_conflict("warning", message)
     elif ours:
         message = "Classic protection requires the check too, and still does when the ruleset is removed."
-        yield found.classic_conflict("info", message)
+        yield findings.classic_conflict("info", message)
     if facts.classic is not None and facts.classic.locked:
-        yield found.classic_conflict("warning", "Classic protection locks the branch, whether it is frozen or not.")
+        yield findings.classic_conflict("warning", "Classic protection locks the branch, whether it is frozen or not.")
 
 
 def _queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
     queue = _merge_queue(facts, rules)
     if queue is not None and not queue["reported"]:
-        yield found.QUEUE_NOT_VISIBLE
+        yield findings.QUEUE_NOT_VISIBLE
 
 
 def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, Any] | None:
@@ -272,7 +275,7 @@ def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, A
 def _relevant(facts: BranchFacts, noted: Sequence[Finding], best: _Requirement | None) -> list[Finding]:
     """Return the findings that matter for a branch that is not watched, or whose repository is archived."""
     if not facts.watched:
-        return [found.orphaned_requirement(best.check_name)] if best is not None else []
+        return [findings.orphaned_requirement(best.check_name)] if best is not None else []
     if facts.archived:
         return [Finding(each.code, "warning", each.message) if each.severity == "critical" else each for each in noted]
     return list(noted)
@@ -284,14 +287,14 @@ def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding
     for check in (*required, *(facts.classic.checks if facts.classic else ())):
         ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
         if ours and check.context not in facts.check_names and not facts.archived:
-            yield found.other_check_required(check.context)
+            yield findings.other_check_required(check.context)
 
 
 def _infos(facts: BranchFacts) -> Iterator[Finding]:
     if facts.missing:
-        yield found.BRANCH_MISSING
+        yield findings.BRANCH_MISSING
     if facts.archived:
-        yield found.REPOSITORY_ARCHIVED
+        yield findings.REPOSITORY_ARCHIVED
 
 
 def _light(facts: BranchFacts, noted: Sequence[Finding]) -> Light:
@@ -301,7 +304,7 @@ def _light(facts: BranchFacts, noted: Sequence[Finding]) -> Light:
 def _not_visible(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
     """Return the last findings, and that the rules could not be read."""
     kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
-    noted = found.worst_first([*kept, found.CANNOT_SEE_RULES])
+    noted = findings.worst_first([*kept, findings.CANNOT_SEE_RULES])
     return Enforcement(_light(facts, noted), False, False, None, None, None, None, noted, seen=False)
 
 

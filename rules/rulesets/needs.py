@@ -83,13 +83,14 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WantedRuleset:
     """One ruleset as it should be, and the needs that it meets."""
 
     level: Level
     check_name: str
     needs: tuple[Need, ...]
     ruleset: dict[str, Any]
+    """As JSON of GitHub's API."""
 
     @property
     def repository(self) -> KnownRepository | None:
@@ -138,7 +139,7 @@ def sample_branch(need: Need) -> str | None:
     return None if "*" not in pattern or taken else sample
 
 
-def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | None) -> list[Target]:
+def wanted_rulesets(needs: Iterable[Need], app_id: int, shared: Collection[str] | None) -> list[WantedRuleset]:
     """Return the rulesets that meet the needs: the organisation's first, then those of repositories.
 
     `shared` are the check names that the organisation has a ruleset of ours for; None: it can have none. Repositories
@@ -146,34 +147,36 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
     first: if GitHub accepts no more rulesets, they protect the branches.
     Raise `invalid_glob` for a pattern that no ruleset can express.
     """
-    together: list[Target] = []
+    together: list[WantedRuleset] = []
     alone: list[Need] = []
     by_name: dict[str, list[Need]] = defaultdict(list)
     for need in needs:
         by_name[need.check_name].append(need)
     for check_name, sharing in sorted(by_name.items()):
-        group = _largest([need for need in sharing if need.shareable]) if shared is not None else []
+        group = _largest_group([need for need in sharing if need.shareable]) if shared is not None else []
         if len(group) >= MIN_SHARING_REPOSITORIES or (group and check_name in (shared or ())):
-            together.append(_organization_target(check_name, group, app_id))
+            together.append(_of_organization(check_name, group, app_id))
             alone += [need for need in sharing if need not in group]
         else:
             alone += sharing
     alone.sort(key=lambda need: (need.repository.repository_id, not is_pattern_check(need.check_name), need.check_name))
-    return together + [_repository_target(need, app_id) for need in alone if not need.repository.archived]
+    return together + [_of_repository(need, app_id) for need in alone if not need.repository.archived]
 
 
-def _largest(needs: list[Need]) -> list[Need]:
+def _largest_group(needs: list[Need]) -> list[Need]:
+    """Return the needs that can share a ruleset: those with the exclusions that most of them have."""
     groups: dict[tuple[str, ...], list[Need]] = defaultdict(list)
     for need in needs:
         groups[need.excluded].append(need)
     return max(groups.values(), key=len, default=[])
 
 
-def _organization_target(check_name: str, needs: list[Need], app_id: int) -> Target:
-    numbers = [need.repository.github_id for need in needs]
-    ruleset = desired_ruleset(check_name, app_id, numbers, needs[0].excluded)
-    return Target("organization", check_name, tuple(needs), ruleset)
+def _of_organization(check_name: str, needs: list[Need], app_id: int) -> WantedRuleset:
+    github_ids = [need.repository.github_id for need in needs]
+    ruleset = desired_ruleset(check_name, app_id, github_ids, needs[0].excluded)
+    return WantedRuleset("organization", check_name, tuple(needs), ruleset)
 
 
-def _repository_target(need: Need, app_id: int) -> Target:
-    return Target("repository", need.check_name, (need,), desired_ruleset(need.check_name, app_id, None, need.excluded))
+def _of_repository(need: Need, app_id: int) -> WantedRuleset:
+    ruleset = desired_ruleset(need.check_name, app_id, None, need.excluded)
+    return WantedRuleset("repository", need.check_name, (need,), ruleset)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rules.rulesets.needs import Level, Need, Target
+from rules.rulesets.needs import Level, Need, WantedRuleset
 from rules.rulesets.rulesets import RULE_TYPE, pattern_of, ref_patterns, requires
 
 Action = Literal["create", "update", "delete", "none"]
@@ -41,7 +41,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What GitHub has at the place of one target."""
+    """What GitHub has at the place of one wanted ruleset."""
 
     own: Existing | None = None
     """The ruleset that is recorded as created by us."""
@@ -100,28 +100,26 @@ class Change:
         return difference(self.before, self.after) if self.action != "none" else ""
 
 
-def plan_target(target: Target, place: Place, found: Found) -> Change:
-    """Return the change after which the target's ruleset is in force."""
+def plan_ruleset(wanted: WantedRuleset, place: Place, found: Found) -> Change:
+    """Return the change after which the wanted ruleset is in force."""
     if found.own is not None:
         before = normalized(found.own.ruleset)
-        after = restored(before, target)
+        after = restored(before, wanted)
         action: Action = "none" if after == before else "update"
-        return Change(action, place, target.check_name, target.needs, found.own.ruleset_id, before, after)
-    name = str(target.ruleset["name"])
+        return Change(action, place, wanted.check_name, wanted.needs, found.own.ruleset_id, before, after)
+    name = str(wanted.ruleset["name"])
     taken = found.taken or {}
     number = 1
     while name in taken:
-        left = taken[name]
-        if left is not None and _is(normalized(left.ruleset), {**target.ruleset, "name": name}, target):
-            whole = normalized(left.ruleset)
-            return Change(
-                "none", place, target.check_name, target.needs, left.ruleset_id, whole, whole, recognized=True
-            )
+        unconfirmed = taken[name]
+        if unconfirmed is not None and _is_ours(whole := normalized(unconfirmed.ruleset), name, wanted):
+            ruleset_id = unconfirmed.ruleset_id
+            return Change("none", place, wanted.check_name, wanted.needs, ruleset_id, whole, whole, recognized=True)
         number += 1
-        name = f"{target.ruleset['name']} ({number})"
+        name = f"{wanted.ruleset['name']} ({number})"
     if found.covered:
-        return Change("none", place, target.check_name, target.needs)
-    return Change("create", place, target.check_name, target.needs, after={**target.ruleset, "name": name})
+        return Change("none", place, wanted.check_name, wanted.needs)
+    return Change("create", place, wanted.check_name, wanted.needs, after={**wanted.ruleset, "name": name})
 
 
 def plan_removal(existing: Existing, place: Place, check_name: str) -> Change:
@@ -163,7 +161,7 @@ def _limited_by_people(ruleset: Ruleset, check_name: str) -> bool:
 
     Exclusions say nothing: we write them too, and they change.
     """
-    include, _exclude, _numbers, others = _conditions(ruleset)
+    include, _exclude, _repository_ids, others = _conditions(ruleset)
     return bool(others or (include and include != frozenset(ref_patterns(pattern_of(check_name)))))
 
 
@@ -172,19 +170,19 @@ def normalized(ruleset: Ruleset) -> dict[str, Any]:
     return {name: ruleset[name] for name in WRITTEN_FIELDS if name in ruleset}
 
 
-def restored(before: Ruleset, target: Target) -> dict[str, Any]:
+def restored(before: Ruleset, wanted: WantedRuleset) -> dict[str, Any]:
     """Return a ruleset of ours as it must be; equal to `before` if nothing was loosened."""
-    wanted = target.ruleset
-    changed = {**before, "target": wanted["target"], "enforcement": wanted["enforcement"]}
+    ours = wanted.ruleset
+    changed = {**before, "target": ours["target"], "enforcement": ours["enforcement"]}
     if changed.get("bypass_actors"):  # hidden from those who may not write it
         changed["bypass_actors"] = []
-    if _conditions(before) != _conditions(wanted):
-        changed["conditions"] = wanted["conditions"]
-    [rule] = wanted["rules"]
-    old = next((each for each in before.get("rules") or () if requires(each, target.check_name)), None)
+    if _conditions(before) != _conditions(ours):
+        changed["conditions"] = ours["conditions"]
+    [rule] = ours["rules"]
+    old = next((each for each in before.get("rules") or () if requires(each, wanted.check_name)), None)
     if old is None:
         changed["rules"] = [*(before.get("rules") or ()), rule]
-    elif (new := _restored_rule(old, rule, target.check_name)) != old:
+    elif (new := _restored_rule(old, rule, wanted.check_name)) != old:
         changed["rules"] = [new if each is old else each for each in before["rules"]]
     return changed
 
@@ -202,28 +200,28 @@ def _restored_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, 
 
 def matches_intent(existing: Ruleset, intent: Change) -> bool:
     """True if a ruleset is the one that an intended creation makes."""
-    wanted = intent.after or {}
-    target = Target(intent.place.level, intent.check_name, (), wanted)
-    return intent.after is not None and _is(normalized(existing), wanted, target)
+    if intent.after is None:
+        return False
+    wanted = WantedRuleset(intent.place.level, intent.check_name, (), intent.after)
+    return _is_ours(normalized(existing), intent.after["name"], wanted)
 
 
-def _is(existing: Ruleset, wanted: Ruleset, target: Target) -> bool:
-    """True if a ruleset is exactly the one that we write; the order of unordered fields does not count."""
+def _is_ours(existing: Ruleset, name: str, wanted: WantedRuleset) -> bool:
+    """True if a ruleset is exactly the one that we write under a name; the order of unordered fields does not count."""
     rules = existing.get("rules") or ()
     checks = [check for rule in rules for check in (rule.get("parameters") or {}).get("required_status_checks", ())]
-    return (
-        restored(existing, target) == existing and existing["name"] == wanted["name"] and len(rules) == len(checks) == 1
-    )
+    return restored(existing, wanted) == existing and existing["name"] == name and len(rules) == len(checks) == 1
 
 
 def _conditions(ruleset: Ruleset) -> tuple[Any, ...]:
+    """Return what a ruleset includes, excludes, GitHub's ids of its repositories, and the names of other conditions."""
     conditions = ruleset.get("conditions") or {}
-    names, numbers = conditions.get("ref_name") or {}, conditions.get("repository_id") or {}
+    names, repositories = conditions.get("ref_name") or {}, conditions.get("repository_id") or {}
     others = sorted(set(conditions) - {"ref_name", "repository_id"})
     return (
         frozenset(names.get("include") or ()),
         frozenset(names.get("exclude") or ()),
-        frozenset(numbers.get("repository_ids") or ()),
+        frozenset(repositories.get("repository_ids") or ()),
         others,
     )
 

@@ -42,7 +42,7 @@ def ref_patterns(pattern: str) -> list[str]:
     """Return the `ref_name` patterns that together match exactly the branches that one of our patterns matches.
 
     `pattern` is a branch name or a branch glob without `!`. No branch has an empty path segment (git-check-ref-format).
-    Raise `invalid_glob` if there are more than `MOST_PATTERNS`.
+    Raise `invalid_glob` if there are more than `MAX_PATTERNS`.
     """
     segments = pattern.split("/")
     alternatives = [_choices(segment, last=index == len(segments) - 1) for index, segment in enumerate(segments)]
@@ -105,8 +105,8 @@ def desired_ruleset(
     written. Raise `invalid_glob` as `ref_patterns` does.
     """
     pattern = pattern_of(check_name)
-    excluded_patterns = [name for other in exclude for name in ref_patterns(other)]
-    conditions: dict[str, Any] = {"ref_name": {"include": ref_patterns(pattern), "exclude": excluded_patterns}}
+    excluded = [name for other in exclude for name in ref_patterns(other)]
+    conditions: dict[str, Any] = {"ref_name": {"include": ref_patterns(pattern), "exclude": excluded}}
     if repository_ids is not None:
         conditions["repository_id"] = {"repository_ids": sorted(set(repository_ids))}
     return {

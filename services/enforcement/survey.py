@@ -17,13 +17,13 @@ from integrations.github.rulesets import Rulesets
 from rules.rulesets.needs import (
     KnownRepository,
     Need,
-    Target,
+    WantedRuleset,
     dispensable_branches,
     needs_of,
     sample_branch,
-    targets_of,
+    wanted_rulesets,
 )
-from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_target
+from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_ruleset
 from rules.rulesets.rulesets import requires_from
 from services.enforcement.facts import Facts, OwnedRuleset
 
@@ -54,13 +54,13 @@ class Survey:
             if self._organization_listed is None
             else {each.check_name for each in self._owned("organization", None)}
         )
-        self.targets = targets_of(needs, self._app_id, shared)
+        self.wanted = wanted_rulesets(needs, self._app_id, shared)
         self._needed = {(need.repository.repository_id, need.check_name) for need in needs}
 
     @property
     def level(self) -> str:
         """`organization` if a ruleset of the plan is the organisation's."""
-        above = any(target.level == "organization" for target in self.targets)
+        above = any(each.level == "organization" for each in self.wanted)
         return "organization" if above else "repository"
 
     @property
@@ -68,14 +68,13 @@ class Survey:
         permitted = self.installation.permissions.get("organization_administration") == "write"
         return self.facts.whole and self.installation.account_type == "Organization" and permitted
 
-    def permits(self, change: Change) -> bool:
-        """True if the App itself may write there."""
+    def _permits(self, change: Change) -> bool:
         name = "organization_administration" if change.place.level == "organization" else "administration"
         return self.installation.permissions.get(name) == "write"
 
     def permits_all(self, changes: Iterable[Change]) -> bool:
         """True if the App itself may write all of the changes."""
-        return all(self.permits(change) for change in changes)
+        return all(self._permits(change) for change in changes)
 
     def plan_all(self) -> list[Change]:
         """Plan the whole scope in the order of writing: a replacement before what it replaces."""
@@ -86,27 +85,27 @@ class Survey:
     @cached_property
     def organization_changes(self) -> list[Change]:
         """The plan of the organisation's rulesets, without removals."""
-        wanted = [target for target in self.targets if target.level == "organization"]
+        wanted = [each for each in self.wanted if each.level == "organization"]
         place = Place("organization", self.facts.account)
         listed = self._organization_listed or {}
         access = self.client.organization_rulesets(self.facts.account)
-        return [self._plan(target, place, access, listed) for target in wanted]
+        return [self._plan(each, place, access, listed) for each in wanted]
 
     def organization_removals(self) -> list[Change]:
         """Plan the removal of our rulesets of the organisation that are not needed any more."""
-        listed = self._organization_listed or {}
-        if not self.facts.whole or self._organization_listed is None:
+        listed = self._organization_listed
+        if listed is None:
             return []
-        wanted = {target.check_name for target in self.targets if target.level == "organization"}
-        held = {check_name for _repository, check_name in self.facts.frozen_checks}
+        wanted = {each.check_name for each in self.wanted if each.level == "organization"}
+        frozen = {check_name for _repository, check_name in self.facts.frozen_checks}
         place, access = Place("organization", self.facts.account), self.client.organization_rulesets(self.facts.account)
-        gone = [each for each in self._owned("organization", None) if each.check_name not in wanted | held]
+        gone = [each for each in self._owned("organization", None) if each.check_name not in wanted | frozen]
         return [self._removal(each, place, access) for each in gone if each.ruleset_id in listed.values()]
 
     @property
     def repository_ids(self) -> list[str]:
         """The repositories that have or need rulesets of their own, in order."""
-        wanted = {target.repository.repository_id for target in self.targets if target.repository}
+        wanted = {each.repository.repository_id for each in self.wanted if each.repository}
         ours = {each.repository_id for each in self.facts.owned if each.repository_id in self.facts.repositories}
         return sorted(wanted | {each for each in ours if each and self.facts.whole})
 
@@ -125,14 +124,14 @@ class Survey:
             raise
         place = Place("repository", repository.owner, repository_id, repository.full_name)
         deleted = self._deleted(repository)
-        wanted = [each for each in self.targets if each.repository is repository and each.check_name not in deleted]
+        wanted = [each for each in self.wanted if each.repository is repository and each.check_name not in deleted]
         mine = [each for each in self._owned("repository", repository_id) if each.ruleset_id in listed.values()]
         freed = [
             replace(self._removal(each, place, access), deleted_branch=deleted[each.check_name])
             for each in mine
             if each.check_name in deleted
         ]
-        planned = [self._plan(target, place, access, listed) for target in wanted]
+        planned = [self._plan(each, place, access, listed) for each in wanted]
         gone = [each for each in self._unneeded(repository, wanted) if each in mine and each.check_name not in deleted]
         return [*freed, *planned, *(self._removal(each, place, access) for each in gone)]
 
@@ -151,19 +150,18 @@ class Survey:
                 found.pop(existing.name, None)
         return {branch.check_name: branch.branch_id for branch in found.values()}
 
-    def _unneeded(self, repository: KnownRepository, wanted: Iterable[Target]) -> list[OwnedRuleset]:
+    def _unneeded(self, repository: KnownRepository, wanted: Iterable[WantedRuleset]) -> list[OwnedRuleset]:
+        """Return our rulesets of a repository whose checks are not needed, or required by the organisation's."""
         if not self.facts.whole or repository.archived:
             return []
-        number = repository.repository_id
-        instead = {change.check_name for change in self.organization_changes if change.after is not None}
-        needed = {
-            name for repository_id, name in self._needed | self.facts.frozen_checks if repository_id == number
-        } - instead
-        kept = {target.check_name for target in wanted} | needed
-        return [each for each in self._owned("repository", number) if each.check_name not in kept]
+        own_id = repository.repository_id
+        required_above = {change.check_name for change in self.organization_changes if change.after is not None}
+        needed = {name for repository_id, name in self._needed | self.facts.frozen_checks if repository_id == own_id}
+        kept = {each.check_name for each in wanted} | (needed - required_above)
+        return [each for each in self._owned("repository", own_id) if each.check_name not in kept]
 
     def _organization_rulesets(self) -> dict[str, int] | None:
-        """Return the organisation's rulesets by name; None if we may not read them."""
+        """Return the organisation's rulesets, name → GitHub's id; None if we may not read them."""
         try:
             listed = self.client.organization_rulesets(self.facts.account).list()
         except GitHubError as error:
@@ -175,24 +173,28 @@ class Survey:
     def _owned(self, level: str, repository_id: str | None) -> list[OwnedRuleset]:
         return [each for each in self.facts.owned if (each.level, each.repository_id) == (level, repository_id)]
 
-    def _plan(self, target: Target, place: Place, access: Rulesets, listed: dict[str, int]) -> Change:
+    def _plan(self, wanted: WantedRuleset, place: Place, access: Rulesets, listed: dict[str, int]) -> Change:
+        """Plan one ruleset; `listed` are the rulesets of the place: name → GitHub's id.
+
+        A ruleset is read only if it is ours, or if we began to create one of its name and do not know whether we did.
+        """
         owned = {each.ruleset_id for each in self._owned(place.level, place.repository_id)}
         mine = [
             each.ruleset_id
             for each in self._owned(place.level, place.repository_id)
-            if each.check_name == target.check_name and each.ruleset_id in listed.values()
+            if each.check_name == wanted.check_name and each.ruleset_id in listed.values()
         ]
         if mine:
-            return plan_target(target, place, Found(own=Existing(mine[0], access.get(mine[0]))))
+            return plan_ruleset(wanted, place, Found(own=Existing(mine[0], access.get(mine[0]))))
         taken = {
-            name: Existing(number, access.get(number))
-            if (place.level, place.repository_id, name) in self.facts.unrecorded and number not in owned
+            name: Existing(ruleset_id, access.get(ruleset_id))
+            if (place.level, place.repository_id, name) in self.facts.unrecorded and ruleset_id not in owned
             else None
-            for name, number in listed.items()
+            for name, ruleset_id in listed.items()
         }
-        planned = plan_target(target, place, Found(taken=taken))
-        if planned.action == "create" and all(self._covered(need) for need in target.needs):
-            return plan_target(target, place, Found(taken=taken, covered=True))
+        planned = plan_ruleset(wanted, place, Found(taken=taken))
+        if planned.action == "create" and all(self._covered(need) for need in wanted.needs):
+            return plan_ruleset(wanted, place, Found(taken=taken, covered=True))
         return planned
 
     def _covered(self, need: Need) -> bool:

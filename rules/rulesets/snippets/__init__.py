@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from unicodedata import is_normalized
 
+from rules.rulesets.needs import Level
 from rules.rulesets.snippets import curl, gh, ruleset_json, terraform
-from rules.rulesets.snippets.place import Level, Place, Purpose, Snippet, Tool
+from rules.rulesets.snippets.place import Place, Purpose, Snippet, Tool
 
 __all__ = ["Level", "Place", "Purpose", "Snippet", "Tool", "snippets_of"]
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-Level = Literal["repository", "organization"]
+from rules.rulesets.needs import Level
+
 Tool = Literal["gh", "curl", "terraform", "ruleset_json"]
 Purpose = Literal["enable", "disable", "restore"]
 

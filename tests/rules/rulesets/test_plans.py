@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from rules.freezes.check_names import check_name, pattern_check_name, watched_automatically
 from rules.freezes.globs import compile_globs
-from rules.rulesets.needs import KnownBranch, KnownRepository, Need, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.needs import (
+    KnownBranch,
+    KnownRepository,
+    Need,
+    WantedRuleset,
+    needs_of,
+    sample_branch,
+    wanted_rulesets,
+)
 from rules.rulesets.plans import (
     Change,
     Existing,
@@ -17,7 +25,7 @@ from rules.rulesets.plans import (
     difference,
     normalized,
     plan_removal,
-    plan_target,
+    plan_ruleset,
     restored,
 )
 
@@ -29,7 +37,7 @@ HERE = Place("repository", "acme", "rep_1", "acme/web")
 
 def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: str) -> KnownRepository:
     """Build a repository; a branch's value is its own check or its pattern's, with `-` in front outside the scope."""
-    facts = tuple(
+    known = tuple(
         KnownBranch(
             f"wbr_{name}",
             name.replace("__", "/"),
@@ -40,48 +48,50 @@ def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: st
         for name, check in branches.items()
     )
     return KnownRepository(
-        f"rep_{number}", number, "acme", f"r{number}", archived=False, auto_watch=auto_watch, branches=facts
+        f"rep_{number}", number, "acme", f"r{number}", archived=False, auto_watch=auto_watch, branches=known
     )
 
 
-def needs(fact: KnownRepository, *, with_patterns: bool = True) -> dict[str, tuple[str, ...]]:
-    return {need.check_name: need.excluded for need in needs_of(fact, with_patterns=with_patterns)}
+def needs(known: KnownRepository, *, with_patterns: bool = True) -> dict[str, tuple[str, ...]]:
+    return {need.check_name: need.excluded for need in needs_of(known, with_patterns=with_patterns)}
 
 
-def target(check: str = MAIN, **branches: str) -> Target:
-    fact = repository(1, (), **(branches or {"main": MAIN}))
-    [found] = [each for each in targets_of(needs_of(fact, with_patterns=False), APP, None) if each.check_name == check]
+def wanted(check: str = MAIN, **branches: str) -> WantedRuleset:
+    known = repository(1, (), **(branches or {"main": MAIN}))
+    [found] = [
+        each for each in wanted_rulesets(needs_of(known, with_patterns=False), APP, None) if each.check_name == check
+    ]
     return found
 
 
 class TestNeeds:
     def test_each_check_name_of_the_scope_is_needed_once(self) -> None:
-        fact = repository(main=MAIN, release__1=RELEASE, release__2=RELEASE, old="-change-freeze/old")
+        known = repository(main=MAIN, release__1=RELEASE, release__2=RELEASE, old="-change-freeze/old")
         own = {"change-freeze/release/1", "change-freeze/release/2"}
-        assert set(needs(fact)) == {MAIN, RELEASE} | own
-        assert [need.branches for need in needs_of(fact, with_patterns=False) if need.check_name == RELEASE] == [
-            tuple(branch for branch in fact.branches if branch.pattern_check_name == RELEASE)
+        assert set(needs(known)) == {MAIN, RELEASE} | own
+        assert [need.branches for need in needs_of(known, with_patterns=False) if need.check_name == RELEASE] == [
+            tuple(branch for branch in known.branches if branch.pattern_check_name == RELEASE)
         ]
 
     def test_pattern_is_needed_before_any_branch_matches(self) -> None:
-        fact = repository(auto_watch=("release/*", "!release/old"), main=MAIN)
-        assert set(needs(fact)) == {MAIN, RELEASE}
-        assert set(needs(fact, with_patterns=False)) == {MAIN}
+        known = repository(auto_watch=("release/*", "!release/old"), main=MAIN)
+        assert set(needs(known)) == {MAIN, RELEASE}
+        assert set(needs(known, with_patterns=False)) == {MAIN}
 
     def test_branches_without_the_check_are_excluded(self) -> None:
-        fact = repository(
+        known = repository(
             auto_watch=("release/*", "!release/old*"), release__1=RELEASE, release__2="change-freeze/release/2"
         )
-        assert needs(fact)[RELEASE] == ("release/2", "release/old*")
+        assert needs(known)[RELEASE] == ("release/2", "release/old*")
 
     def test_branches_of_an_earlier_pattern_are_excluded(self) -> None:
-        fact = repository(auto_watch=("release/*", "**/stable", "next"))
-        assert needs(fact)["change-freeze/**/stable"] == ("release/*",)
-        assert needs(fact)["change-freeze/next"] == ()
+        known = repository(auto_watch=("release/*", "**/stable", "next"))
+        assert needs(known)["change-freeze/**/stable"] == ("release/*",)
+        assert needs(known)["change-freeze/next"] == ()
 
     def test_pattern_that_covers_branches_with_the_check_is_not_excluded(self) -> None:
-        fact = repository(auto_watch=("release/*", "!release/old*"), release__old1=RELEASE)
-        assert needs(fact)[RELEASE] == ()
+        known = repository(auto_watch=("release/*", "!release/old*"), release__old1=RELEASE)
+        assert needs(known)[RELEASE] == ()
 
     @given(
         st.lists(
@@ -99,44 +109,46 @@ class TestNeeds:
             assert not held or (watched and check in own)
 
     def test_sample_branch_is_not_excluded_by_the_rule(self) -> None:
-        fact = repository()
-        assert sample_branch(Need(fact, RELEASE, ())) == "release/0"
-        assert sample_branch(Need(fact, RELEASE, ("release/0*",))) is None
-        assert sample_branch(Need(fact, MAIN, ())) is None
+        known = repository()
+        assert sample_branch(Need(known, RELEASE, ())) == "release/0"
+        assert sample_branch(Need(known, RELEASE, ("release/0*",))) is None
+        assert sample_branch(Need(known, MAIN, ())) is None
 
 
 class TestLevels:
-    def all_needs(self, *facts: KnownRepository) -> list[Need]:
-        return [need for fact in facts for need in needs_of(fact, with_patterns=True)]
+    def all_needs(self, *repositories: KnownRepository) -> list[Need]:
+        return [need for known in repositories for need in needs_of(known, with_patterns=True)]
 
     def test_repositories_with_one_pattern_share_a_ruleset(self) -> None:
-        found = targets_of(self.all_needs(repository(1, main=MAIN), repository(2, main=MAIN)), APP, set())
+        found = wanted_rulesets(self.all_needs(repository(1, main=MAIN), repository(2, main=MAIN)), APP, set())
         assert [(each.level, each.ruleset["conditions"]["repository_id"]) for each in found] == [
             ("organization", {"repository_ids": [1, 2]})
         ]
 
     def test_single_repository_has_its_own_ruleset_unless_shared_exists(self) -> None:
         alone = self.all_needs(repository(1, main=MAIN))
-        assert [each.level for each in targets_of(alone, APP, set())] == ["repository"]
-        assert [each.level for each in targets_of(alone, APP, {MAIN})] == ["organization"]
+        assert [each.level for each in wanted_rulesets(alone, APP, set())] == ["repository"]
+        assert [each.level for each in wanted_rulesets(alone, APP, {MAIN})] == ["organization"]
 
     def test_repository_with_other_exclusions_has_its_own_ruleset(self) -> None:
         other = repository(3, auto_watch=("release/*",), release__1="change-freeze/release/1")
         same = [repository(number, auto_watch=("release/*",)) for number in (1, 2)]
-        found = [each for each in targets_of(self.all_needs(*same, other), APP, set()) if each.check_name == RELEASE]
+        found = [
+            each for each in wanted_rulesets(self.all_needs(*same, other), APP, set()) if each.check_name == RELEASE
+        ]
         assert [(each.level, len(each.needs)) for each in found] == [("organization", 2), ("repository", 1)]
 
     def test_branches_of_a_pattern_have_rulesets_of_their_repositories(self) -> None:
         alike = [repository(number, ("release/*",), release__1=RELEASE) for number in (1, 2)]
-        assert [(each.level, each.check_name) for each in targets_of(self.all_needs(*alike), APP, set())] == [
+        assert [(each.level, each.check_name) for each in wanted_rulesets(self.all_needs(*alike), APP, set())] == [
             ("organization", RELEASE),
             ("repository", "change-freeze/release/1"),
             ("repository", "change-freeze/release/1"),
         ]
 
     def test_pattern_is_planned_before_its_branches(self) -> None:
-        fact = repository(1, ("release/**",), main=MAIN, release__1="change-freeze/release/**")
-        assert [each.check_name for each in targets_of(self.all_needs(fact), APP, None)] == [
+        known = repository(1, ("release/**",), main=MAIN, release__1="change-freeze/release/**")
+        assert [each.check_name for each in wanted_rulesets(self.all_needs(known), APP, None)] == [
             "change-freeze/release/**",
             MAIN,
             "change-freeze/release/1",
@@ -144,19 +156,19 @@ class TestLevels:
 
     def test_archived_repository_gets_no_ruleset(self) -> None:
         archived = KnownRepository("rep_1", 1, "acme", "web", True, (), (KnownBranch("wbr_1", "main", MAIN, True),))
-        assert targets_of(needs_of(archived, with_patterns=True), APP, None) == []
+        assert wanted_rulesets(needs_of(archived, with_patterns=True), APP, None) == []
 
 
 class TestChanges:
     def plan(self, found: Found) -> Change:
-        return plan_target(target(), HERE, found)
+        return plan_ruleset(wanted(), HERE, found)
 
     def at_github(self, **changes: Any) -> dict[str, Any]:
-        return {"id": 7, "node_id": "RRS_7", "updated_at": "2026-11-21T09:00:00Z", **target().ruleset, **changes}
+        return {"id": 7, "node_id": "RRS_7", "updated_at": "2026-11-21T09:00:00Z", **wanted().ruleset, **changes}
 
     def test_missing_ruleset_is_created(self) -> None:
         change = self.plan(Found())
-        assert (change.action, change.before, change.after) == ("create", None, target().ruleset)
+        assert (change.action, change.before, change.after) == ("create", None, wanted().ruleset)
 
     def test_correct_ruleset_stays(self) -> None:
         change = self.plan(Found(own=Existing(7, self.at_github())))
@@ -168,7 +180,7 @@ class TestChanges:
     @pytest.mark.parametrize("name", ["enforcement", "bypass_actors", "rules", "conditions", "pin", "target"])
     def test_every_loosening_is_restored(self, name: str) -> None:
         other_pin = {"context": MAIN, "integration_id": 1}
-        parameters = {**target().ruleset["rules"][0]["parameters"], "required_status_checks": [other_pin]}
+        parameters = {**wanted().ruleset["rules"][0]["parameters"], "required_status_checks": [other_pin]}
         loosened: dict[str, dict[str, Any]] = {
             "enforcement": {"enforcement": "evaluate"},
             "target": {"target": "tag"},
@@ -178,11 +190,11 @@ class TestChanges:
             "pin": {"rules": [{"type": "required_status_checks", "parameters": parameters}]},
         }
         change = self.plan(Found(own=Existing(7, self.at_github(**loosened[name]))))
-        assert (change.action, change.after) == ("update", target().ruleset)
+        assert (change.action, change.after) == ("update", wanted().ruleset)
         assert change.diff
 
     def test_additions_that_do_not_loosen_stay(self) -> None:
-        own = target().ruleset
+        own = wanted().ruleset
         theirs = {"context": "build"}
         parameters = {
             **own["rules"][0]["parameters"],
@@ -201,7 +213,7 @@ class TestChanges:
         assert self.plan(Found(own=Existing(7, hidden))).action == "none"
 
     def test_order_of_unordered_fields_is_no_difference(self) -> None:
-        two = target(RELEASE, release__1=RELEASE)
+        two = wanted(RELEASE, release__1=RELEASE)
         shuffled = {**two.ruleset, "conditions": {"ref_name": {"exclude": [], "include": ["refs/heads/release/*"]}}}
         assert restored(shuffled, two) == shuffled
 
@@ -213,7 +225,7 @@ class TestChanges:
         left = Existing(7, self.at_github())
         recognized = self.plan(Found(taken={"Change freeze: main": left}))
         assert (recognized.action, recognized.recognized, recognized.ruleset_id) == ("none", True, 7)
-        changed = Existing(7, self.at_github(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
+        changed = Existing(7, self.at_github(rules=[*wanted().ruleset["rules"], {"type": "deletion"}]))
         assert self.plan(Found(taken={"Change freeze: main": changed})).name == "Change freeze: main (2)"
 
     def test_removal_shows_the_removed_ruleset(self) -> None:
@@ -237,14 +249,14 @@ class TestChanges:
         ],
     )
     def test_removal_keeps_additions_and_ends_ownership(self, added: dict[str, Any], left: list[Any]) -> None:
-        rules = [*target().ruleset["rules"], *added.get("rules", [])]
+        rules = [*wanted().ruleset["rules"], *added.get("rules", [])]
         existing = self.at_github(**{**added, "rules": rules})
         change = plan_removal(Existing(7, existing), HERE, MAIN)
         assert (change.action, change.unmanaged, change.removes) == ("update", True, True)
         assert change.after == {**normalized(existing), "rules": left}
 
     def test_removal_keeps_checks_of_others(self) -> None:
-        [rule] = target().ruleset["rules"]
+        [rule] = wanted().ruleset["rules"]
         theirs = {"context": "build"}
         checks = [theirs, *rule["parameters"]["required_status_checks"]]
         both = {**rule, "parameters": {**rule["parameters"], "required_status_checks": checks}}
@@ -254,7 +266,7 @@ class TestChanges:
         assert left["parameters"] == {**rule["parameters"], "required_status_checks": [theirs]}
 
     def test_difference_of_rulesets_is_readable(self) -> None:
-        before = target().ruleset
+        before = wanted().ruleset
         lines = difference(before, {**before, "enforcement": "disabled"}).splitlines()
         assert [line for line in lines if line[0] in "+-"] == [
             "--- before",

@@ -66,6 +66,6 @@ def merge_errors(errors: Sequence[ServiceError]) -> ServiceError:
     first, *others = errors
     if not others:
         return first
-    more = f"{len(others)} more error{'s'[: len(others) > 1]} in details"
+    more = f"{len(others)} more {'error' if len(others) == 1 else 'errors'} in details"
     details = tuple(detail for error in errors for detail in error.details)
     return ServiceError(first.code, f"{first.message} ({more})", details=details)

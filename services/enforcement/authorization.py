@@ -41,7 +41,7 @@ MAX_LISTED = 20
 def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], due: list[Change]) -> ServiceError:
     """Return the error for changes that need an administrator; its address lets one authorise them."""
     account = survey.facts.account
-    counted = f"{len(due)} ruleset{'s'[: len(due) > 1]}"
+    counted = f"{len(due)} {'ruleset' if len(due) == 1 else 'rulesets'}"
     by_app = survey.permits_all(due)
     authorization = client.github(uow).user_authorization
     if authorization is None:
@@ -54,8 +54,8 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
         return ServiceError(CODE, message, details=(Detail("/scope", message, CODE),))
     setup = new_setup(uow, scope, "awaiting_authorization", len(due))
     request_verdicts(uow, setup, due)
-    above = any(change.place.level == "organization" for change in due)
-    needed = "repo" if not above else "repo read:org" if by_app else "repo admin:org"
+    of_organization = any(change.place.level == "organization" for change in due)
+    needed = "repo" if not of_organization else "repo read:org" if by_app else "repo admin:org"
     setup.progress = {**setup.progress, "oauthScope": needed}
     url = issue_authorization_url(uow, authorization, setup)
     target = ("organization", uow.organization, account)

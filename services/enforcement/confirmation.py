@@ -62,9 +62,11 @@ class Result:
     total: int = 0
     written: list[Change] = field(default_factory=list)
     left: list[Change] = field(default_factory=list)
+    """The changes that were not written, and can be authorised at `again`."""
     problems: list[str] = field(default_factory=list)
+    """Why changes were not written, for people."""
     again: str | None = None
-    """The address where the rest can be authorised."""
+    """The address at GitHub where what is left can be authorised."""
     queued: bool = False
     """A job writes the rulesets with the App's permission."""
     authorized: dict[str, str] = field(default_factory=dict)
@@ -112,22 +114,22 @@ class Authorizations:
         if authorization is None:
             raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
         ends = self.clock() + MAX_WRITING_SECONDS
-        taken = self._take(state)
+        taken = self._use_up(state)
         redirect_uri = self.uow_factory.dependencies.web_url + ENFORCEMENT_AUTHORIZED
         try:
             with authorization.user_client(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as user:
                 result = self._act(taken, user, ends)
         except GitHubError as error:
-            self._failed(taken, error.code, error.message)
+            self._record_failure(taken, error.code, error.message)
             if error.kind is ErrorKind.REJECTED:
                 raise NotAuthorizedError("Not authorised", f"{error.message}. Apply again for a new address.") from None
             raise
         except NotAuthorizedError as error:
-            self._failed(taken, CODE, error.message)
+            self._record_failure(taken, CODE, error.message)
             raise
         return self._finish(taken, authorization, result)
 
-    def _take(self, state: str) -> _UsedAuthorization:
+    def _use_up(self, state: str) -> _UsedAuthorization:
         """Use up the state, which is valid for one confirmation, whatever its result; not while GitHub is paused."""
         with self.uow_factory.open(caller_for_state(state)) as uow:
             setup = pending_setup(uow, state, lock=True)
@@ -189,15 +191,16 @@ class Authorizations:
         return result
 
     def _next(self, ruleset_writer: RulesetWriter, result: Result) -> Change | None:
+        """Return the first change that is left and may be written now; None while all of them wait for verdicts.
+
+        A removal waits for all changes before it: one of them may replace what it removes.
+        """
         with self.uow_factory.open(ruleset_writer.caller) as uow:
-            waits = should_wait_for_verdicts(uow.session.get_one(EnforcementSetup, ruleset_writer.setup_id), uow.now)
-            held = (
-                branches_without_verdict(uow, [each for change in result.left for each in change.branch_ids])
-                if waits
-                else set()
-            )
-        ready = (each for each in result.left if held.isdisjoint(each.branch_ids))
-        first = next(ready, None)
+            waiting: set[str] = set()
+            if should_wait_for_verdicts(uow.session.get_one(EnforcementSetup, ruleset_writer.setup_id), uow.now):
+                branch_ids = [branch_id for change in result.left for branch_id in change.branch_ids]
+                waiting = branches_without_verdict(uow, branch_ids)
+        first = next((each for each in result.left if waiting.isdisjoint(each.branch_ids)), None)
         removal_too_soon = first is not None and first.removes and first is not result.left[0]
         return None if removal_too_soon else first
 
@@ -237,7 +240,7 @@ class Authorizations:
                 result.again = issue_authorization_url(uow, authorization, setup)
         return result
 
-    def _failed(self, taken: _UsedAuthorization, code: str, message: str) -> None:
+    def _record_failure(self, taken: _UsedAuthorization, code: str, message: str) -> None:
         with self.uow_factory.open(taken.caller) as uow:
             setup = uow.session.get_one(EnforcementSetup, taken.setup_id)
             setup.state, setup.finished_at = "failed", uow.now

@@ -58,8 +58,8 @@ class _Findings:
     """By repository: the place of the ruleset that still requires our check."""
     hidden: set[str] = field(default_factory=set)
     """Repositories whose rulesets are not readable."""
-    removed: list[tuple[WrittenRuleset, Change]] = field(default_factory=list)
-    """Rulesets that others have removed, or from which we removed repositories."""
+    changed: list[tuple[WrittenRuleset, Change]] = field(default_factory=list)
+    """Rulesets that others have removed, or that we removed or took repositories from: to be recorded."""
 
 
 def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, installation_id: int) -> None:
@@ -82,9 +82,11 @@ def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Calle
             logger.warning("rulesets over repositories that are not covered could not be read: %s", error)
             findings.hidden |= known.gone.keys()
     with uow_factory.open(caller) as uow:
-        for row, change in findings.removed:
+        for row, change in findings.changed:
             save_ruleset(uow, installation_id, change, row.ruleset_id)
-        open_alerts(uow, [_alert(uow, known.gone[number], place) for number, place in findings.orphans.items()])
+        open_alerts(
+            uow, [_alert(uow, known.gone[repository_id], place) for repository_id, place in findings.orphans.items()]
+        )
         _resolve_others(uow, installation_id, findings.orphans.keys() | findings.hidden)
 
 
@@ -146,7 +148,7 @@ def _read_repository(
         if row.ruleset_id in listed:
             findings.orphans[repository.id] = place
         else:
-            findings.removed.append((row, Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)))
+            findings.changed.append((row, Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)))
 
 
 def _read_organization(
@@ -175,10 +177,10 @@ def _read_organization(
         over = [each for each in known.gone.values() if each.github_id in named]
         removable = {each.github_id for each in over if may_write and _is_removable(known, each, row.check_name)}
         change = plan_without(existing, place, row.check_name, removable)
-        taken_out = removable if removable and _carried_out(access, change) else set()
-        if taken_out:
-            findings.removed.append((row, change))
-        findings.orphans |= {each.id: place for each in over if each.github_id not in taken_out}
+        removed = removable if removable and _carried_out(access, change) else set()
+        if removed:
+            findings.changed.append((row, change))
+        findings.orphans |= {each.id: place for each in over if each.github_id not in removed}
 
 
 def _carried_out(access: Rulesets, change: Change) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import text
 
 from rules.access.permissions import SYSTEM
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.setups import queue_setup
 
 PERMISSION = "administration"
@@ -37,11 +37,6 @@ def request_own_rules(
         return
     with uow_factory.open(Caller(organization_id, SYSTEM, SYSTEM_CALLER.source)) as uow:
         for branch_id, repository, branch in uow.session.execute(_MISSING, {"ids": list(branch_ids), "now": uow.now}):
-            _request(uow, branch_id, f"{repository}:{branch}")
-
-
-def _request(uow: UnitOfWork, branch_id: str, name: str) -> None:
-    setup = queue_setup(uow, {"type": "branch", "branchId": branch_id}, 1)
-    uow.audit(
-        "enforcement.setup_requested", ("branch", branch_id, name), scope=setup.scope, changes=1, setupId=setup.id
-    )
+            setup = queue_setup(uow, {"type": "branch", "branchId": branch_id}, 1)
+            target = ("branch", branch_id, f"{repository}:{branch}")
+            uow.audit("enforcement.setup_requested", target, scope=setup.scope, changes=1, setupId=setup.id)

@@ -1,11 +1,11 @@
 """Probes on the work queue: the branches of one installation whose rules a worker reads together."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import Row, and_, select
 
 from models.enforcement import BranchEnforcement
 from models.installations import Installation
@@ -22,9 +22,9 @@ PROBES = WorkQueue(
     select(
         BranchEnforcement.branch_id,
         BranchEnforcement.organization_id,
-        Repository.node_id,
+        Repository.node_id.label("repository_node_id"),
         (Repository.owner + "/" + Repository.name).label("full_name"),
-        WatchedBranch.name,
+        WatchedBranch.name.label("branch"),
         WatchedBranch.check_name,
         WatchedBranch.pattern_check_name,
         and_(WatchedBranch.unwatched_at.is_(None), Repository.enabled).label("watched"),
@@ -49,7 +49,7 @@ PROBES = WorkQueue(
 
 @dataclass(frozen=True, slots=True)
 class LeasedProbe:
-    """A leased branch, with what the last probe found."""
+    """A leased branch, with what the last probe found: columns of `PROBES` by their names."""
 
     branch_id: str
     organization_id: str
@@ -99,4 +99,8 @@ def acquire_probes(uow: UnitOfWork, *, limit: int = MAX_BRANCHES) -> LeasedProbe
     lease = PROBES.acquire(uow, within=(Installation.id, first.installation_id), limit=limit)
     if lease is None:
         return None
-    return LeasedProbes(first.installation_id, lease, tuple(LeasedProbe(*tuple(row)[:14]) for row in lease.rows))
+    return LeasedProbes(first.installation_id, lease, tuple(_leased_probe(row) for row in lease.rows))
+
+
+def _leased_probe(row: Row[Any]) -> LeasedProbe:
+    return LeasedProbe(**{field.name: getattr(row, field.name) for field in fields(LeasedProbe)})

@@ -8,7 +8,8 @@ from integrations.github.rules import BranchRules, RulesetDetails
 from rules.rulesets.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
 from services.enforcement.probe_queue import LeasedProbe
 
-Read = Sequence[tuple[LeasedProbe, BranchRules]]
+ProbedRules = Sequence[tuple[LeasedProbe, BranchRules]]
+"""Branches, each with what GitHub shows of its rules."""
 
 
 def read_rules(client: InstallationClient, probes: Sequence[LeasedProbe]) -> list[tuple[LeasedProbe, BranchRules]]:
@@ -17,13 +18,14 @@ def read_rules(client: InstallationClient, probes: Sequence[LeasedProbe]) -> lis
     return list(zip(probes, client.rules(refs), strict=True))
 
 
-def read_details(client: InstallationClient, read: Read) -> Mapping[str, RulesetDetails]:
+def read_details(client: InstallationClient, read: ProbedRules) -> Mapping[str, RulesetDetails]:
     """Read the rulesets that decide: those that require our checks, and those that would if they were active."""
     wanted = dict.fromkeys(node_id for probe, found in read for node_id in _deciding(probe, found))
     return client.ruleset_details(list(wanted)) if wanted else {}
 
 
 def _deciding(probe: LeasedProbe, found: BranchRules) -> Iterable[str]:
+    """Yield the node ids of the rulesets of a branch whose details decide, as far as they are not known."""
     requiring = [rule.ruleset for rule in found.rules or () if _requires(rule, probe)]
     if requiring or found.rules is None:
         for ruleset in requiring:
@@ -39,6 +41,7 @@ def _requires(rule: ActiveRule, probe: LeasedProbe) -> bool:
 
 
 def _inactive(probe: LeasedProbe, found: BranchRules) -> Iterable[tuple[str, Ruleset]]:
+    """Yield the rulesets that are not active and whose conditions match the branch, with their node ids."""
     default_branch = found.repository.default_branch if found.repository else ""
     for each in found.listed:
         if each.ruleset.enforcement != "active" and covers(each.include, each.exclude, probe.branch, default_branch):

@@ -32,7 +32,6 @@ from services.installations.status import refresh_status
 
 logger = logging.getLogger(__name__)
 
-
 Failed = list[tuple[LeasedProbe, GitHubError]]
 
 

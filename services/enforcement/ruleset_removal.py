@@ -45,7 +45,8 @@ class _Owned:
     ruleset_id: int | None
     intent: Change | None = None
 
-    def left(self, message: str, *, transient: bool) -> Remaining:
+    def remaining(self, message: str, *, transient: bool) -> Remaining:
+        """Return that it could not be removed, and why."""
         return Remaining(
             self.place.repository or self.place.account, self.ruleset_id, self.check_name, message, transient
         )
@@ -62,11 +63,11 @@ def withdraw(
     """
     with uow_factory.open(caller) as uow:
         owned = [*_owned(uow), *_unconfirmed_creations(uow)]
-    left: list[Remaining] = []
+    remaining: list[Remaining] = []
     limited: str | None = None
     for each in owned:
         if limited is not None:
-            left.append(each.left(limited, transient=True))
+            remaining.append(each.remaining(limited, transient=True))
             continue
         try:
             _remove(uow_factory, github, caller, lease, each)
@@ -74,9 +75,9 @@ def withdraw(
             raise
         except GitHubError as error:
             transient = error.transient or error.kind is ErrorKind.APP_REFUSED
-            left.append(each.left(error.message, transient=transient))
+            remaining.append(each.remaining(error.message, transient=transient))
             limited = error.message if error.kind in RATE_LIMITS else None
-    return left
+    return remaining
 
 
 def _owned(uow: UnitOfWork) -> list[_Owned]:
@@ -111,8 +112,8 @@ def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
         )
         .order_by(EnforcementSetup.id)
     )
-    changes = [(load_intent(intent), installation_id) for intent, installation_id in rows]
-    return [_Owned(number, change.place, change.check_name, None, change) for change, number in changes]
+    found = [(installation_id, load_intent(intent)) for intent, installation_id in rows]
+    return [_Owned(installation_id, intent.place, intent.check_name, None, intent) for installation_id, intent in found]
 
 
 def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
@@ -150,9 +151,9 @@ def _access(client: InstallationClient, place: Place) -> Rulesets:
 
 def _carry_out(access: Rulesets, owned: _Owned) -> Change:
     """Remove one ruleset, unless it is not listed in its place; a place that is not shown to us is an error."""
-    number = owned.ruleset_id or 0
-    if number not in {listed["id"] for listed in access.list()}:
-        return Change("delete", owned.place, owned.check_name, ruleset_id=number)
-    change = plan_removal(Existing(number, access.get(number)), owned.place, owned.check_name)
+    ruleset_id = owned.ruleset_id or 0
+    if ruleset_id not in {listed["id"] for listed in access.list()}:
+        return Change("delete", owned.place, owned.check_name, ruleset_id=ruleset_id)
+    change = plan_removal(Existing(ruleset_id, access.get(ruleset_id)), owned.place, owned.check_name)
     carry_out(access, change)
     return change

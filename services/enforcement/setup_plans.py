@@ -14,7 +14,7 @@ from services.github_access import client as github_client
 def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
 
-    GitHub is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
+    GitHub is read first, within the deadline of one call, while no lock is held. Raise what `read_facts` and
     `client_of` raise, errors of GitHub, and for apply `admin_authorization_required` if an administrator of a
     repository concerned has not authorised the service yet, or if the App may not write; its effects stay, because the
     address that it shows leads back to them.

@@ -36,7 +36,7 @@ from services.github_access.rate_limiter import background_client, learn_from_re
 REPOSITORIES_PER_SLICE = 20
 TIME_SLICE_INTERVAL = timedelta(seconds=8)
 """After a time slice that wrote: writing takes its share of the rate-limit budget little by little."""
-HEADS_POLL_INTERVAL = timedelta(seconds=2)
+VERDICTS_POLL_INTERVAL = timedelta(seconds=2)
 """While heads of the branches still lack their verdict."""
 MAX_ATTEMPTS = 30
 """Failures of GitHub in a row after which a setup is given up: about two hours."""
@@ -98,7 +98,7 @@ def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
 
 
 def _run(run: SetupRun, github: GitHub) -> None:
-    """Write what one time slice may; raise `GitHubError` for what a retry may mend, or nothing can."""
+    """Write what one time slice may. Raise `GitHubError` if the rest has to be retried, or given up."""
     with run.uow_factory.open(run.caller) as uow:
         run.lease.require(uow)
         setup = uow.session.get_one(EnforcementSetup, run.setup_id)
@@ -109,7 +109,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
         if should_wait_for_verdicts(setup, uow.now) and branches_without_verdict(
             uow, _branches(facts, due[:REPOSITORIES_PER_SLICE], setup.progress)
         ):
-            run.lease.postpone(uow, uow.now + HEADS_POLL_INTERVAL)
+            run.lease.postpone(uow, uow.now + VERDICTS_POLL_INTERVAL)
             return None
     client = background_client(run.uow_factory, github, facts.installation_id, run.lease)
     with client.shared_deadline():
@@ -130,7 +130,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
     due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
     for repository_id in due[:REPOSITORIES_PER_SLICE]:
         _write(run, facts, ruleset_writer, _planned(run, survey, repository_id))
-        _note(run, position=repository_id)
+        _save_progress(run, position=repository_id)
     if len(due) > REPOSITORIES_PER_SLICE:
         return _postpone(run, TIME_SLICE_INTERVAL if run.wrote else timedelta(0))
     _write(run, facts, ruleset_writer, survey.organization_removals())
@@ -200,12 +200,13 @@ def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> Non
 
 
 def _fail(run: SetupRun, where: str, code: str, message: str) -> None:
-    """Save what could not be written."""
+    """Record what could not be written; the setup goes on."""
     run.failures.append(f"{where}: {message}")
-    _note(run, failures=run.failures, failureCode=code)
+    _save_progress(run, failures=run.failures, failureCode=code)
 
 
-def _note(run: SetupRun, **progress: Any) -> None:
+def _save_progress(run: SetupRun, **progress: Any) -> None:
+    """Save members of the setup's `progress`; failures are no longer in a row."""
     with run.uow_factory.open(run.caller) as uow:
         run.lease.require(uow)
         save_progress(uow, run.setup_id, **progress)

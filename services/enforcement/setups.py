@@ -1,8 +1,13 @@
 """Setups: rows that record which rulesets are to be written, and how many have been.
 
-`progress` of a row: `writing` is the write intent, kept while a ruleset is being written, so that one whose result was
-not recorded is recognised; `headsAskedAt`, since when verdicts of the branches' heads are due; `position`, the last
-repository that the job has finished; `failures`, what could not be written and why; `tries`, GitHub's errors in a row.
+`progress` of a row has these members, each once there is something to say:
+
+- `writing`: the write intent, kept while a ruleset is being written, so that one whose result was not recorded is
+  recognised;
+- `headsAskedAt`: when verdicts of the branches' heads were requested;
+- `position`: the id of the last repository that the job has finished, in the order of the ids;
+- `failures` and `failureCode`: what could not be written and why, and the code of the last of these errors;
+- `oauthScope`: the scopes of OAuth that an administrator is asked for.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -100,17 +105,17 @@ class RulesetWriter:
         if change.action == "create" or change.ruleset_id is None:
             return False
         try:
-            now: dict[str, Any] | None = normalized(self.access(change.place).get(change.ruleset_id))
+            at_github: dict[str, Any] | None = normalized(self.access(change.place).get(change.ruleset_id))
         except GitHubError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
-            now = None
-        happened = now == change.after
-        if happened:
+            at_github = None
+        was_carried_out = at_github == change.after
+        if was_carried_out:
             self.commit(change, change.ruleset_id)
         else:
             self._clear(change)
-        return happened
+        return was_carried_out
 
     def access(self, place: Place) -> Rulesets:
         """Return access to the rulesets of a place."""
@@ -285,8 +290,8 @@ def request_verdicts(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable
 
 def should_wait_for_verdicts(setup: EnforcementSetup, now: datetime) -> bool:
     """True if rulesets still wait for verdicts of the heads."""
-    asked = setup.progress.get("headsAskedAt")
-    return asked is not None and now < datetime.fromisoformat(asked) + MAX_VERDICT_WAIT
+    requested_at = setup.progress.get("headsAskedAt")
+    return requested_at is not None and now < datetime.fromisoformat(requested_at) + MAX_VERDICT_WAIT
 
 
 _WITHOUT_VERDICT = text("""

@@ -12,10 +12,8 @@ from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import LIGHTS, count_by_light, freezable, status_of
+from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.repositories import get_visible
-
-_LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
-"""Errors of a branch that waits for GitHub's rate limits and has not failed."""
 
 _SETUP_STATES = {
     "queued": "applying",
@@ -118,7 +116,7 @@ def _checks(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
     code = branch.last_error_code
     pending = branch.written_generation < branch.wanted_generation
     return {
-        "state": "failed" if code and code not in _LIMITED else "pending" if pending else "written",
+        "state": "failed" if code and code not in RATE_LIMIT_CODES else "pending" if pending else "written",
         "total": total,
         "written": written,
         "last_error": {"code": code, "message": branch.last_error_message} if code else None,

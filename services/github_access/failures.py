@@ -27,6 +27,8 @@ class WithheldError(GitHubError):
 
 
 RATE_LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
+RATE_LIMIT_CODES = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
+"""Their codes: a branch with one of them waits, and has not failed."""
 DEFAULT_PAUSE = 60.0
 """Seconds, where GitHub limits us and does not say for how long."""
 

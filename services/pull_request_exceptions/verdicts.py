@@ -21,6 +21,7 @@ from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import planned_windows
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge_for_pattern
 from services.core.unit_of_work import UnitOfWork
+from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
 
 logger = logging.getLogger(__name__)
@@ -30,9 +31,6 @@ FreezesByBranch = Mapping[str, Sequence[CoveringFreeze]]
 ClosedPatterns = Mapping[tuple[str, str], FreezesByBranch]
 """By repository id and name of a pattern's check: the names of frozen branches without a rule of their own, and why."""
 CheckState = Literal["written", "failed", "pending"]
-
-TRANSIENT_ERRORS = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
-"""Errors that pass by themselves: the check is late, it has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ class PullRequestFacts:
             return "written"
         error = row.branch.last_error_code
         return (
-            "failed" if error is not None and row.branch.attempts > 0 and error not in TRANSIENT_ERRORS else "pending"
+            "failed" if error is not None and row.branch.attempts > 0 and error not in RATE_LIMIT_CODES else "pending"
         )
 
 

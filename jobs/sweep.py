@@ -20,6 +20,7 @@ from services.audit.hash_chain import seal_entries
 from services.billing.trials import announce_trial_ends
 from services.maintenance.retention import purge_expired
 from services.maintenance.tasks import (
+    cover_remaining,
     end_freezes,
     full_resync,
     repair_completions,
@@ -34,7 +35,7 @@ from services.pull_request_exceptions.expiry import end_exceptions
 from services.reconcile.late_freezes import record_late_freezes
 from services.restores.restores import notice_restore
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
-from services.schedules.occurrence_start import cover_remaining, start_windows
+from services.schedules.occurrence_start import start_windows
 from services.schedules.overlap_alerts import find_overlaps
 from services.schedules.plans import extend_plans
 from services.schedules.verification import compare_windows, verify_windows

@@ -4,8 +4,8 @@ Every task is idempotent and safe with any number of sweepers: rows are locked o
 by the sweeper that acquires its period.
 """
 
-import logging
 from datetime import timedelta
+from time import monotonic
 
 from sqlalchemy import Row, func, select
 
@@ -18,14 +18,15 @@ from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
 from services.freezes.failures import record_recovered, repair_failures
+from services.freezes.targets import add_remaining_targets
 from services.identity import signing_keys
 from services.pull_request_exceptions.expiry import next_end as next_end_of_exceptions
 from services.reconcile.outcomes import read_back_all
 from services.repository_sync.sync import request_all_comparisons
 
-logger = logging.getLogger(__name__)
-
 MAX_ENDED_AT_ONCE = 200
+MAX_COVERING_SECONDS = 1.0
+"""Time limit for adding targets per sweep, since windows must start and end on time meanwhile."""
 
 
 def end_freezes(uow_factory: UnitOfWorkFactory) -> int:
@@ -49,6 +50,23 @@ def _end_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     freeze_id, organization_id = row
     with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
         return expire_freeze(uow, freeze_id)
+
+
+def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
+    """Add the remaining targets of very large freezes, one batch per freeze in turn, for a limited time."""
+    end = monotonic() + MAX_COVERING_SECONDS
+    query = select(Freeze.id, Freeze.organization_id).where(Freeze.targets_pending).order_by(Freeze.id)
+    while monotonic() < end:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            left = uow.session.execute(query).all()
+        if not for_each_isolated(left, lambda row: _cover_one(uow_factory, row)):
+            return
+
+
+def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
+    freeze_id, organization_id = row
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        return add_remaining_targets(uow, freeze_id, max_targets=uow.dependencies.max_targets)
 
 
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:

@@ -14,40 +14,37 @@ again starts then.
 """
 
 from datetime import datetime, timedelta
-from time import monotonic
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, and_, select, tuple_
+from sqlalchemy import ColumnElement, and_, select, tuple_
 
 from models.freezes import Freeze
 from models.installations import Installation
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
-from rules.access.permissions import SYSTEM, Actor
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from services.alerts.alerts import open_alert, resolve_alerts
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.start import NewFreeze, start
-from services.freezes.targets import add_remaining_targets
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 
 LATE_AFTER = timedelta(seconds=1)
 """A window that starts this much after its time, or more, is late."""
-PAGE = 200
-COVERING_SECONDS = 1.0
-"""Time limit for covering more branches per sweep, since windows must start and end on time meanwhile."""
+BATCH_SIZE = 200
+"""Occurrences that one query finds."""
 
 
-class Due(NamedTuple):
+class DueOccurrence(NamedTuple):
     """An occurrence that is due."""
 
     starts_at: datetime
     id: str
     organization_id: str
     schedule_id: str
-    schedule: str
+    schedule_name: str
 
 
 def start_windows(uow_factory: UnitOfWorkFactory) -> int:
@@ -59,7 +56,7 @@ def start_windows(uow_factory: UnitOfWorkFactory) -> int:
     return started
 
 
-def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
+def _due(uow_factory: UnitOfWorkFactory, after: DueOccurrence | None) -> list[DueOccurrence]:
     """Return the next due occurrences, earliest first."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         query = (
@@ -71,11 +68,11 @@ def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
             .where(Occurrence.is_planned(uow.now), Occurrence.starts_at <= uow.now, Organization.deleted_at.is_(None))
             .where(~uninstalled(Occurrence.organization_id))
             .order_by(Occurrence.starts_at, Occurrence.id)
-            .limit(PAGE)
+            .limit(BATCH_SIZE)
         )
         if after is not None:
             query = query.where(tuple_(Occurrence.starts_at, Occurrence.id) > (after.starts_at, after.id))
-        return [Due(*row) for row in uow.session.execute(query)]
+        return [DueOccurrence(*row) for row in uow.session.execute(query)]
 
 
 def uninstalled(organization_id: Any) -> ColumnElement[bool]:
@@ -84,8 +81,8 @@ def uninstalled(organization_id: Any) -> ColumnElement[bool]:
     return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
 
 
-def _start_one(uow_factory: UnitOfWorkFactory, due: Due) -> bool:
-    actor = Actor("schedule", due.schedule_id, due.schedule)
+def _start_one(uow_factory: UnitOfWorkFactory, due: DueOccurrence) -> bool:
+    actor = Actor("schedule", due.schedule_id, due.schedule_name)
     with uow_factory.open(Caller(due.organization_id, actor, "schedule")) as uow:
         return start_due(uow, due.id)
 
@@ -157,20 +154,3 @@ def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
     occurrence.skip_reason, occurrence.skipped_by = "no_targets", uow.actor.as_json()
     alerts.audit_skipped(uow, schedule, occurrence)
     open_alert(uow, alerts.without_targets(uow, schedule, occurrence))
-
-
-def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
-    """Add the remaining targets of very large freezes, one batch per freeze in turn, for a limited time."""
-    end = monotonic() + COVERING_SECONDS
-    query = select(Freeze.id, Freeze.organization_id).where(Freeze.targets_pending).order_by(Freeze.id)
-    while monotonic() < end:
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            left = uow.session.execute(query).all()
-        if not for_each_isolated(left, lambda row: _cover_one(uow_factory, row)):
-            return
-
-
-def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
-    freeze_id, organization_id = row
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
-        return add_remaining_targets(uow, freeze_id, max_targets=uow.dependencies.max_targets)

@@ -27,7 +27,7 @@ from rules.freezes.check_names import check_name
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.enforcement.probes import probe_due
-from services.maintenance.tasks import end_freezes
+from services.maintenance.tasks import cover_remaining, end_freezes
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput
@@ -36,7 +36,7 @@ from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
 from services.repositories import watches
 from services.schedules.missed_windows import record_missed
-from services.schedules.occurrence_start import cover_remaining, start_windows
+from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.faults.state_machines import BASES, HarnessMachine, some

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from app.database import make_engine
 from models.schedules import Schedule
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
-from services.maintenance.tasks import end_freezes, seconds_to_next
+from services.maintenance.tasks import cover_remaining, end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
-from services.schedules.occurrence_start import cover_remaining, start_windows
+from services.schedules.occurrence_start import start_windows
 from services.schedules.verification import compare_windows, verify_windows
 from tests import factories
 from tests.harness.clock import MovableClock

@@ -11,9 +11,8 @@ from rules.ids import new_id
 from services.core.unit_of_work import Dependencies
 from services.freezes.completion import mark_complete
 from services.freezes.end import lift
-from services.maintenance.tasks import end_freezes, seconds_to_next
+from services.maintenance.tasks import cover_remaining, end_freezes, seconds_to_next
 from services.schedules.missed_windows import record_missed
-from services.schedules.occurrence_start import cover_remaining
 from tests import factories
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups

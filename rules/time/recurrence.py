@@ -76,14 +76,14 @@ def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
     if recurrence.frequency == "dates":
         yield from sorted(day for day in set(recurrence.dates) if max(first, recurrence.start_date) <= day <= last)
         return
-    start, end = _near(recurrence, first), min(last, recurrence.until or last)
+    start, end = _expansion_start(recurrence, first), min(last, recurrence.until or last)
     left_out = set(recurrence.except_dates)
     for day in islice(_days_of_rule(recurrence, start, end), recurrence.count):
         if day >= first and day not in left_out:
             yield day
 
 
-def _near(recurrence: Recurrence, first: date) -> date:
+def _expansion_start(recurrence: Recurrence, first: date) -> date:
     """Return a day not after `first` from which the rule can be expanded, so that past years are skipped."""
     start, interval = recurrence.start_date, recurrence.interval
     if recurrence.count is not None or first <= start:
@@ -201,11 +201,11 @@ def _errors(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
         yield from _errors_of_positions(recurrence)
         yield from _errors_of_except_dates(recurrence.except_dates)
     yield from _errors_of_dates(recurrence)
-    if not _is_near(recurrence.start_date):
+    if not _is_supported_day(recurrence.start_date):
         yield "startDate", f"must be from {EARLIEST} on, and before {LATEST}"
 
 
-def _is_near(day: date) -> bool:
+def _is_supported_day(day: date) -> bool:
     return EARLIEST <= day < LATEST
 
 
@@ -236,7 +236,7 @@ def _errors_of_dates(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
         yield "dates", f"must list 1 to {MAX_DATES} days"
     elif len(set(listed)) < len(listed):
         yield "dates", "must list each day only once"
-    elif not all(map(_is_near, listed)):
+    elif not all(map(_is_supported_day, listed)):
         yield "dates", f"must be from {EARLIEST} on, and before {LATEST}"
     elif max(listed) < recurrence.start_date:
         yield "dates", "has no day from startDate on"
@@ -247,7 +247,7 @@ def _errors_of_except_dates(listed: Sequence[date]) -> Iterator[tuple[str, str]]
         yield "exceptDates", f"must list at most {MAX_EXCEPT_DATES} days"
     elif len(set(listed)) < len(listed):
         yield "exceptDates", "must list each day only once"
-    elif not all(map(_is_near, listed)):
+    elif not all(map(_is_supported_day, listed)):
         yield "exceptDates", f"must be from {EARLIEST} on, and before {LATEST}"
 
 

@@ -58,7 +58,7 @@ _WITH_ENDS = (
 
 
 def end_exceptions(uow_factory: UnitOfWorkFactory) -> int:
-    """Record the ends of exceptions, one transaction for each branch; return of how many branches.
+    """Record the ends of exceptions, one transaction for each branch; return on how many branches.
 
     If that fails, the checks are scheduled nevertheless: they must not stay green because an end is not recorded.
     """
@@ -100,10 +100,8 @@ def end_on_branch(uow: UnitOfWork, branch_id: str) -> int:
 
 def _expire(uow: UnitOfWork, branch_id: str) -> int:
     rows = _lock(uow, _ENDED, [branch_id])
-    freezes, names = (
-        freezes_of_exceptions(uow.session, rows),
-        pull_request_names(uow, {row.pull_request_id for row in rows}),
-    )
+    freezes = freezes_of_exceptions(uow.session, rows)
+    names = pull_request_names(uow, {row.pull_request_id for row in rows})
     for row in rows:
         freeze = freezes[row.freeze_id]
         ends = (row.expires_at, freeze.ended_at or freeze.ends_at, uow.now)

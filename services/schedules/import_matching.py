@@ -83,18 +83,18 @@ class Matching:
     The caller has locked the organisation. `scope` is the normalized scope of the import.
     """
 
-    def __init__(self, uow: UnitOfWork, wanted: Import, scope: Mapping[str, Any], reading: ParsedCalendar) -> None:
-        self._unit = uow
+    def __init__(self, uow: UnitOfWork, wanted: Import, scope: Mapping[str, Any], parsed: ParsedCalendar) -> None:
+        self._uow = uow
         self._wanted = wanted
-        self._reading = reading
+        self._parsed = parsed
         self._prefix = f"{wanted.format}:{_digest(scope)}:"
         query = select(Schedule).where(Schedule.organization_id == uow.organization)
         query = query.where(Schedule.import_key.startswith(self._prefix)).order_by(Schedule.id)
         rows = uow.session.scalars(query.options(undefer(Schedule.imported)).with_for_update(key_share=True)).all()
         uow.refresh_now()
         self._rows = {str(row.import_key): row for row in rows}
-        self._taking_place = {found.uid for found in reading.found} | self._skipped_with("past")
-        self._uids = self._taking_place | {item.uid for item in reading.skipped}
+        self._taking_place = {found.uid for found in parsed.found} | self._skipped_with("past")
+        self._uids = self._taking_place | {item.uid for item in parsed.skipped}
         self._years = merging.Years(wanted.years, self._year_of)
         self._adoptable = self._rows_without_event()
 
@@ -103,7 +103,7 @@ class Matching:
 
         Raise `feature_not_available`, `schedule_overlap`.
         """
-        pairs = [(found, self._row_of(found)) for found in self._reading.found]
+        pairs = [(found, self._row_of(found)) for found in self._parsed.found]
         ended = list(self._endings({row.id for _, row in pairs if row is not None}))
         yield from ended
         self._require_quota(sum(row is None and not found.past for found, row in pairs))
@@ -115,17 +115,17 @@ class Matching:
             else:
                 yield self._update(found, row)
         cancelled = {entry.uid for entry in ended if entry.code == "cancelled"}
-        for skipped in self._reading.skipped:
+        for skipped in self._parsed.skipped:
             if skipped.code != "cancelled" or skipped.uid not in cancelled:
                 yield Entry("skipped", skipped.uid, skipped.name, code=skipped.code, message=skipped.message)
 
     def _require_quota(self, added: int) -> None:
-        self._unit.session.flush()
-        count = schedule_count(self._unit.organization)
-        require_schedules(self._unit.plan, self._unit.session.scalar(count) or 0, added)
+        self._uow.session.flush()
+        count = schedule_count(self._uow.organization)
+        require_schedules(self._uow.plan, self._uow.session.scalar(count) or 0, added)
 
     def _skipped_with(self, code: str) -> set[str]:
-        return {item.uid for item in self._reading.skipped if item.code == code}
+        return {item.uid for item in self._parsed.skipped if item.code == code}
 
     def _key(self, found: ImportedWindow) -> str:
         return f"{self._prefix}{found.uid}" + (f"\t{found.part}" if found.part else "")
@@ -182,19 +182,19 @@ class Matching:
         """True if the calendar would have the event of a schedule: not that of another calendar, place or kind."""
         if self._wanted.format == "ics":
             known = row.imported and row.imported.get("calendar")
-            return not known or not self._reading.name or known == self._reading.name
+            return not known or not self._parsed.name or known == self._parsed.name
         kinds = ("public", "observance") if self._wanted.observances else ("public",)
-        return self._uid(row).startswith(tuple(f"{self._reading.place}{kind}/" for kind in kinds))
+        return self._uid(row).startswith(tuple(f"{self._parsed.place}{kind}/" for kind in kinds))
 
     def _is_coming(self, row: Schedule) -> bool:
         """True if a schedule has windows that are not over; of holidays, if days of requested years are not over."""
         requested, others = self._years.split(_imported_recurrence(row))
         if self._wanted.format == "ics" or not (others or requested):
-            return not is_over(row, self._unit.now)
+            return not is_over(row, self._uow.now)
         if not requested or (others and not merging.lists_days(row.recurrence)):
             return False
         days = recurrence_of(merging.with_days(row.recurrence, requested))
-        return not are_over(days, window_of(row.wall_clock_window), ZoneInfo(row.timezone), self._unit.now)
+        return not are_over(days, window_of(row.wall_clock_window), ZoneInfo(row.timezone), self._uow.now)
 
     def _remove(self, row: Schedule, code: str, message: str) -> Entry:
         """Delete a schedule, or of a holiday only the days of requested years if it has others."""
@@ -203,9 +203,9 @@ class Matching:
         if remaining:
             imported = merging.with_days(row.recurrence, self._days_of_other_years(row))
             row.imported = row.imported and {**row.imported, "recurrence": imported}
-            change(self._unit, row, {"recurrence": merging.with_days(row.recurrence, remaining)})
+            change(self._uow, row, {"recurrence": merging.with_days(row.recurrence, remaining)})
             return Entry("updated", uid, row.name, row.id, _shown(row), ["recurrence"], [], before, code, message)
-        delete_locked(self._unit, row)
+        delete_locked(self._uow, row)
         row.import_key = None
         return Entry("removed", uid, row.name, row.id, before=before, code=code, message=message)
 
@@ -228,7 +228,7 @@ class Matching:
         if found.past:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
-        made = insert_checked(self._unit, replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
+        made = insert_checked(self._uow, replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
         code, message = _remark(found)
         return Entry("created", found.uid, made.name, made.id, _shown(made), code=code, message=message)
 
@@ -250,7 +250,7 @@ class Matching:
             base = imported and imported["recurrence"]
             changes["recurrence"] = merging.merged_days(row.recurrence, base, found.recurrence, self._years)
         changed = [camel_case(name) for name, value in changes.items() if not is_equal(name, value, now[name])]
-        change(self._unit, row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
+        change(self._uow, row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
         edited = [camel_case(name) for name in merging.edited(merging.terms_of(row), new)]
         code, message = _remark(found) if alike or "recurrence" not in changed else self._lost_days(found, others)
         if not changed:
@@ -259,11 +259,11 @@ class Matching:
 
     def _stored(self, terms: dict[str, Any]) -> dict[str, Any]:
         """Return what is stored of an import: the terms, and the name of the calendar."""
-        return {**terms, "calendar": self._reading.name} if self._reading.name else terms
+        return {**terms, "calendar": self._parsed.name} if self._parsed.name else terms
 
     def _lost_days(self, found: ImportedWindow, others: list[date]) -> tuple[str | None, str | None]:
         """Return code and message for days of other years that are dropped."""
-        years = sorted({str(day.year) for day in others if day >= self._unit.now.date()})
+        years = sorted({str(day.year) for day in others if day >= self._uow.now.date()})
         if not years:
             return _remark(found)
         return "cut", f"no longer has days of {', '.join(years)}, which had another window; request those years too"

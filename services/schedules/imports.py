@@ -50,11 +50,11 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     Raise the errors of `check_terms`, `invalid_parameter` and `invalid_recurrence` if no event is usable,
     `feature_not_available`, `schedule_overlap`.
     """
-    scope, reading = _read(uow, wanted)
-    _require_usable(wanted, reading)
+    scope, parsed = _read(uow, wanted)
+    _require_usable(wanted, parsed)
     organization, wakeups = lock_current(uow), set(uow.wakeups)
     savepoint = uow.session.begin_nested()
-    entries = list(Matching(uow, wanted, scope, reading).entries())
+    entries = list(Matching(uow, wanted, scope, parsed).entries())
     counts = _count(entries)
     if wanted.dry_run:
         savepoint.rollback()
@@ -97,17 +97,17 @@ def _invalid(path: str, message: str, code: str = "invalid_parameter") -> Servic
     return ServiceError(code, message, details=(Detail(path, message, code),))
 
 
-def _require_usable(wanted: Import, reading: ParsedCalendar) -> None:
+def _require_usable(wanted: Import, parsed: ParsedCalendar) -> None:
     """Raise if a calendar has no event, no valid event, or too many."""
     path = "/content" if wanted.format == "ics" else "/years"
-    if not reading.found and not reading.skipped:
+    if not parsed.found and not parsed.skipped:
         raise _invalid(path, "The calendar contains no events.")
-    lasting = sum(not found.past for found in reading.found)
+    lasting = sum(not found.past for found in parsed.found)
     if lasting > MAX_SCHEDULES:
         message = f"The calendar contains {lasting} schedules. One import can have at most {MAX_SCHEDULES}."
         raise _invalid(path, message)
-    bad = [item for item in reading.skipped if item.code not in HARMLESS]
-    if bad and not reading.found and len(bad) == len(reading.skipped):
+    bad = [item for item in parsed.skipped if item.code not in HARMLESS]
+    if bad and not parsed.found and len(bad) == len(parsed.skipped):
         # A holiday is skipped only if the window makes it too long.
         usual = "/window" if wanted.format == "holidays" else path
         rows = tuple(

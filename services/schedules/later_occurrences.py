@@ -23,10 +23,10 @@ MAX_AHEAD = timedelta(days=731)
 MAX_SCHEDULES = 1000
 """Schedules whose later occurrences one request computes, oldest first: their windows of a month take 0.2 s."""
 _FIRST_PERIOD = timedelta(days=1)
-_LONGEST = timedelta(days=400)
+_MAX_WINDOW_LENGTH = timedelta(days=400)
 """More than any window takes: what starts before a time ends within this after it."""
 _GROWTH = 8
-"""How much longer each period is in which the next windows are looked for."""
+"""How many times as long each period is as the one before, in which the next windows are looked for."""
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _MOMENT = timedelta(microseconds=1)
 
@@ -105,7 +105,8 @@ class LaterWindows:
             .limit(MAX_SCHEDULES)
         )
         found = [(row, row.planned_until) for row in uow.session.scalars(query) if row.planned_until is not None]
-        # Those that start at once are in the order of their ids.
+        # Ids of one instant are in the same order at every instant (`rules.ids.derive_id`). In that order of schedules,
+        # windows have to be sorted by their start alone.
         self._plans = sorted(found, key=lambda plan: occurrence_id(plan[0].id, uow.now))
         self._stored: set[tuple[str, datetime]] = set()
         if found:
@@ -130,7 +131,7 @@ class LaterWindows:
         """
         found: list[LaterWindow] = []
         until = self._until if last is None else min(self._until, last + _MOMENT)
-        since = min(since, until + _LONGEST)
+        since = min(since, until + _MAX_WINDOW_LENGTH)
         begin = min((planned_until for _, planned_until in self._plans), default=until)
         begin = begin if after is None else max(begin, after[0])
         length = max(since - begin, timedelta()) + _FIRST_PERIOD

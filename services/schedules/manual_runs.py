@@ -49,9 +49,9 @@ def apply(uow: UnitOfWork, schedule: Schedule, ends_at: datetime | None) -> Occu
     `no_targets_in_scope`.
     """
     require_future(uow, ends_at)
-    active = Occurrence.has_state("active", uow.now, Freeze.is_in_force(uow.now))
-    running = with_freezes().where(Occurrence.schedule_id == schedule.id, active).limit(1)
-    if active := uow.session.scalar(running):
+    is_active = Occurrence.has_state("active", uow.now, Freeze.is_in_force(uow.now))
+    active = uow.session.scalar(with_freezes().where(Occurrence.schedule_id == schedule.id, is_active).limit(1))
+    if active is not None:
         raise ServiceError("invalid_state", f"A window of this schedule is already in force: {active.freeze_id}.")
     if uow.session.scalar(select(uninstalled(uow.organization))):
         raise ServiceError("invalid_state", "The GitHub App is no longer installed, so no freeze can start.")
@@ -65,7 +65,7 @@ def apply(uow: UnitOfWork, schedule: Schedule, ends_at: datetime | None) -> Occu
         )
         raise ServiceError("invalid_state", message)
     if ends_at is not None and ends_at <= occurrence.starts_at:
-        occurrence = _additional(uow, schedule, ends_at)
+        occurrence = _add_occurrence(uow, schedule, ends_at)
     elif ends_at is not None:
         occurrence.ends_at = ends_at
     try:
@@ -78,7 +78,7 @@ def apply(uow: UnitOfWork, schedule: Schedule, ends_at: datetime | None) -> Occu
     return occurrence
 
 
-def _additional(uow: UnitOfWork, schedule: Schedule, ends_at: datetime) -> Occurrence:
+def _add_occurrence(uow: UnitOfWork, schedule: Schedule, ends_at: datetime) -> Occurrence:
     """Add an occurrence from now until an end."""
     occurrence = Occurrence(
         id=new_id("occ"),

@@ -30,9 +30,9 @@ def for_each(
         )
         found = uow.session.execute(query).all()
 
-    def in_its_unit(row: Row[str, str]) -> bool:
+    def act_on(row: Row[str, str]) -> bool:
         occurrence_id, organization_id = row
         with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
             return act(uow, occurrence_id)
 
-    return for_each_isolated(found, in_its_unit)
+    return for_each_isolated(found, act_on)

@@ -17,7 +17,7 @@ from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
-from services.schedules.overlaps import Overlaps, format_instant, overlaps_of
+from services.schedules.overlaps import Overlaps, format_minute, overlaps_of
 
 TYPE = "schedules_overlap"
 RECHECK_INTERVAL = timedelta(minutes=15)
@@ -73,7 +73,7 @@ def _alert(uow: UnitOfWork, schedule: Schedule, found: Overlaps) -> Alert:
     more = f" and {found.count - 1} more" if found.count > 1 else ""
     message = (
         f"Windows of {schedule.name} overlap with those of {first.schedule_name}{more} from "
-        f"{format_instant(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the "
+        f"{format_minute(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the "
         "last window ends. Change one of the schedules, or allow the overlap."
     )
     return Alert(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.action_of(uow, schedule))

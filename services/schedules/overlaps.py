@@ -71,20 +71,20 @@ def require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
     raise ServiceError(
         "schedule_overlap",
         f"Its windows overlap with those of {first.schedule_name!r}{others} on branches that both freeze, from "
-        f"{format_instant(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
+        f"{format_minute(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
         details=tuple(_detail(overlap) for overlap in found.named),
     )
 
 
-def format_instant(instant: datetime) -> str:
-    """Return a time as text for messages."""
+def format_minute(instant: datetime) -> str:
+    """Return an instant as messages show it, such as `2026-11-21 12:00 UTC`."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _detail(overlap: Overlap) -> Detail:
     return Detail(
         "/window",
-        f"overlaps with {overlap.schedule_name!r} from {format_instant(overlap.first_overlap_at)} on",
+        f"overlaps with {overlap.schedule_name!r} from {format_minute(overlap.first_overlap_at)} on",
         "schedule_overlap",
         {
             "scheduleId": overlap.schedule_id,

@@ -41,7 +41,7 @@ MAX_PLANNED = 200
 
 
 def plan(uow: UnitOfWork, schedule: Schedule) -> int:
-    """Make the rows of a schedule agree with it; returns how many have changed. The caller has it locked, or made it.
+    """Make the rows of a schedule agree with it; return how many have changed. The caller has it locked, or made it.
 
     One that is disabled has nothing planned.
     """
@@ -56,16 +56,17 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     wanted = {one.start: one for one in near if one.is_real or one.start > uow.now}
     changed, cancelled = 0, list[Occurrence]()
     for row in rows:
-        agreed = wanted.pop(row.starts_at, None)
+        window = wanted.pop(row.starts_at, None)
         if row.starts_at > schedule.planned_until:
-            agreed = window_at(schedule, row.starts_at)
+            window = window_at(schedule, row.starts_at)
         if not _is_settled(row, uow.now):
-            changed += _settle(uow, row, agreed, cancelled, runs=schedule.enabled)
+            changed += _update_row(uow, row, window, cancelled, enabled=schedule.enabled)
     record_cancelled(uow, schedule, cancelled)
     if not schedule.enabled:
         return changed
-    had, beginning = _had(rows, uow.now), set(windows_to_start(near, uow.now))
-    new = [one for one in wanted.values() if one in beginning and not any(_is_same(schedule, one, row) for row in had)]
+    begun, to_start = _begun(rows, uow.now), set(windows_to_start(near, uow.now))
+    again = {one for one in wanted.values() if any(_is_same_window(schedule, one, row) for row in begun)}
+    new = [one for one in wanted.values() if one in to_start and one not in again]
     _insert(uow, schedule, new)
     opened = [one.start for one in new if one.start < uow.now]
     if opened:
@@ -96,8 +97,8 @@ def exclude_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
 
 def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:
     """Return the manually skipped windows of a schedule that are not over."""
-    asked = (Occurrence.skip_reason == "asked", Occurrence.ends_at > uow.now)
-    return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
+    skipped = (Occurrence.skip_reason == "asked", Occurrence.ends_at > uow.now)
+    return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *skipped)).all()
 
 
 def not_skipped(windows: Iterable[Interval], rows: Iterable[Occurrence]) -> list[Interval]:
@@ -127,37 +128,43 @@ def _is_settled(row: Occurrence, now: datetime) -> bool:
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
 
-def _settle(
-    uow: UnitOfWork, row: Occurrence, agreed: Interval | None, cancelled: list[Occurrence], *, runs: bool
+def _update_row(
+    uow: UnitOfWork, row: Occurrence, window: Interval | None, cancelled: list[Occurrence], *, enabled: bool
 ) -> bool:
-    """Make a row agree with the window that starts at the same time, or cancel it; True if it changed."""
-    is_asked = row.skip_reason == "asked"
-    if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
+    """Make a row agree with the window that starts at the same time; True if it changed.
+
+    A row without such a window is deleted, and added to `cancelled`. `enabled`: the schedule is.
+    """
+    skipped_by_person = row.skip_reason == "asked"
+    if window is None or not (enabled or skipped_by_person) or (skipped_by_person and not window.is_real):
         uow.session.delete(row)
         cancelled.append(row)
         return True
     before = (row.ends_at, row.skip_reason)
-    row.ends_at = agreed.end
-    if not is_asked:
-        row.skip_reason = None if agreed.is_real else "no_such_time"
+    row.ends_at = window.end
+    if not skipped_by_person:
+        row.skip_reason = None if window.is_real else "no_such_time"
     if before != (row.ends_at, row.skip_reason):
         row.verified_at = None
         return True
     return False
 
 
-def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
-    """Return rows that started, or were skipped and are open: a new start of the same window adds no second one."""
-    left_out = {"asked", "no_targets"}
+def _begun(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
+    """Return the rows that are not over and have started, or would have if they were not skipped."""
+    skipped = {"asked", "no_targets"}
     return [
         row
         for row in rows
-        if row.ends_at > now and (row.started_at is not None or (row.starts_at <= now and row.skip_reason in left_out))
+        if row.ends_at > now and (row.started_at is not None or (row.starts_at <= now and row.skip_reason in skipped))
     ]
 
 
-def _is_same(schedule: Schedule, window: Interval, row: Occurrence) -> bool:
-    """True if a window is the same as an occurrence before an edit: on the same day and overlapping it."""
+def _is_same_window(schedule: Schedule, window: Interval, row: Occurrence) -> bool:
+    """True if a window is the same as an occurrence before an edit: on the same day and overlapping it.
+
+    If that has begun, the edited window does not start once more.
+    """
     zone = ZoneInfo(schedule.timezone)
     apart = window.end <= row.starts_at or row.ends_at <= window.start
     return not apart and local_time(window.start, zone).date() == local_time(row.starts_at, zone).date()

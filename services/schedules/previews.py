@@ -32,10 +32,10 @@ _CHECKED = ("scope", "timezone", "recurrence", "window")
 def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return the preview of a draft, with recurrence and window as they are stored; nothing is saved.
 
-    Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
+    Raise what `check_terms` raises, and `invalid_parameter` for the id of a schedule that there is not.
     """
-    if faults := list(_faults(uow, draft)):
-        raise merge_errors(faults)
+    if errors := list(_errors(uow, draft)):
+        raise merge_errors(errors)
     schedule = Schedule(
         id=draft.get("schedule_id"),
         organization_id=uow.organization,
@@ -47,7 +47,7 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
     return _preview(uow, schedule, limit, {}, stored=False)
 
 
-def _faults(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
+def _errors(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
     if "schedule_id" in draft:
         try:
             require_schedule(uow, draft["schedule_id"])
@@ -56,8 +56,8 @@ def _faults(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]
             yield ServiceError("invalid_parameter", unknown.message, details=(detail,))
     try:
         check_terms(uow, {name: draft[name] for name in _CHECKED if name in draft})
-    except ServiceError as fault:
-        yield fault
+    except ServiceError as error:
+        yield error
 
 
 def _own_timezone(uow: UnitOfWork) -> str:

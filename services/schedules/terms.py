@@ -18,19 +18,19 @@ _LISTS_OF_DATES = ("dates", "except_dates")
 _LISTS = ("by_day", "by_month_day", "by_month", "by_set_position")
 
 
-def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
+def recurrence_of(stored: Mapping[str, Any]) -> Recurrence:
     """Return a stored recurrence as the rules use it. Raise ValueError for an invalid date."""
-    given: dict[str, Any] = dict(kept)
+    given: dict[str, Any] = dict(stored)
     given |= {name: date.fromisoformat(given[name]) for name in _DATES if name in given}
     given |= {name: tuple(given[name]) for name in _LISTS if name in given}
     given |= {name: tuple(map(date.fromisoformat, given[name])) for name in _LISTS_OF_DATES if name in given}
     return Recurrence(**given)
 
 
-def window_of(kept: Mapping[str, Any]) -> Window:
+def window_of(stored: Mapping[str, Any]) -> Window:
     """Return a stored window as the rules use it."""
-    start, end = (time.fromisoformat(kept[name]) for name in ("start_time", "end_time"))
-    return Window(start, end, kept.get("days", 0))
+    start, end = (time.fromisoformat(stored[name]) for name in ("start_time", "end_time"))
+    return Window(start, end, stored.get("days", 0))
 
 
 def is_over(schedule: Schedule, now: datetime) -> bool:

@@ -37,15 +37,15 @@ def _errors(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]
             yield error
 
 
-def _check_recurrence(kept: Mapping[str, Any]) -> None:
-    recurrence = recurrence_of(kept)
+def _check_recurrence(stored: Mapping[str, Any]) -> None:
+    recurrence = recurrence_of(stored)
     check(recurrence)
     if next(days(recurrence, recurrence.start_date, LATEST), None) is None:
         raise _invalid("/recurrence", "matches no day")
 
 
-def _check_window(kept: Mapping[str, Any]) -> None:
-    if window_of(kept).is_empty:
+def _check_window(stored: Mapping[str, Any]) -> None:
+    if window_of(stored).is_empty:
         raise _invalid("/window/endTime", "must be after startTime; set days if the window ends on a later day")
 
 

@@ -132,6 +132,9 @@ def test_what_opens_above_a_page_is_accessible(browser: Browser, site: str, acme
     browser.resize(390)
     browser.value("document.getElementById('menu').showPopover()")
     judge(browser, "menu")
+    browser.open(f"{site}/settings/members")
+    browser.value("document.querySelector('[popovertarget=settings-menu]').click()")
+    judge(browser, "settings-menu")
 
 
 def test_page_of_a_service_that_does_not_answer_is_accessible(

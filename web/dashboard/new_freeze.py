@@ -16,7 +16,7 @@ from rules.errors import Detail
 from web.accounts import filled
 from web.context import unknown_button
 from web.dashboard.freezes import end_of
-from web.dashboard.page import DashboardPage, redirect_with_notice
+from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
 
 WIDE = 50
@@ -52,8 +52,10 @@ class NewFreeze(DashboardPage):
     section = web_addresses.FREEZES
 
     def get(self) -> Response:
-        """Show the form, with the impact of a freeze of the organisation."""
-        return self._form({"scope": "organization", "exceptions": "1"})
+        """Show the form with its impact: of a freeze of the organisation, or of the branch that the address names."""
+        named = filters("repository", "branch")
+        scope = {"scope": "branch", "repository": "", "branch": "", **named} if named else {"scope": "organization"}
+        return self._form({**scope, "exceptions": "1"})
 
     def post(self) -> Response:
         """Start the freeze, if its impact has been seen; otherwise show it."""
@@ -107,10 +109,6 @@ class Impact(NewFreeze):
     """The impact of the scope that is being entered."""
 
     path = f"{web_addresses.NEW_FREEZE}/impact"
-
-    def get(self) -> Response:
-        """Show the page: there is nothing to compare without a form."""
-        return super().get()
 
     def post(self) -> Response:
         """Show the impact."""
@@ -180,7 +178,7 @@ def _check_seen(given: Mapping[str, str], preview: Mapping[str, Any]) -> None:
     if given["previewed"] != f"{preview['repositoryCount']}/{preview['branchCount']}":
         raise OperationError(422, "impact_preview_required", "Check below what the freeze covers now, then start it.")
     if is_wide(given["scope"], preview["branchCount"]) and given["confirmed"] != str(preview["branchCount"]):
-        message = f"Type {preview['branchCount']} to confirm that the freeze covers so many branches."
+        message = f"Type {preview['branchCount']}, the number of branches that the freeze covers, to confirm it."
         raise OperationError(422, "impact_preview_required", message, details=(Detail("/confirmed", message),))
 
 

@@ -53,13 +53,20 @@ class TestNewFreeze:
         assert (freeze.reason, freeze.exceptions_allowed, freeze.scope["type"]) == (REASON, False, "branch")
         assert page.title == REASON
 
+    def test_link_of_a_branch_freezes_that_branch(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        page = person.open(person.open(f"/branches/{acme.web.id}").links["Freeze it"])
+        assert "1 branch of 1 repository would be frozen" in words(page)
+        person.press(page, "Start the freeze", reason=REASON)
+        assert [freeze.scope["type"] for freeze in frozen(acme)] == ["branch"]
+
     def test_freeze_of_the_organization_needs_its_count_typed(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         page = person.open("/freezes/new")
         assert "2 branches of 2 repositories would be frozen" in words(page)
         page = person.press(page, "Start the freeze", reason=REASON)
         assert page.status == 422
-        assert "Type 2 to confirm that the freeze covers so many branches." in page.text
+        assert "Type 2, the number of branches that the freeze covers, to confirm it." in page.text
         assert frozen(acme) == []
         page = person.press(page, "Start the freeze", confirmed="2", ends_at="2099-01-04T09:00", zone="Europe/Berlin")
         [freeze] = frozen(acme)

@@ -62,6 +62,7 @@ class Timeline(DashboardPage):
             next_cursor=schedules["nextCursor"],
             cut=any(len(each["occurrences"]) >= _MAX_WINDOWS for each in planned.values()),
             axis=_axis(shown, first),
+            zone=midnight.tzinfo,
             now_at=shown.position(self.context.clock()) if shown.start <= self.context.clock() < shown.end else None,
             first=first,
             last=first + timedelta(days=days - 1),

@@ -67,6 +67,15 @@ class TestTimeline:
         assert "Started by hand" in page.text
         assert "Database migration" in page.links
 
+    def test_window_leads_to_its_month_in_the_zone_of_the_organization(self, member: Enter) -> None:
+        admin = member("admin")
+        zone = {"timezone": "Pacific/Auckland"}
+        admin.press(admin.open("/settings"), "Save", **zone)
+        create_schedule(admin, **{**HOLIDAYS, "dates": "2028-01-01"}, **zone)
+        page = admin.open("/timeline", **{"from": "2027-12-25", "days": "14"})
+        window = next(each for each in page.addresses if each.startswith("/calendar?month="))
+        assert "Skip this window" in admin.open(window).text
+
     def test_timeline_shows_fifteen_schedules_a_page(self, member: Enter, acme: Scene) -> None:
         for number in range(16):
             schedule = factories.schedule(acme.session, acme.organization, name=f"Nightly {number}")

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import unknown_button
+from web.context import missing_field, unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
 
@@ -15,7 +15,7 @@ EXPIRIES = (("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"), ("
 """Days until a key expires, and the words for it."""
 GRACES = (("0", "Ends now"), ("3600", "Works for another hour"), ("86400", "Works for another day"))
 """Seconds that the old secret of a rotated key still works, and the words for it."""
-_LABELS = {"name": "Name", "scopes": "Permissions", "expires_at": "Expires", "agent": "Agent"}
+_LABELS = {"name": "Name", "scopes": "Permissions", "expires": "Expires", "expires_at": "Expires", "agent": "Agent"}
 
 
 class ApiKeys(DashboardPage):
@@ -23,7 +23,7 @@ class ApiKeys(DashboardPage):
 
     path = web_addresses.API_KEYS
     section = web_addresses.SETTINGS
-    notices = {"revoked": "The key has been revoked."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"revoked": "The key has been revoked."}
 
     def get(self) -> Response:
         """Show the keys."""
@@ -51,8 +51,9 @@ class ApiKeys(DashboardPage):
 
     def _body(self, given: Mapping[str, str]) -> dict[str, Any]:
         days = given["expires"]
-        counted = days.isascii() and days.isdecimal() and len(days) < 5
-        expires_at = (self.context.clock() + timedelta(days=int(days))).isoformat() if counted else None
+        if days not in dict(EXPIRIES):  # an expiry that cannot be read must not become a key that never expires
+            raise missing_field("expires", "Choose when the key expires.")
+        expires_at = (self.context.clock() + timedelta(days=int(days))).isoformat() if days else None
         body: dict[str, Any] = {"scopes": request.form.getlist("scope"), "expiresAt": expires_at}
         if given["agent"]:
             body["agent"] = True

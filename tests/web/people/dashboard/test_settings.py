@@ -93,6 +93,13 @@ class TestApiKeys:
         assert "The key has been revoked." in admin.press(admin.open("/settings/keys"), "Revoke pipeline").text
         assert "pipeline" in admin.open("/settings/keys", state="revoked").text
 
+    def test_key_with_an_unknown_expiry_is_refused(self, member: Enter) -> None:
+        admin = member("admin")
+        fields = {"name": "pipeline", "scope": "freeze:read", "expires": "99999"}
+        page = admin.press(admin.open("/settings/keys"), "Create key", **fields)
+        assert "Choose when the key expires." in page.text
+        assert "No active key" in admin.open("/settings/keys").text
+
     def test_key_without_permissions_is_refused(self, member: Enter) -> None:
         admin = member("admin")
         page = admin.press(admin.open("/settings/keys"), "Create key", name="pipeline")

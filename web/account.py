@@ -6,8 +6,8 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.accounts import filled
 from web.context import redirect_to, unknown_button
+from web.fields import filled
 from web.operations import OperationError
 from web.views import PageView
 

@@ -9,6 +9,7 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to, safe_redirect
+from web.fields import filled
 from web.operations import OperationError
 from web.problems import at_field
 from web.views import PageView
@@ -193,11 +194,6 @@ class Reset(PageView):
 def _on_the_way(back: str, page: Response) -> Response:
     """Return a page of the sign-in; on the way to a client, that client may have opened the window."""
     return allow_opener(page) if back.startswith(web_addresses.AUTHORIZE) else page
-
-
-def filled(given: dict[str, str]) -> dict[str, str]:
-    """Return the fields that are not empty: an empty field of a form is a missing one of the operation."""
-    return {name: text for name, text in given.items() if text}
 
 
 def end_session(context: PageContext) -> None:

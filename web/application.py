@@ -20,7 +20,10 @@ _FIVE_MINUTES = 300
 
 
 class _Addresses(Map):
-    """The addresses of the pages. A doubled slash is another address: Flask would redirect to the `Host` header."""
+    """The addresses of the pages. A doubled slash is another address: Flask would redirect to the `Host` header.
+
+    An argument of the map, because Flask adds the rule of its static files before the map can be changed.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "merge_slashes": False})
@@ -40,7 +43,6 @@ def create_pages(contract: Contract) -> Flask:
     An error outside any page, such as an unknown address, is raised as a ServiceError.
     """
     pages = _Pages("web", root_path=__file__.rpartition("/")[0])
-    pages.url_map.merge_slashes = False  # its redirects would lead to the Host header of the request
     pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)

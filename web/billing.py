@@ -11,7 +11,6 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.accounts import filled
 from web.billing_summary import (
     FEATURES,
     Summary,
@@ -26,6 +25,7 @@ from web.billing_summary import (
     usage_of,
 )
 from web.context import INVALID_SESSION, NO_ORGANIZATION, PageContext, redirect_to, unknown_button
+from web.fields import filled
 from web.operations import OperationError
 from web.polling import next_wait, open_page
 from web.views import PageView
@@ -123,7 +123,10 @@ class Changes(PageView):
 
 
 def poll(context: PageContext) -> Summary | Response | None:
-    """Return the billing summary, None if it cannot be read just now, or the way out if the session has ended."""
+    """Return the billing summary; None if it cannot be read just now.
+
+    If the session has ended, return the response that opens the page again, which then leads to the sign-in.
+    """
     try:
         summary: Summary = context.call("get_billing").content
     except OperationError as error:

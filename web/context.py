@@ -31,12 +31,12 @@ from web.dashboard.navigation import SECTIONS, SETTINGS
 from web.forms import FormGuard, max_field_length, max_form_bytes, render_page
 from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
-from web.problems import problems_of
+from web.problems import error_title, problems_of
 
 logger = logging.getLogger(__name__)
 
 NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
-"""What a page says that is about the organisation of its visitor, who acts in none."""
+"""Message of a page about an organisation, to a visitor who acts in none."""
 
 Content = Any
 """The JSON that an operation answers."""
@@ -59,17 +59,11 @@ _DASHBOARD = re.compile(
     r"(/[A-Za-z0-9_-]+)*"
 )
 _DIALOG = "div#dialog-content"
-"""How htmx names the content of the dialog, when it opens a page in it."""
+"""The `HX-Target` of a page that htmx opens in the dialog."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
+"""Parameters of addresses that no other site may see in a `Referer`."""
 INVALID_SESSION = ("missing_credentials", "invalid_token", "token_expired")
-_TITLES = {
-    401: "Sign in again",
-    403: "Not allowed",
-    404: "Not found",
-    409: "Not possible now",
-    410: "No longer available",
-    429: "Too many attempts",
-}
+"""Codes of operations, if the visitor has to sign in again."""
 
 
 class SignInRequiredError(Exception):
@@ -167,14 +161,17 @@ class PageContext:
         return self.read(back)[0]
 
     def read(self, back: str, *operation_ids: str) -> tuple[Visitor, list[Content]]:
-        """Return the visitor and what the operations answer them; lists with 100 rows. Raise SignInRequiredError."""
+        """Return the visitor, and the answer of each operation; a list has at most 100 rows.
+
+        Raise SignInRequiredError if no one is signed in, and OperationError if an operation refuses.
+        """
         token = self.session_token()
         if not token:
             raise SignInRequiredError(back)
         calls = [Call("get_me", session_token=token)]
         for operation_id in operation_ids:
-            listed = any(each.name == "limit" for each in self.contract.operations[operation_id].parameters)
-            calls.append(Call(operation_id, query={"limit": 100} if listed else {}, session_token=token))
+            is_list = any(each.name == "limit" for each in self.contract.operations[operation_id].parameters)
+            calls.append(Call(operation_id, query={"limit": 100} if is_list else {}, session_token=token))
         try:
             me, *answers = self.operations.call_all(calls)
         except OperationError as error:
@@ -265,9 +262,8 @@ class PageContext:
 
     def error_page(self, error: OperationError) -> Response:
         """Return an error as a page."""
-        title = _TITLES.get(error.status, "Something went wrong" if error.status >= 500 else "Invalid request")
         request_id = error.request_id or request.environ.get("asgi.scope", {}).get(REQUEST_ID)
-        shown = self.message_page(title, error.message, error.status, request_id=request_id)
+        shown = self.message_page(error_title(error.status), error.message, error.status, request_id=request_id)
         return _with_headers(shown, error)
 
     def message_page(

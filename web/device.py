@@ -12,8 +12,8 @@ from flask import Response, request
 
 from rules import web_addresses
 from rules.access.login_sessions import LIFETIME
-from web.accounts import filled
 from web.context import missing_field
+from web.fields import filled
 from web.operations import OperationError
 from web.problems import at_field
 from web.roles import describe_role

@@ -7,18 +7,12 @@ from jinja2 import Environment, FileSystemLoader
 
 from rules import web_addresses
 from web.forms import HEADERS
+from web.problems import error_title
 
-_TITLES = {
-    404: "Not found",
-    405: "Not possible here",
-    410: "No longer available",
-    413: "Too large",
-    503: "Not available now",
-}
 _API = (
     "/v1/", "/api/", "/oauth/token", "/oauth/revoke", "/webhooks/", "/.well-known/", "/calendars/", web_addresses.MCP
 )  # fmt: skip
-"""What the addresses of programs begin with: their errors are JSON for everyone."""
+"""Beginnings of the addresses that programs call: their errors are JSON for everyone."""
 
 
 def find_error_page(
@@ -27,8 +21,7 @@ def find_error_page(
     """Return the headers and the HTML of a page about an error; None if it accepts no HTML, or is a program's."""
     if "text/html" not in accept or path.startswith(_API):
         return None
-    title = _TITLES.get(status, "Something went wrong" if status >= 500 else "Invalid request")
-    values = {"title": title, "message": message, "request_id": request_id if status >= 500 else ""}
+    values = {"title": error_title(status), "message": message, "request_id": request_id if status >= 500 else ""}
     html = _templates().get_template("error.html").render(values)
     return {"content-type": "text/html; charset=utf-8", "referrer-policy": "no-referrer", **HEADERS}, html
 

@@ -13,9 +13,9 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.accounts import filled
 from web.connecting import EXPIRED, act_in, find_requested, show_refusal
 from web.context import NO_ORGANIZATION
+from web.fields import filled
 from web.operations import OperationError
 from web.views import PageView
 

@@ -1,11 +1,11 @@
 """Instants as people read them. A script shows them in the reader's own time zone."""
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from rules.time.zones import zone_names
 
-_MONTHS = (
+MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
@@ -15,7 +15,7 @@ _UNITS = ((timedelta(days=1), "day"), (timedelta(hours=1), "hour"), (timedelta(m
 def format_instant(instant: str | datetime) -> str:
     """Return an instant in UTC."""
     at = _parse(instant)  # pages show hundreds: strftime takes five times as long
-    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} UTC"
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} UTC"
 
 
 def format_distance(instant: str | datetime, now: datetime) -> str:
@@ -37,11 +37,14 @@ def format_length(length: timedelta) -> str | None:
 
 
 def read_instant(text: str, zone: str) -> str:
-    """Return the instant of a field `datetime-local` in a time zone, with its offset. Raise ValueError."""
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone or "UTC")).isoformat()
-    except ZoneInfoNotFoundError:
-        raise ValueError(zone) from None
+    """Return the instant of a field `datetime-local` in a zone of the IANA database (empty: UTC), with its offset.
+
+    Raise ValueError if the field holds no date and time, or there is no such zone.
+    """
+    zone = zone or "UTC"
+    if zone not in zone_names():  # ZoneInfo raises OSError for some other names, such as America
+        raise ValueError(zone)
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).isoformat()
 
 
 def _parse(instant: str | datetime) -> datetime:
@@ -56,3 +59,8 @@ def format_local(local: str) -> str:
 def instant_in_zone(instant: datetime, timezone: str) -> datetime:
     """Return the same instant in a zone of the IANA database; in UTC if there is no such zone."""
     return instant.astimezone(ZoneInfo(timezone) if timezone in zone_names() else UTC)
+
+
+def suggested_zones() -> list[str]:
+    """Return the zones that a form suggests: those of a region. Any other of the IANA database can be typed."""
+    return sorted(zone for zone in zone_names() if "/" in zone and not zone.startswith(("Etc/", "US/")))

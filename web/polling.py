@@ -11,7 +11,7 @@ from flask import Response, request
 from web.context import redirect_to
 
 _INTERVALS = ((10, 1), (30, 3), (42, 10))
-"""Up to how many polls, and every how many seconds: three minutes in all."""
+"""Pairs: up to this number of polls, one every so many seconds. Three minutes in all."""
 _LATE = 10
 """Number of polls after which something takes longer than usual."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with a form, by field, in the words of the page."""
+"""Errors in the words of the pages: what is wrong with a form, by field, and the titles of error pages."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,29 @@ _FIRST_LETTER = re.compile(r"^[a-z](?=[a-z]* )")
 """Of a word, but not of the name of a repository."""
 
 
+_TITLES = {
+    401: "Sign in again",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not possible here",
+    409: "Not possible now",
+    410: "No longer available",
+    413: "Too large",
+    429: "Too many attempts",
+    503: "Not available now",
+}
+
+
 class Problem(NamedTuple):
     """One problem of a form; `field` is empty if it concerns the whole form."""
 
     field: str
     message: str
+
+
+def error_title(status: int) -> str:
+    """Return the title of the page of an error."""
+    return _TITLES.get(status, "Something went wrong" if status >= 500 else "Invalid request")
 
 
 def at_field(name: str, error: OperationError) -> OperationError:

@@ -21,7 +21,7 @@ COMPONENTS = {
 """Names of the components, and what depends on them."""
 
 Window = tuple[datetime, str]
-"""Since when maintenance goes on, and what the operator says about it."""
+"""The start of a maintenance window, and the message of the operator."""
 
 
 def status_pages(

@@ -25,7 +25,7 @@ SEVERITIES = (
 )
 _MAX_ROWS = 50
 _MAX_ROWS_OF_GROUP = 20
-"""Where the page shows every severity; the page of one severity has the others."""
+"""Rows of each severity on the page of all; the page of one severity has the others."""
 
 
 class Attention(DashboardPage):

@@ -8,10 +8,10 @@ from flask import Response, g, request
 
 from rules import web_addresses
 from rules.access.permissions import Role, role_reaches
-from web.accounts import filled
 from web.context import unknown_button
 from web.dashboard.freezes import end_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.fields import filled
 from web.operations import Call, OperationError
 
 STATES = (("", "All"), ("granted", "Granted"), ("denied", "Denied"), ("revoked", "Revoked"), ("expired", "Ended"))
@@ -24,7 +24,7 @@ class Exceptions(DashboardPage):
     """The inbox, and below it what was decided."""
 
     path = section = web_addresses.EXCEPTIONS
-    notices = {  # noqa: RUF012
+    notices = {
         "requested": "The exception is requested. Its pull request stays blocked until it is granted.",
         "granted": "The exception is granted. Its check is being written.",
         "denied": "The request is denied.",
@@ -46,14 +46,14 @@ class Exceptions(DashboardPage):
             later_requests=pending["nextCursor"],
             decided={**decided, "data": [row for row in decided["data"] if row["state"] != "pending"]},
             reasons={freeze["id"]: freeze["reason"] for freeze in freezes["data"]},
-            decides=decides(),
-            selfish=g.member.settings["selfApproval"],
+            may_decide=may_decide(),
+            self_approval=g.member.settings["selfApproval"],
             states=STATES,
             given=given,
         )
 
 
-class _Change(DashboardPage):
+class _ExceptionForm(DashboardPage):
     """A form about one exception, or the request for it."""
 
     section = web_addresses.EXCEPTIONS
@@ -88,7 +88,7 @@ class _Change(DashboardPage):
         return "revoked"
 
 
-class Decide(_Change):
+class Decide(_ExceptionForm):
     """`/exceptions/{id}/decide`: grant or deny."""
 
     path = f"{web_addresses.EXCEPTIONS}/{{id}}/decide"
@@ -106,7 +106,7 @@ class Decide(_Change):
         return "granted" if given["decision"] == "grant" else "denied"
 
 
-class Revoke(_Change):
+class Revoke(_ExceptionForm):
     """`/exceptions/{id}/revoke`: take an exception back, or a request."""
 
     path = f"{web_addresses.EXCEPTIONS}/{{id}}/revoke"
@@ -121,7 +121,7 @@ def terms_of(given: Mapping[str, str]) -> dict[str, Any]:
     return terms
 
 
-def decides() -> bool:
+def may_decide() -> bool:
     """True if the organisation lets the member decide on requests of others, by their role."""
     least = cast(Role, g.member.settings["approval"])
     return role_reaches(cast(Role, g.member.role), least)

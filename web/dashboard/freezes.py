@@ -6,9 +6,10 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.accounts import filled
 from web.context import unknown_button
+from web.dashboard.addresses import address_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.fields import filled
 from web.instants import read_instant
 from web.operations import Call, OperationError
 from web.problems import at_field
@@ -22,7 +23,7 @@ class Freezes(DashboardPage):
     """The list."""
 
     path = section = web_addresses.FREEZES
-    notices = {"started": "The freeze has started."}  # noqa: RUF012
+    notices = {"started": "The freeze has started."}
 
     def get(self) -> Response:
         """Show the freezes in force, or those that the address names."""
@@ -37,7 +38,7 @@ class Freeze(DashboardPage):
 
     path = web_addresses.FREEZE
     section = web_addresses.FREEZES
-    notices = {  # noqa: RUF012
+    notices = {
         "started": "The freeze has started. The checks of its branches are being written.",
         "lifted": "The freeze is lifted. Its branches are being released.",
         "extended": "The end of the freeze has been changed.",
@@ -74,7 +75,7 @@ class Freeze(DashboardPage):
         if self.context.form_fields("do")["do"] != "retry":
             raise unknown_button()
         self.context.call("retry_freeze", path_params={"freezeId": item_id})
-        return redirect_with_notice(self.path.format(id=item_id), "retried")
+        return redirect_with_notice(address_of(self.path, item_id), "retried")
 
 
 class FreezePart(DashboardPage):
@@ -93,7 +94,7 @@ class FreezePart(DashboardPage):
         return part
 
 
-class _Change(DashboardPage):
+class _FreezeForm(DashboardPage):
     """A form about one freeze in force."""
 
     section = web_addresses.FREEZES
@@ -115,7 +116,7 @@ class _Change(DashboardPage):
             if error.status != 422 and not error.details:
                 raise
             return self.show_again(self.template, error, _LABELS, given=given, **self._values(item_id))
-        return redirect_with_notice(web_addresses.FREEZE.format(id=item_id), self.done)
+        return redirect_with_notice(address_of(web_addresses.FREEZE, item_id), self.done)
 
     def _values(self, item_id: str) -> Mapping[str, Any]:
         [freeze] = self.read(Call("get_freeze", path_params={"freezeId": item_id}))
@@ -125,7 +126,7 @@ class _Change(DashboardPage):
         return filled({"reason": given["reason"]})
 
 
-class Lift(_Change):
+class Lift(_FreezeForm):
     """`/freezes/{id}/lift`."""
 
     path = f"{web_addresses.FREEZE}/lift"
@@ -138,7 +139,7 @@ class Lift(_Change):
         return {"freeze": freeze, "preview": preview}
 
 
-class Extend(_Change):
+class Extend(_FreezeForm):
     """`/freezes/{id}/extend`: moves the end later, or removes it."""
 
     path = f"{web_addresses.FREEZE}/extend"
@@ -150,7 +151,7 @@ class Extend(_Change):
         return {"endsAt": end_of(given)}
 
 
-class Override(_Change):
+class Override(_FreezeForm):
     """`/freezes/{id}/override`: ends a freeze of a schedule before the end of its window."""
 
     path = f"{web_addresses.FREEZE}/override"

@@ -4,7 +4,6 @@ The form sends the counts that were shown with it. They are compared with what t
 nothing starts whose impact has not been seen, with scripts or without.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,11 @@ from flask import Response
 
 from rules import web_addresses
 from rules.errors import Detail
-from web.accounts import filled
 from web.context import unknown_button
+from web.dashboard.addresses import address_of
 from web.dashboard.freezes import end_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.fields import filled, split_list
 from web.operations import Call, OperationError
 
 WIDE = 50
@@ -78,7 +78,7 @@ class NewFreeze(DashboardPage):
             if error.status >= 500 or error.status in {401, 403, 404, 429}:
                 raise
             return self._form(given, _at_fields(error, given["scope"]))
-        return redirect_with_notice(web_addresses.FREEZE.format(id=freeze["id"]), "started")
+        return redirect_with_notice(address_of(web_addresses.FREEZE, freeze["id"]), "started")
 
     def _form(self, given: Mapping[str, str], error: OperationError | None = None) -> Response:
         """Return the page with what was entered, its impact, and its problems."""
@@ -130,9 +130,9 @@ def scope_of(given: Mapping[str, str]) -> dict[str, Any]:
         return scope | filled({"repository": given["repository"], "branch": given["branch"]})
     if kind in {"glob", "repositories"}:
         name = "patterns" if kind == "glob" else "repositories"
-        scope[name] = _words(given[name])
-    if _words(given.get("branches", "")):
-        scope["branches"] = _words(given["branches"])
+        scope[name] = split_list(given[name])
+    if split_list(given.get("branches", "")):
+        scope["branches"] = split_list(given["branches"])
     return scope
 
 
@@ -160,16 +160,12 @@ def is_wide(kind: str, branches: int) -> bool:
     return kind == "organization" or branches > WIDE
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in re.split(r"[\s,]+", text) if word]
-
-
 def _is_complete(given: Mapping[str, str]) -> bool:
     """True if the form says what to freeze."""
     if given["scope"] == "branch":
         return bool(given["repository"] and given["branch"])
     if given["scope"] in {"glob", "repositories"}:
-        return bool(_words(given["patterns" if given["scope"] == "glob" else "repositories"]))
+        return bool(split_list(given["patterns" if given["scope"] == "glob" else "repositories"]))
     return given["scope"] == "organization"
 
 

@@ -53,7 +53,7 @@ class Overview(DashboardPage):
     """The page."""
 
     path = section = web_addresses.HOME
-    notices = {  # noqa: RUF012
+    notices = {
         "joined": "You joined the organisation.",
         "switched": "You switched organisations.",
         "made": "Your organisation has been created. You are its owner.",

@@ -17,18 +17,14 @@ WITHOUT_ORGANIZATION = ("organization_not_provisioned", "no_organization_selecte
 """Codes of operations about an organisation, for a visitor who acts in none."""
 _COUNTS = Call("get_overview", query={"countsOnly": "true"})
 """What the frame shows of the overview."""
-
-
 _CHANGED = (
     "Someone has changed this since you opened the form. Below is what you entered: open the page again to see it as "
     "it is now, or save again to replace that."
 )
-
-
 _STALE = "precondition_failed"
-_TRIES = 3
+_MAX_TRIES = 3
 _TAG_OF_NOTHING = '"changed"'
-"""Has an operation refuse a request, unless it is a repeated one whose answer is stored."""
+"""An `ETag` that no object has: the operation refuses the request, unless it repeats one whose answer is stored."""
 
 
 class Change(NamedTuple):
@@ -101,7 +97,7 @@ class DashboardPage(PageView):
         comparison and change. What the form does not show may change meanwhile; it is read again then. A form that is
         sent twice is one request, although the first one has changed what it shows.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             present = self.context.call(calls.reads, path_params=calls.params)
             stale = bool(shown) and shown != state_of(present.content, *calls.names)
             tag = _TAG_OF_NOTHING if stale else present.header(b"etag") or ""

@@ -8,7 +8,7 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.context import unknown_button
-from web.dashboard.exceptions import LABELS, decides, terms_of
+from web.dashboard.exceptions import LABELS, may_decide, terms_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
 
@@ -20,7 +20,7 @@ class PullRequest(DashboardPage):
 
     path = web_addresses.PULL_REQUEST
     section = web_addresses.EXCEPTIONS
-    notices = {  # noqa: RUF012
+    notices = {
         "requested": "The exception is requested. The pull request stays blocked until it is granted.",
         "granted": "The exception is granted. Its check is being written.",
     }
@@ -33,7 +33,7 @@ class PullRequest(DashboardPage):
             return self.show("pull.html", ref="", pull=None, problem=None)
         pull, problem = self._find(given["ref"])
         values = {"ref": given["ref"], "pull": pull, "problem": problem}
-        return self.show("pull.html", 404 if problem else 200, decides=decides(), **values)
+        return self.show("pull.html", 404 if problem else 200, may_decide=may_decide(), **values)
 
     def _find(self, ref: str) -> tuple[Any, str | None]:
         """Return the pull request, or why there is none."""
@@ -73,4 +73,9 @@ class RequestException(DashboardPage):
 
     def _values(self, ref: str) -> Mapping[str, Any]:
         [pull] = self.read(Call("lookup_pull_request", query={"ref": ref}))
-        return {"pull": pull, "ref": ref, "decides": decides(), "back": f"/pulls?{urlencode({'ref': ref})}"}
+        return {
+            "pull": pull,
+            "ref": ref,
+            "may_decide": may_decide(),
+            "back": f"{web_addresses.PULL_REQUEST}?{urlencode({'ref': ref})}",
+        }

@@ -28,7 +28,7 @@ class Calendar(DashboardPage):
     """The page."""
 
     path = section = web_addresses.CALENDAR
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "skipped": "The window will be skipped.",
         "planned": "The window is planned again.",
     }

@@ -1,11 +1,12 @@
 """The form of a schedule's terms: what it sends becomes the body of an operation, and a schedule fills it in."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from web.dashboard.planning.words import MONTHS, WEEKDAYS
+from web.dashboard.planning.words import WEEKDAYS
+from web.fields import split_list, to_number
+from web.instants import MONTHS
 from web.operations import OperationError
 
 FREQUENCIES = {
@@ -84,7 +85,6 @@ _FIELDS_OF_PATHS = {
 _LINES = ("repositories", "except_dates", "dates")
 """Lists of which each thing has a line of its own."""
 _RULES = ("daily", "weekly", "monthly", "yearly")
-_SEPARATORS = re.compile(r"[\s,;]+")
 
 Given = Mapping[str, str]
 """The fields of the form."""
@@ -157,7 +157,7 @@ def body_of(given: Given) -> dict[str, Any]:
         "window": {
             "startTime": given["start_time"],
             "endTime": given["end_time"],
-            "days": _number(given["days"] or "0"),
+            "days": to_number(given["days"] or "0"),
         },
         "exceptionsAllowed": bool(given["exceptions_allowed"]),
         "allowOverlap": bool(given["allow_overlap"]),
@@ -180,11 +180,11 @@ def scope_of(given: Given) -> dict[str, Any]:
         return {"type": kind, "repository": given["repository"], "branch": given["branch"]}
     scope: dict[str, Any] = {"type": kind}
     if kind == "glob":
-        scope["patterns"] = _words(given["patterns"])
+        scope["patterns"] = split_list(given["patterns"])
     if kind == "repositories":
-        scope["repositories"] = _words(given["repositories"])
+        scope["repositories"] = split_list(given["repositories"])
     if given["branches"]:
-        scope["branches"] = _words(given["branches"])
+        scope["branches"] = split_list(given["branches"])
     return scope
 
 
@@ -204,22 +204,22 @@ def _recurrence_of(given: Given) -> dict[str, Any]:
     frequency = given["frequency"]
     recurrence: dict[str, Any] = {"frequency": frequency}
     if frequency == "dates":
-        recurrence["dates"] = sorted(set(_words(given["dates"])))
+        recurrence["dates"] = sorted(set(split_list(given["dates"])))
         first = min(recurrence["dates"], default="")
         return {**recurrence, "startDate": first or given["start_date"]}
     recurrence["startDate"] = given["start_date"]
     if frequency not in _RULES:
         return recurrence
-    recurrence["interval"] = _number(given["interval"] or "1")
+    recurrence["interval"] = to_number(given["interval"] or "1")
     names = [code for code in WEEKDAYS if given[f"day_{code}"]]
     if frequency in {"monthly", "yearly"}:
-        names += [name.upper() for name in _words(given["counted_days"])]
+        names += [name.upper() for name in split_list(given["counted_days"])]
     listed = {
         "byDay": names,
         "byMonthDay": _month_days(given["month_days"]) if frequency != "weekly" else [],
         "byMonth": [number for number in range(1, len(MONTHS) + 1) if given[f"month_{number}"]],
-        "bySetPosition": [_number(text) for text in _words(given["positions"])] if frequency != "daily" else [],
-        "exceptDates": _words(given["except_dates"]),
+        "bySetPosition": [to_number(text) for text in split_list(given["positions"])] if frequency != "daily" else [],
+        "exceptDates": split_list(given["except_dates"]),
     }
     recurrence.update({name: values for name, values in listed.items() if values})
     if frequency == "weekly" and given["week_start"] not in {"", "MO"}:
@@ -227,19 +227,9 @@ def _recurrence_of(given: Given) -> dict[str, Any]:
     if given["until"]:
         recurrence["until"] = given["until"]
     if given["count"]:
-        recurrence["count"] = _number(given["count"])
+        recurrence["count"] = to_number(given["count"])
     return recurrence
 
 
 def _month_days(text: str) -> list[Any]:
-    return [-1 if word.lower() == "last" else _number(word) for word in _words(text)]
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in _SEPARATORS.split(text) if word]
-
-
-def _number(text: str) -> int | str:
-    """Return the whole number that a text is, or the text."""
-    digits = text.removeprefix("-").removeprefix("+")
-    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else text
+    return [-1 if word.lower() == "last" else to_number(word) for word in split_list(text)]

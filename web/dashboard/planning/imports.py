@@ -6,13 +6,13 @@ from typing import Any
 from flask import Response, g, request
 
 from rules import web_addresses
-from rules.time.zones import zone_names
 from web.context import missing_field
 from web.dashboard.page import DashboardPage, redirect_with_notice
 from web.dashboard.planning.forms import SCOPES, SHARED_LABELS, at_fields, scope_of
 from web.dashboard.planning.words import describe_days, describe_window
+from web.fields import split_list, to_number
 from web.forms import MAX_FILE_BYTES
-from web.instants import instant_in_zone
+from web.instants import instant_in_zone, suggested_zones
 from web.operations import OperationError
 
 LABELS = {
@@ -124,13 +124,13 @@ class Import(DashboardPage):
             "captions": LABELS,
             "scopes": SCOPES,
             "countries": self._countries(),
-            "zones": sorted(zone for zone in zone_names() if "/" in zone and not zone.startswith(("Etc/", "US/"))),
+            "zones": suggested_zones(),
         }
 
 
 def _body(given: Mapping[str, str], content: str) -> dict[str, Any]:
     """Return the body of the import."""
-    window = {"startTime": given["start_time"], "endTime": given["end_time"], "days": _number(given["days"] or "0")}
+    window = {"startTime": given["start_time"], "endTime": given["end_time"], "days": to_number(given["days"] or "0")}
     body: dict[str, Any] = {"format": given["format"], "scope": scope_of(given), "window": window}
     body |= {name: given[name] for name in ("timezone", "reason") if given[name]}
     for name, key in FLAGS.items():
@@ -140,7 +140,7 @@ def _body(given: Mapping[str, str], content: str) -> dict[str, Any]:
         zones = [line.partition("=") for line in given["timezones"].splitlines() if "=" in line]
         return {**body, "content": content, "timezones": {name.strip(): zone.strip() for name, _, zone in zones}}
     place = {name: given[name] for name in ("country", "subdivision") if given[name]}
-    return {**body, **place, "years": [_number(text) for text in given["years"].replace(",", " ").split()]}
+    return {**body, **place, "years": [to_number(text) for text in split_list(given["years"])]}
 
 
 def _rows(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -156,8 +156,3 @@ def _words(terms: Mapping[str, Any] | None) -> str:
     if terms is None:
         return ""
     return f"{describe_days(terms['recurrence'])}, {describe_window(terms['window'])} ({terms['timezone']})"
-
-
-def _number(text: str) -> int | str:
-    """Return the whole number that a text is, or the text, for the operation to refuse."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text

@@ -7,7 +7,6 @@ from typing import Any
 from flask import Response, g, request
 
 from rules import web_addresses
-from rules.time.zones import zone_names
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
@@ -23,15 +22,8 @@ from web.dashboard.planning.forms import (
     new_values,
     values_of,
 )
-from web.dashboard.planning.words import (
-    MONTHS,
-    WEEKDAYS,
-    describe_days,
-    describe_scope,
-    describe_terms,
-    describe_window,
-)
-from web.instants import instant_in_zone, read_instant
+from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_scope, describe_terms, describe_window
+from web.instants import MONTHS, instant_in_zone, read_instant, suggested_zones
 from web.operations import Call, OperationError
 from web.problems import problems_of
 
@@ -53,7 +45,7 @@ class Schedules(DashboardPage):
 
     path = web_addresses.SCHEDULES
     section = web_addresses.CALENDAR
-    notices = {"deleted": "The schedule has been deleted.", "imported": "The calendar has been imported."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"deleted": "The schedule has been deleted.", "imported": "The calendar has been imported."}
 
     def get(self) -> Response:
         """Show one page of the list, filtered as the address says."""
@@ -134,7 +126,7 @@ class SchedulePage(DashboardPage):
 
     path = web_addresses.SCHEDULE
     section = web_addresses.CALENDAR
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "created": "The schedule has been created.",
         "changed": "The schedule has been changed.",
         "enabled": "The schedule is enabled: its windows are planned again.",
@@ -271,7 +263,7 @@ def _form(values: Mapping[str, str], schedule: Schedule | None = None, shown: st
         "weekdays": WEEKDAYS,
         "months": MONTHS,
         "choices": CHOICES,
-        "zones": sorted(zone for zone in zone_names() if "/" in zone and not zone.startswith(("Etc/", "US/"))),
+        "zones": suggested_zones(),
     }
 
 

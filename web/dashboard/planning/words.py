@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from web.instants import MONTHS
+
 WEEKDAYS = {
     "MO": "Monday",
     "TU": "Tuesday",
@@ -14,10 +16,6 @@ WEEKDAYS = {
     "SU": "Sunday",
 }
 """Names of weekdays by their codes in a recurrence, from Monday on."""
-MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 _UNITS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 _WORKING_DAYS = {"MO", "TU", "WE", "TH", "FR"}
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}

@@ -43,7 +43,7 @@ class BranchPage(DashboardPage):
 
     path = web_addresses.BRANCH
     section = web_addresses.REPOSITORIES
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "verifying": "The rules at GitHub are being verified.",
         "seeding": "The checks of its pull requests are being written.",
         "saved": "The setting is saved.",

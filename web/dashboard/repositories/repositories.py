@@ -1,6 +1,5 @@
 """`/repositories` and `/repositories/{id}`: what the service may freeze, and whether it would block."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from flask import Response, request
@@ -9,6 +8,7 @@ from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
+from web.fields import split_list
 from web.operations import Call, OperationError
 
 _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
@@ -16,14 +16,13 @@ _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "fr
 _CHOICES = 100
 """Suggested branches, and repositories that a form may choose."""
 _LABELS = {"name": "Branch", "auto_watch": "Patterns", "repositories": "Repositories"}
-_SEPARATORS = re.compile(r"[\s,;]+")
 
 
 class Repositories(DashboardPage):
     """The list, with the light of each repository."""
 
     path = section = web_addresses.REPOSITORIES
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "enabled": "The repositories are enabled, and their default branches are watched.",
         "disabled": "The repositories are disabled.",
         "syncing": "The list of repositories is being read from GitHub; reload the page in a moment.",
@@ -73,7 +72,7 @@ class RepositoryPage(DashboardPage):
 
     path = web_addresses.REPOSITORY
     section = web_addresses.REPOSITORIES
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "enabled": "The repository is enabled, and its default branch is watched.",
         "disabled": "The repository is disabled: no freeze covers it.",
         "watched": "The branch is watched from now on.",
@@ -104,7 +103,7 @@ class RepositoryPage(DashboardPage):
             call("watch_branch", path_params=params, body={"name": given["name"]} if given["name"] else {})
             return "watched"
         if do == "patterns":
-            patterns = [word for word in _SEPARATORS.split(given["auto_watch"]) if word]
+            patterns = split_list(given["auto_watch"])
             calls = Change("get_repository", "update_repository", ("settings",), params)
             self.change(calls, {"settings": {"autoWatch": patterns}}, given["shown"])
             return "patterns"
@@ -115,7 +114,8 @@ class RepositoryPage(DashboardPage):
     ) -> Response:
         params = {"repoId": item_id}
         [repository, branches] = self.read(
-            Call("get_repository", params), Call("list_repository_branches", params, {"limit": 100, **_cursor()})
+            Call("get_repository", params),
+            Call("list_repository_branches", params, {"limit": 100, **filters("cursor")}),
         )
         values = {
             "repository": repository,
@@ -149,10 +149,6 @@ class Branches(DashboardPage):
         given = filters("light", "repo", "cursor")
         [enforcement] = self.read(Call("get_enforcement", query={**given, "limit": 50}))
         return self.show("repositories/branches.html", enforcement=enforcement, given=given)
-
-
-def _cursor() -> dict[str, str]:
-    return filters("cursor")
 
 
 def _at_fields(error: OperationError) -> OperationError:

@@ -21,7 +21,7 @@ class Setup(DashboardPage):
 
     path = web_addresses.ENFORCEMENT_SETUP
     section = web_addresses.REPOSITORIES
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "applying": "The rulesets are being written at GitHub.",
         "applied": "Every ruleset is in place already.",
         "seeding": "The checks of open pull requests are being written.",

@@ -1,1 +1,1 @@
-"""Pages of the organisation's settings: name and rules, people, keys, calendar feeds, and its end."""
+"""Pages of the settings: the organisation, members, API keys, calendar feeds, webhooks, and notifications."""

@@ -18,7 +18,7 @@ class CalendarFeeds(DashboardPage):
 
     path = web_addresses.CALENDAR_FEEDS
     section = web_addresses.SETTINGS
-    notices = {"revoked": "The feed has ended."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"revoked": "The feed has ended."}
 
     def get(self) -> Response:
         """Show the feeds."""

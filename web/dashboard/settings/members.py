@@ -12,7 +12,7 @@ from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
 from web.roles import describe_role
 
-_LABELS = {"email": "E-mail address", "role": "Role"}
+_LABELS = {"email": "Email address", "role": "Role"}
 _NOTICES = {
     "invited": "The invitation has been sent.",
     "revoked": "The invitation has been revoked.",

@@ -1,6 +1,5 @@
-"""`/settings/notifications`: what you get mails of in this organisation."""
+"""`/settings/notifications`: what you get emails about in this organisation."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +7,11 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
+from web.fields import split_list, to_number
 from web.operations import Call, OperationError
 
 _EDITED = ("kinds", "remindBefore")
 _LABELS = {"kinds": "Notifications", "remind_before": "Reminders"}
-_SEPARATORS = re.compile(r"[\s,;]+")
 
 
 class Notifications(DashboardPage):
@@ -20,7 +19,7 @@ class Notifications(DashboardPage):
 
     path = web_addresses.NOTIFICATIONS
     section = web_addresses.SETTINGS
-    notices = {"saved": "Your choice is saved."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"saved": "Your choice is saved."}
 
     def get(self) -> Response:
         """Show what is chosen."""
@@ -29,8 +28,7 @@ class Notifications(DashboardPage):
     def post(self) -> Response:
         """Save the choice."""
         given = self.context.form_fields("remind_before", "shown")
-        words = [word for word in _SEPARATORS.split(given["remind_before"]) if word]
-        minutes = [int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else word for word in words]
+        minutes = [to_number(text) for text in split_list(given["remind_before"])]
         try:
             body = {"kinds": request.form.getlist("kind"), "remindBefore": minutes}
             self.change(Change("get_my_notifications", "update_my_notifications", _EDITED), body, given["shown"])

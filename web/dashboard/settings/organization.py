@@ -6,9 +6,9 @@ from typing import Any
 from flask import Response
 
 from rules import web_addresses
-from rules.time.zones import zone_names
 from web.context import unknown_button
 from web.dashboard.page import Change, DashboardPage, next_state, redirect_with_notice, state_of
+from web.instants import suggested_zones
 from web.operations import Call, OperationError
 from web.problems import at_field
 
@@ -21,7 +21,7 @@ class OrganizationSettings(DashboardPage):
     """The page."""
 
     path = section = web_addresses.SETTINGS
-    notices = {"saved": "The settings are saved."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"saved": "The settings are saved."}
 
     def get(self) -> Response:
         """Show the settings."""
@@ -53,7 +53,7 @@ class OrganizationSettings(DashboardPage):
             "organization": organization,
             "shown": next_state(state_of(organization, *_EDITED), given, error),
             "given": given or {},
-            "zones": sorted(zone for zone in zone_names() if "/" in zone),
+            "zones": suggested_zones(),
         }
         if error is not None:
             return self.show_again("settings/organization.html", error, _LABELS, **values)

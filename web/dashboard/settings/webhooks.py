@@ -1,6 +1,5 @@
 """`/settings/webhooks`: addresses to which events are sent; and `/settings/webhooks/{id}`, one with its messages."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
+from web.fields import split_list, to_number
 from web.operations import Call, OperationError
 
 LABELS = {"name": "Name", "url": "Address", "events": "Events", "remind_before": "Reminders"}
@@ -21,7 +21,6 @@ DISABLED = {
     "failing": "Every attempt of five days failed.",
 }
 """Why a webhook is disabled."""
-_SEPARATORS = re.compile(r"[\s,;]+")
 _EDITED = ("name", "url", "events", "remindBefore")
 _FIELDS = ("do", "shown", "name", "url", "single", "remind_before", "delivery_id")
 
@@ -31,7 +30,7 @@ class Webhooks(DashboardPage):
 
     path = web_addresses.WEBHOOKS
     section = web_addresses.SETTINGS
-    notices = {"deleted": "The webhook has been deleted."}  # noqa: RUF012 - the base says ClassVar
+    notices = {"deleted": "The webhook has been deleted."}
 
     def get(self) -> Response:
         """Show the webhooks."""
@@ -68,7 +67,7 @@ class WebhookPage(DashboardPage):
 
     path = web_addresses.WEBHOOK
     section = web_addresses.SETTINGS
-    notices = {  # noqa: RUF012 - the base says ClassVar
+    notices = {
         "saved": "The webhook has been changed.",
         "enabled": "Events are sent again, from now on.",
         "disabled": "Nothing more is sent.",
@@ -152,16 +151,11 @@ def _families(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 def _body(given: Mapping[str, str]) -> dict[str, Any]:
     """Return the body of a creation or change; what is no number is left to the operation to refuse."""
     body: dict[str, Any] = {name: given[name] for name in ("name", "url") if given[name]}
-    minutes = [word for word in _SEPARATORS.split(given["remind_before"]) if word]
     return {
         **body,
-        "events": [*request.form.getlist("family"), *(word for word in _SEPARATORS.split(given["single"]) if word)],
-        "remindBefore": [_number(word) for word in minutes],
+        "events": [*request.form.getlist("family"), *split_list(given["single"])],
+        "remindBefore": [to_number(text) for text in split_list(given["remind_before"])],
     }
-
-
-def _number(word: str) -> int | str:
-    return int(word) if word.isascii() and word.isdecimal() and len(word) < 9 else word
 
 
 def _at_fields(error: OperationError) -> OperationError:

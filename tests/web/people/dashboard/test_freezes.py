@@ -74,6 +74,12 @@ class TestNewFreeze:
         assert freeze.ends_at is not None
         assert freeze.ends_at.isoformat() == "2099-01-04T08:00:00+00:00"
 
+    def test_end_in_an_unknown_time_zone_is_refused(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        fields = {"reason": REASON, "confirmed": "2", "ends_at": "2099-01-04T09:00", "zone": "America"}
+        page = person.press(person.open("/freezes/new"), "Start the freeze", **fields)
+        assert (page.status, frozen(acme)) == (422, [])
+
     def test_freeze_starts_only_with_the_impact_that_was_shown(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         page = person.open("/freezes/new")

@@ -354,7 +354,7 @@ def allow_opener(page: Response) -> Response:
 
 def unknown_button() -> OperationError:
     """Return the error of a form that names none of the buttons of its page."""
-    return OperationError(422, "validation_failed", "The form does not say what to do.")
+    return OperationError(422, "validation_failed", "The form names no action. Reload the page and try again.")
 
 
 def missing_field(name: str, message: str) -> OperationError:

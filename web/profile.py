@@ -26,7 +26,7 @@ _LABELS = {
     "name": "Your name",
     "email": "New email address",
     "email_password": "Your password",
-    "current_password": "Present password",
+    "current_password": "Current password",
     "password": "New password",
 }
 _OPERATIONS = {"name": "change_name", "email": "change_email", "password": "change_password"}

@@ -144,7 +144,7 @@ def _previews(given: Mapping[str, str]) -> list[Call]:
 def _impact_of(given: Mapping[str, str], previews: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the page shows of the impact of the entered scope."""
     if not previews:
-        return {"preview": None, "unknown": "Say what to freeze, to see what it covers."}
+        return {"preview": None, "unknown": "Choose what to freeze to see what it covers."}
     return {"preview": previews[0], "typed": is_wide(given["scope"], previews[0]["branchCount"])}
 
 

@@ -68,7 +68,7 @@ class Repositories(DashboardPage):
 
 
 class RepositoryPage(DashboardPage):
-    """One repository: its branches, which of them are watched by themselves, and the form that watches another."""
+    """One repository: its branches, the patterns of branches to watch, and the form that watches another branch."""
 
     path = web_addresses.REPOSITORY
     section = web_addresses.REPOSITORIES

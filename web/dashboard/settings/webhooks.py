@@ -13,7 +13,7 @@ from web.fields import split_list, to_number
 from web.operations import Call, OperationError
 
 LABELS = {"name": "Name", "url": "Address", "events": "Events", "remind_before": "Reminders"}
-STATES = {"pending": "Waits for another attempt", "delivered": "Delivered", "failed": "Given up"}
+STATES = {"pending": "Waiting for another attempt", "delivered": "Delivered", "failed": "Given up"}
 """Words for the states of a message."""
 DISABLED = {
     "by_person": "A person disabled it.",

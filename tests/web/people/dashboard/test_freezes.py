@@ -99,7 +99,7 @@ class TestNewFreeze:
         assert "2 branches of 1 repository would be frozen; no open pull requests stop merging." in shown
         assert "1 branch would not block" in shown
         assert "acme/web:next" in shown
-        assert "Say what to freeze" in person.send(form, scope="glob").text
+        assert "Choose what to freeze" in person.send(form, scope="glob").text
         assert "No watched branch is covered" in person.send(form, scope="glob", patterns="none/*").text
         assert person.send(form, scope="glob", patterns="a//b").status_code == 200
 

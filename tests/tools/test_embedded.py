@@ -147,7 +147,7 @@ def test_interrupted_first_start_is_repaired(empty_home: Path) -> None:
 
 def test_second_server_on_the_same_data_is_rejected(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres"), pytest.raises(ServerError, match="another PostgreSQL is running"):
-        EmbeddedPostgres(home / "postgres").start(patience=0)
+        EmbeddedPostgres(home / "postgres").start(timeout=0)
 
 
 def test_failed_start_reports_the_end_of_the_log(home: Path) -> None:

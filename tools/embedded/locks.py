@@ -1,4 +1,4 @@
-"""Locks that need no clearing up: the kernel drops one with the last process that has its file open."""
+"""File locks, which are never stale: the kernel releases one when the last process that holds its file open ends."""
 
 import fcntl
 import os
@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 
-def claim(file: Path, patience: float) -> int | None:
-    """Return the descriptor that holds the lock, or None if another process still has it after `patience` seconds.
+def acquire_lock(file: Path, timeout: float) -> int | None:
+    """Return the descriptor that holds the lock, or None if another process still has it after `timeout` seconds.
 
     A child that inherits the descriptor holds the lock as well, for as long as it lives.
     """
     lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    give_up = time.monotonic() + patience
+    give_up = time.monotonic() + timeout
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Whom embedded servers run as, and where they may keep data, sockets and binaries.
+"""The account of embedded servers, and where they keep data, sockets and binaries.
 
 PostgreSQL refuses to run as root, so root hands the servers to an unprivileged account. That account often cannot enter
 root's own directories (`/root` has mode 0700). No directory's mode is changed for it: what it cannot reach is put
@@ -30,7 +30,7 @@ class Account:
 
 
 def server_account() -> Account | None:
-    """Return whom servers run as: an unprivileged account for root, and None, ourselves, for anybody else."""
+    """Return the account that servers run as: an unprivileged one if we are root; None, our own, if not."""
     if os.geteuid() != 0:
         return None
     entry = pwd.getpwnam(UNPRIVILEGED)
@@ -85,8 +85,8 @@ def own_directory(directory: Path, owner: Account, mode: int) -> None:
         os.chown(directory, owner.user, owner.group)
 
 
-def data_home(directory: Path) -> None:
-    """Make the parent of a data directory, and nothing above a stand-in's own."""
+def make_parent(directory: Path) -> None:
+    """Make the parent of a data directory; that of a stand-in belongs to us, and others may only pass through it."""
     if directory.parent.parent == ELSEWHERE:
         own_directory(directory.parent, ourselves(), 0o711)
     else:

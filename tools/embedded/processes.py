@@ -66,15 +66,15 @@ def follow_parent(stop_signal: signal.Signals) -> Callable[[], None]:
     return ask_kernel
 
 
-def stop_child(child: subprocess.Popen[bytes], stop_signal: signal.Signals, patience: float) -> bool:
-    """Ask `child` to stop, wait up to `patience` seconds, then kill what is left of its session.
+def stop_child(child: subprocess.Popen[bytes], stop_signal: signal.Signals, timeout: float) -> bool:
+    """Ask `child` to stop, wait up to `timeout` seconds, then kill what is left of its session.
 
-    Returns whether it stopped by itself.
+    Return True if it stopped by itself.
     """
     if child.poll() is None:
         child.send_signal(stop_signal)
     with suppress(subprocess.TimeoutExpired):
-        child.wait(patience)
+        child.wait(timeout)
     graceful = child.poll() is not None
     for process in session_members(child.pid):
         with suppress(ProcessLookupError):

@@ -1,6 +1,6 @@
 """What the two embedded servers share: one owner per data directory, start until ready, stop for certain.
 
-A data directory is claimed by a lock that the server inherits. It is held for as long as any process of the server
+The lock of a data directory is inherited by the server. It is held for as long as any process of the server
 lives and no longer, so after kill -9, of the server or of us, there is no stale state to interpret: the holder of the
 lock is the only user of the data.
 """
@@ -17,11 +17,11 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from tools.embedded import paths
-from tools.embedded.locks import claim
+from tools.embedded.locks import acquire_lock
 from tools.embedded.processes import Program, processes, start_child, stop_child, tail
 
-START_PATIENCE = 30.0
-STOP_PATIENCE = 15.0
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 15.0
 
 
 class ServerError(RuntimeError):
@@ -29,7 +29,7 @@ class ServerError(RuntimeError):
 
 
 class EmbeddedServer:
-    """A server with one data directory. `directory` says where the data really is: see `paths`."""
+    """A server with one data directory. `directory` is where the data really is: see `paths`."""
 
     name: ClassVar[str]
     stop_signal: ClassVar[signal.Signals]
@@ -52,7 +52,7 @@ class EmbeddedServer:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop every process of the server while the block runs, as a lack of memory does, and let them go on."""
+        """Pause every process of the server during the block, as a lack of memory does."""
         pids = [self.pid, *(process for process, stat in processes() if stat.parent == self.pid)]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -74,14 +74,14 @@ class EmbeddedServer:
         """The directory of the server's sockets: always the same for the same data."""
         return paths.socket_directory(self.directory, self.account)
 
-    def start(self, patience: float = STOP_PATIENCE) -> Self:
-        """Start and return once the server answers; raise `ServerError`. Call it from the main thread.
+    def start(self, timeout: float = STOP_TIMEOUT) -> Self:
+        """Start, and return once the server answers. Raise ServerError if it does not. Call it from the main thread.
 
-        `patience` is how many seconds a predecessor on the same data may still take to stop.
+        `timeout` is how many seconds a predecessor on the same data may still take to stop.
         """
-        paths.data_home(self.directory)
+        paths.make_parent(self.directory)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = claim(self.directory.with_name(f"{self.directory.name}.lock"), patience)
+        self._lock = acquire_lock(self.directory.with_name(f"{self.directory.name}.lock"), timeout)
         if self._lock is None:
             raise ServerError(f"another {self.name} is running on {self.directory}")
         try:
@@ -97,7 +97,7 @@ class EmbeddedServer:
     def stop(self) -> None:
         """Stop gracefully, or by force when that takes too long; harmless when nothing runs."""
         if self.child is not None:
-            stop_child(self.child, self.stop_signal, STOP_PATIENCE)
+            stop_child(self.child, self.stop_signal, STOP_TIMEOUT)
             self.child = None
             shutil.rmtree(self.sockets, ignore_errors=True)
         if self._lock is not None:
@@ -109,7 +109,7 @@ class EmbeddedServer:
         return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     def _wait_until_ready(self) -> None:
-        give_up = time.monotonic() + START_PATIENCE
+        give_up = time.monotonic() + START_TIMEOUT
         while not self.is_ready():
             if self.child is None or self.child.poll() is not None:
                 raise ServerError(f"{self.name} ended while it started; the end of {self.log}:\n{tail(self.log)}")

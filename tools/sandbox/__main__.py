@@ -1,7 +1,8 @@
 """`make run`, from the first process to the last.
 
-PostgreSQL and Redis, GitHub, migrations, rows; then API, worker and sweeper; then the service reads its
-repositories from GitHub and judges every head; then the demonstration. `sandbox.json` appears last.
+PostgreSQL and Redis, GitHub, Stripe, Slack and mailbox, migrations, rows; then API, worker and sweeper; then the
+service reads its repositories from GitHub and writes a check on every head; then the demonstration. `sandbox.json`
+appears last.
 """
 
 import sys
@@ -10,15 +11,16 @@ import requests
 from sqlalchemy.exc import SQLAlchemyError
 
 from tools.embedded import ServerError
-from tools.embedded.locks import claim
+from tools.embedded.locks import acquire_lock
 from tools.sandbox import interrupts
 from tools.sandbox.clients import Refused
 from tools.sandbox.console import say
 from tools.sandbox.processes import Processes
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.settings import SandboxError, Settings, claim_ports, load_settings
+from tools.sandbox.settings import SandboxError, Settings, check_ports, load_settings
 
-PREDECESSOR_PATIENCE = 30.0
+PREDECESSOR_TIMEOUT = 30.0
+"""Seconds that the processes of an earlier sandbox have left to end."""
 
 
 def run(settings: Settings, lock: int) -> int:
@@ -26,11 +28,11 @@ def run(settings: Settings, lock: int) -> int:
     logs = settings.directory / "logs"
     logs.mkdir(exist_ok=True)
     report = settings.directory / "sandbox.json"
-    report.unlink(missing_ok=True)  # left by a killed one: it would mean ready and running
+    report.unlink(missing_ok=True)  # of a sandbox that was killed; it would say that this one is ready
     processes, make = Processes(logs, lock), interrupts.Make()
     status = 0
     try:
-        claim_ports(settings)
+        check_ports(settings)
         sandbox = Sandbox(settings, processes)
         sandbox.start()
         sandbox.watch(make)
@@ -39,7 +41,7 @@ def run(settings: Settings, lock: int) -> int:
         status = 1
     except (Refused, requests.RequestException, SQLAlchemyError) as error:
         reason = str(error).rstrip(".")
-        say("\n\n" + (processes.ended() or f"The sandbox failed: {reason}. The logs are in {logs}."))
+        say("\n\n" + (processes.describe_failure() or f"The sandbox failed: {reason}. The logs are in {logs}."))
         status = 1
     except interrupts.Interrupted:
         pass
@@ -52,12 +54,12 @@ def run(settings: Settings, lock: int) -> int:
     return status
 
 
-def claim_directory(settings: Settings) -> int:
-    """Return the lock that all processes of a sandbox share: one sandbox runs in a directory, and no leftover."""
+def lock_directory(settings: Settings) -> int:
+    """Return the lock that all processes of a sandbox share. Raise SandboxError if another uses the directory."""
     settings.directory.mkdir(parents=True, exist_ok=True)
-    if claim(settings.directory / "sandbox.lock", 0) is None:
+    if acquire_lock(settings.directory / "sandbox.lock", 0) is None:
         raise SandboxError(f"A sandbox runs in {settings.directory} already. Stop it, or set SANDBOX_DIR=…")
-    lock = claim(settings.directory / "processes.lock", PREDECESSOR_PATIENCE)
+    lock = acquire_lock(settings.directory / "processes.lock", PREDECESSOR_TIMEOUT)
     if lock is None:
         raise SandboxError(f"Processes of an earlier sandbox in {settings.directory} do not end.")
     return lock
@@ -68,7 +70,7 @@ def main() -> int:
     interrupts.listen()
     try:
         settings = load_settings()
-        lock = claim_directory(settings)
+        lock = lock_directory(settings)
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1

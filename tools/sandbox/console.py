@@ -1,9 +1,9 @@
-"""What the sandbox says to the person who started it."""
+"""Output for the person who started the sandbox."""
 
 from contextlib import suppress
 
 
 def say(text: str = "", end: str = "\n") -> None:
-    """Print at once, also into a pipe; a reader that has gone away is no reason to stop badly."""
+    """Print at once, also into a pipe; a closed pipe is ignored, so that the sandbox still stops in order."""
     with suppress(BrokenPipeError):
         print(text, end=end, flush=True)

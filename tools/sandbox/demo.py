@@ -1,4 +1,4 @@
-"""The demonstration: a freeze that really blocks a merge, and a thaw that lets it through, on real HTTP end to end."""
+"""The demonstration: a freeze blocks a merge at the simulated GitHub, and a lift allows it; all over HTTP."""
 
 import base64
 import time
@@ -23,7 +23,7 @@ class Heads:
 
 
 class Demonstration:
-    """One freeze of an organisation, described line by line."""
+    """One freeze of an organisation, printed line by line."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Demonstration:
         self.wait_until = wait_until
 
     def run(self) -> None:
-        """Freeze, fail to merge, lift, merge. Leaves no freeze behind, whatever happens."""
+        """Freeze, fail to merge, lift, merge. The freeze is lifted even if a step fails."""
         frozen_by = self._freezes_in_force()
         if frozen_by:
             say(f"{self.repository} is frozen already ({', '.join(frozen_by)}): no demonstration this time.")
@@ -125,6 +125,6 @@ class Demonstration:
 
 
 def took(began: float) -> str:
-    """Say how long ago `began` was."""
+    """Return how long ago `began` was, a moment of `time.monotonic()`, with its unit."""
     seconds = time.monotonic() - began
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -18,22 +18,23 @@ from tools.sandbox.persisted_secrets import PersistedSecrets, write_private_text
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
 
-ROOMY = "1000000"
+NO_LIMIT = "1000000"
+"""Requests a minute that nobody sends."""
 
 
 def child_environment(
     settings: Settings, secrets: PersistedSecrets, private_key: Path, database_url: str, redis_url: str
 ) -> dict[str, str]:
-    """Return the environment of the service's processes; the caller's own fills in what is not said here.
+    """Return the environment of the service's processes; the caller's own adds what is not set here.
 
-    Limits are roomy, because people measure the sandbox, and every answer is checked against the contract.
+    The caller may change rate limits, which are not met by default, and whether responses are validated.
     """
-    comfortable = {
+    defaults = {
         "VALIDATE_RESPONSES": "1",
-        "RATE_LIMIT_ORGANIZATION": ROOMY,
-        "RATE_LIMIT_WRITES": ROOMY,
+        "RATE_LIMIT_ORGANIZATION": NO_LIMIT,
+        "RATE_LIMIT_WRITES": NO_LIMIT,
     }
-    wanted = {
+    fixed = {
         "DATABASE_URL": database_url,
         "REDIS_URL": redis_url,
         "PORT": str(settings.port),
@@ -67,9 +68,9 @@ def child_environment(
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
     }
-    overridden = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER", "SLACK_COMMAND"}
-    inherited = {name: value for name, value in os.environ.items() if name not in overridden}
-    return comfortable | inherited | wanted
+    ignored = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER", "SLACK_COMMAND"}
+    inherited = {name: value for name, value in os.environ.items() if name not in ignored}
+    return defaults | inherited | fixed
 
 
 def write_environment(file: Path, environment: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ def seed_fake_github(client: Client) -> None:
 
 def organization(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant as GitHub's seed document has it."""
-    required = required_checks(tenant) if tenant.ruled else {}
+    required = required_checks(tenant) if tenant.has_rulesets else {}
     return {
         "login": tenant.slug,
         "installation": {"id": tenant.installation_id},

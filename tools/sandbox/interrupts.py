@@ -24,7 +24,7 @@ def listen() -> None:
 
 
 def ignore() -> None:
-    """Let nothing disturb the stopping, which takes a bounded time."""
+    """Ignore further signals while the sandbox stops, which takes a bounded time."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
 
@@ -32,8 +32,8 @@ def ignore() -> None:
 class Make:
     """The `make` above us, if there is one.
 
-    A terminal's Ctrl-C reaches us as well as make. A signal sent to make alone does not: make then waits for us to
-    end, without a word. What gives it away is that it no longer catches SIGINT.
+    A terminal's Ctrl-C reaches us as well as make. A signal sent to make alone does not: make then waits until
+    we end. It can be recognised, because make no longer catches SIGINT.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Make:
         self.catching = self._is_make() and self._catches()
 
     def has_been_stopped(self) -> bool:
-        """Return whether make was interrupted or killed since we looked first."""
+        """Return True if make was interrupted or killed since this object was made."""
         return self.catching and (os.getppid() != self.process or not self._catches())
 
     def _is_make(self) -> bool:

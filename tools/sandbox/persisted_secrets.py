@@ -1,4 +1,4 @@
-"""What the sandbox keeps over restarts besides its databases: secrets, in one file that only its owner reads."""
+"""The secrets that the sandbox keeps over restarts, in one file that only its owner can read."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class PersistedSecrets:
 
 
 def load_secrets(directory: Path) -> PersistedSecrets:
-    """Return what was kept in `directory`, or make it."""
+    """Return the secrets in `directory`; make them if there are none."""
     file = directory / SECRETS_FILE
     if file.exists():
         return PersistedSecrets(**json.loads(file.read_text()))
@@ -68,7 +68,7 @@ def write_private(file: Path, content: dict[str, Any]) -> None:
 
 
 def write_private_text(file: Path, text: str) -> None:
-    """Write a file that only its owner can read, at once and whole."""
+    """Write a file that only its owner can read, and replace the former one when it is complete."""
     draft = file.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -1,6 +1,6 @@
-"""From an installation to judged heads, by the service's own ways: read repositories, enable them, wait for checks.
+"""From an installation to enabled repositories, through the API: sync repositories, enable them, wait for checks.
 
-Then the service looks whether GitHub's rules require those checks.
+Then the service verifies that GitHub's rules require those checks.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tools.sandbox.tenants import AUTO_WATCH, Tenant
 
 
 class Preparation:
-    """Gets one organisation ready; finds nothing to do on later starts."""
+    """Prepares one organisation; on later starts there is nothing to do."""
 
     def __init__(
         self,
@@ -25,15 +25,15 @@ class Preparation:
         self.wait_until = wait_until
 
     def run(self) -> None:
-        """Return when every repository is known, and enabled if none was, with all its heads judged."""
+        """Sync the repositories; enable them if none is enabled, and wait until every head has its checks."""
         if not set(self.tenant.full_names) <= self._known().keys():
             self.service.call("POST", "/v1/repos/sync")
             self.wait_until(lambda: set(self.tenant.full_names) <= self._known().keys(), "Reading the repositories")
-        if not any(self._known().values()):  # they are enabled all at once; what people disable later stays so
+        if not any(self._known().values()):  # they are enabled at once; what people disable later stays disabled
             self._enable()
-            self.wait_until(self._judged, "Judging the heads")
+            self.wait_until(self._has_all_checks, "Writing the first checks")
             self.service.call("POST", "/v1/enforcement/verify", {"scope": {"type": "organization"}})
-            self.wait_until(lambda: self._pending("verify") == 0, "Looking at the rules")
+            self.wait_until(lambda: self._pending("verify") == 0, "Verifying the rules")
 
     def _known(self) -> dict[str, bool]:
         return {each["fullName"]: each["enabled"] for each in self.service.pages("/v1/repos")}
@@ -44,8 +44,8 @@ class Preparation:
             self.service.call("PATCH", f"/v1/repos/{name.replace('/', '%2F')}", body)
         self.service.call("POST", "/v1/repos/enable", {"repositories": self.tenant.full_names})
 
-    def _judged(self) -> bool:
-        """Return whether every open head has all the checks that it is required to have."""
+    def _has_all_checks(self) -> bool:
+        """Return True if every open head has all the checks that it is required to have."""
         heads = self.fake_github.call("GET", "/_control/checks")["heads"]
         ours = [head for head in heads if head["repository"] in self.tenant.full_names]
         required = all(set(head["required"]) <= head["checks"].keys() for head in ours)

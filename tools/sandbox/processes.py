@@ -18,10 +18,10 @@ from tools.embedded.processes import Program, adopt_orphans, descendants, start_
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.settings import ROOT, SandboxError
 
-READY_PATIENCE = 120.0
-STOP_PATIENCE = 10.0
+READY_TIMEOUT = 120.0
+STOP_TIMEOUT = 10.0
 MAX_RESTARTS = 5
-ENDS_WITHIN = 60.0
+RESTART_WINDOW = 60.0
 """Seconds in which a process that has ended more often than that is given up."""
 
 
@@ -60,55 +60,55 @@ class Processes:
         self.running.append(Running(name, child, log, arguments, environment))
         return child.pid
 
-    def wait_until(self, ready: Callable[[], bool], what: str, patience: float = READY_PATIENCE) -> None:
-        """Wait for a condition; raise SandboxError when a process ends meanwhile, or patience does."""
-        give_up = time.monotonic() + patience
+    def wait_until(self, ready: Callable[[], bool], what: str, timeout: float = READY_TIMEOUT) -> None:
+        """Wait until `ready`. Raise SandboxError if a process ends meanwhile, or after `timeout` seconds."""
+        give_up = time.monotonic() + timeout
         while not ready():
             self.check()
             if time.monotonic() > give_up:
-                raise SandboxError(f"{what} took longer than {patience:.0f} s. The logs are in {self.logs}.")
+                raise SandboxError(f"{what} took longer than {timeout:.0f} s. The logs are in {self.logs}.")
             time.sleep(0.05)
 
     def check(self) -> None:
         """Raise SandboxError when a process has ended."""
-        message = self.ended()
+        message = self.describe_failure()
         if message is not None:
             raise SandboxError(message)
 
-    def ended(self) -> str | None:
-        """Say which process has ended, with the last lines of its log; None while all run."""
+    def describe_failure(self) -> str | None:
+        """Return a message about a process that has ended, with the last lines of its log; None while all run."""
         watched = [(one.name, one.child, one.log) for one in self.running]
         watched += [(server.name, server.child, server.log) for server in self.servers if server.child is not None]
         for name, child, log in watched:
             status = child.poll()
             if status is not None:
-                return f"{name} has ended ({describe(status)}). The end of {log}:\n{tail(log)}"
+                return f"{name} has ended ({describe_status(status)}). The end of {log}:\n{tail(log)}"
         return None
 
-    def revive(self) -> dict[str, int]:
+    def restart_ended(self) -> dict[str, int]:
         """Start again what has ended, and return the new process ids by name.
 
-        Raises SandboxError when the same one ends again and again.
+        Raise SandboxError when the same one ends again and again.
         """
-        revived = {}
+        restarted = {}
         for server in self.servers:
             if server.child is not None and server.child.poll() is not None:
                 self._count_end(server.name)
                 server.stop()
-                revived[server.name] = server.start().pid
+                restarted[server.name] = server.start().pid
         for one in [one for one in self.running if one.child.poll() is not None]:
             self._count_end(one.name)
             stop_child(one.child, signal.SIGKILL, 0)  # what it had started itself
             self.running.remove(one)
-            revived[one.name] = self.start(one.name, one.arguments, one.environment)
-        return revived
+            restarted[one.name] = self.start(one.name, one.arguments, one.environment)
+        return restarted
 
     def _count_end(self, name: str) -> None:
         now = time.monotonic()
-        recent = [moment for moment in self._ends.get(name, []) if now - moment < ENDS_WITHIN]
+        recent = [moment for moment in self._ends.get(name, []) if now - moment < RESTART_WINDOW]
         self._ends[name] = [*recent, now]
         if len(recent) >= MAX_RESTARTS:
-            raise SandboxError(self.ended() or f"{name} does not keep running.")
+            raise SandboxError(self.describe_failure() or f"{name} does not keep running.")
 
     def stop(self) -> None:
         """Stop everything, the last started first, and servers after their clients."""
@@ -116,7 +116,7 @@ class Processes:
             if one.child.poll() is None:
                 one.child.send_signal(signal.SIGTERM)  # all at once: each drains while the others do
         for one in reversed(self.running):
-            stop_child(one.child, signal.SIGTERM, STOP_PATIENCE)
+            stop_child(one.child, signal.SIGTERM, STOP_TIMEOUT)
         for server in reversed(self.servers):
             server.stop()
         for orphan in descendants():
@@ -124,6 +124,6 @@ class Processes:
                 os.kill(orphan, signal.SIGKILL)
 
 
-def describe(status: int) -> str:
-    """Say how a process ended."""
+def describe_status(status: int) -> str:
+    """Return how a process ended."""
     return f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"

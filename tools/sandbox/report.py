@@ -1,4 +1,4 @@
-"""What the sandbox hands over: `sandbox.json` for programs, a few lines for people."""
+"""What the sandbox reports: `sandbox.json` for programs, a few lines for people."""
 
 import json
 from typing import Any

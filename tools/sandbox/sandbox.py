@@ -33,7 +33,7 @@ DATABASE = "change_freeze"
 LOGIN = "change_freeze_service"
 """The login of the service's processes: it owns nothing."""
 PID_NAMES = {"PostgreSQL": "postgres", "Redis": "redis"}
-WATCH_SECONDS = 0.25
+WATCH_INTERVAL = 0.25
 
 
 class Sandbox:
@@ -51,13 +51,15 @@ class Sandbox:
         self.organizations: dict[str, Any] = {}
 
     def start(self) -> None:
-        """Start everything and get it ready."""
+        """Start everything, prepare it, demonstrate a freeze, and write the report."""
         with self.step("PostgreSQL and Redis"):
             addresses = self.start_servers()
         if self.elsewhere:
             say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
         service_url = self.postgres.url(DATABASE, LOGIN) if self.postgres else addresses["databaseUrl"]
-        environment = child_environment(self.settings, self.secrets, self.app_key(), service_url, addresses["redisUrl"])
+        environment = child_environment(
+            self.settings, self.secrets, self.write_app_key(), service_url, addresses["redisUrl"]
+        )
         with self.step("GitHub"):
             self.start_fake_github(environment)
         with self.step("Stripe, Slack and mailbox"):
@@ -92,7 +94,7 @@ class Sandbox:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Say what is being done, and how long it took."""
+        """Print what the block does, and how long it took."""
         began = time.monotonic()
         say(f"{name:<32}", end="")
         yield
@@ -115,22 +117,22 @@ class Sandbox:
         return {"databaseUrl": database_url, "redisUrl": redis_url}
 
     def start_server(self, server: EmbeddedServer) -> None:
-        """Start an embedded server; a fresh sandbox has no use for data that an earlier one has left elsewhere."""
+        """Start an embedded server; a new sandbox deletes the data that an earlier one has left elsewhere."""
         if self.fresh:
             shutil.rmtree(server.directory, ignore_errors=True)
         self.processes.start_server(server)
         if server.moved:
             self.elsewhere = server.directory.parent
 
-    def app_key(self) -> Path:
-        """Return the file with the GitHub App's private key."""
+    def write_app_key(self) -> Path:
+        """Write the GitHub App's private key to a file, and return it."""
         file = self.settings.directory / "app.pem"
         file.touch(mode=0o600)
         file.write_text(self.secrets.app_private_key)
         return file
 
     def start_fake_github(self, environment: dict[str, str]) -> None:
-        """Start the simulated GitHub, and fill it when it is empty."""
+        """Start the simulated GitHub, and add the organisations that it lacks."""
         directory = self.settings.directory
         (directory / "app.pub").write_text(public_key(self.secrets.app_private_key))
         options = {
@@ -144,11 +146,8 @@ class Sandbox:
             "--webhook-secret": self.secrets.webhook_secret,
             "--setup-url": f"{self.settings.base_url}/installed",
         }
-        command = [sys.executable, "-m", "tools.fake_github", *(part for option in options.items() for part in option)]
-        self.pids["fake_github"] = self.processes.start("fake_github", command, environment)
-        client = Client(self.settings.github_url, self.secrets.github_token)
-        self.processes.wait_until(lambda: client.answers("/_control/settings"), "GitHub's start")
-        seed_fake_github(client)
+        self.start_program("fake_github", options, environment, f"{self.settings.github_url}/_control/settings")
+        seed_fake_github(Client(self.settings.github_url, self.secrets.github_token))
 
     def start_fake_stripe(self, environment: dict[str, str]) -> None:
         """Start the simulated Stripe."""
@@ -158,10 +157,7 @@ class Sandbox:
             "--webhook-url": f"{self.settings.base_url}/webhooks/stripe",
             "--webhook-secret": self.secrets.stripe_webhook_secret,
         }
-        command = [sys.executable, "-m", "tools.fake_stripe", *(part for option in options.items() for part in option)]
-        self.pids["fake_stripe"] = self.processes.start("fake_stripe", command, environment)
-        client = Client(self.settings.stripe_url)
-        self.processes.wait_until(lambda: client.answers("/_control/settings"), "Stripe's start")
+        self.start_program("fake_stripe", options, environment, f"{self.settings.stripe_url}/_control/settings")
 
     def start_fake_slack(self, environment: dict[str, str]) -> None:
         """Start the simulated Slack."""
@@ -170,18 +166,18 @@ class Sandbox:
             "--state": str(self.settings.directory / "fake_slack.json"),
             "--request-url": f"{self.settings.base_url}/webhooks/slack",
         }
-        command = [sys.executable, "-m", "tools.fake_slack", *(part for option in options.items() for part in option)]
-        self.pids["fake_slack"] = self.processes.start("fake_slack", command, environment)
-        client = Client(self.settings.slack_url)
-        self.processes.wait_until(lambda: client.answers("/_control/settings"), "Slack's start")
+        self.start_program("fake_slack", options, environment, f"{self.settings.slack_url}/_control/settings")
 
     def start_mailbox(self, environment: dict[str, str]) -> None:
-        """Start the mail server that keeps what it is sent, and shows it."""
-        ports = {"--smtp-port": str(self.settings.smtp_port), "--port": str(self.settings.mailbox_port)}
-        command = [sys.executable, "-m", "tools.mailbox", *(part for option in ports.items() for part in option)]
-        self.pids["mailbox"] = self.processes.start("mailbox", command, environment)
-        client = Client(self.settings.mailbox_url)
-        self.processes.wait_until(lambda: client.answers("/mails.json"), "The mailbox's start")
+        """Start the mail server, which keeps the mails that it receives, and shows them."""
+        options = {"--smtp-port": str(self.settings.smtp_port), "--port": str(self.settings.mailbox_port)}
+        self.start_program("mailbox", options, environment, f"{self.settings.mailbox_url}/mails.json")
+
+    def start_program(self, name: str, options: dict[str, str], environment: dict[str, str], ready_url: str) -> None:
+        """Start `python -m tools.<name>`, and return once `ready_url` answers."""
+        command = [sys.executable, "-m", f"tools.{name}", *(part for option in options.items() for part in option)]
+        self.pids[name] = self.processes.start(name, command, environment)
+        self.processes.wait_until(lambda: Client(ready_url).answers(""), f"The start of {name}")
 
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""
@@ -199,15 +195,15 @@ class Sandbox:
         seed.close()
 
     def authorize_rulesets(self, database_url: str) -> None:
-        """Record the administrator's authorisation where rules exist from the beginning."""
+        """Record that administrators have authorised the rulesets that GitHub has from the beginning."""
         seed = self.open_seed(database_url)
         for tenant in TENANTS:
-            if tenant.ruled:
+            if tenant.has_rulesets:
                 seed.authorize_rulesets(tenant)
         seed.close()
 
     def open_seed(self, database_url: str) -> Seed:
-        """Return a connection of the seed to the database."""
+        """Return the seed, connected to the database."""
         ttl = timedelta(seconds=self.settings.session_ttl_seconds)
         secret_key = self.secrets.cursor_secret  # what the service is given as SECRET_KEY
         return Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl, secret_key=secret_key)
@@ -220,7 +216,7 @@ class Sandbox:
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
 
     def prepare(self) -> None:
-        """Let the service find its repositories, judge every head, and read what is sold."""
+        """Let the service find its repositories, write a check on every head, and read the prices."""
         fake_github = Client(self.settings.github_url, self.secrets.github_token)
         for tenant in TENANTS:
             service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
@@ -231,7 +227,7 @@ class Sandbox:
         self.processes.wait_until(lambda: viewer.answers("/v1/billing/prices"), "Reading the prices")
 
     def connect_slack(self, tenant: Tenant) -> None:
-        """Connect an organisation's workspace at Slack, unless it is, as its administrator does."""
+        """Connect an organisation's Slack workspace as its administrator does, unless it is connected."""
         service = Client(self.settings.base_url, self.organizations[tenant.slug]["sessions"]["admin"])
         if service.call("GET", "/v1/slack")["state"] != "connected":
             url = service.call("GET", "/v1/slack/install-url")["url"]
@@ -240,7 +236,7 @@ class Sandbox:
             service.call("POST", "/v1/slack/claim", back)
 
     def demonstrate(self) -> None:
-        """Show what this is all about."""
+        """Show that a freeze blocks a merge."""
         tenant = TENANTS[0]
         service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
         fake_github = Client(self.settings.github_url, self.secrets.github_token)
@@ -249,13 +245,13 @@ class Sandbox:
     def watch(self, make: Make) -> None:
         """Return when `make` is stopped; until then start again what ends, as a service manager would.
 
-        Raises SandboxError when a process ends again and again.
+        Raise SandboxError when a process ends again and again.
         """
         while not make.has_been_stopped():
-            revived = self.processes.revive()
-            for name, pid in revived.items():
+            restarted = self.processes.restart_ended()
+            for name, pid in restarted.items():
                 say(f"{name} had ended, and runs again as process {pid}")
                 self.pids[PID_NAMES.get(name, name)] = pid
-            if revived:
+            if restarted:
                 self.report()
-            time.sleep(WATCH_SECONDS)
+            time.sleep(WATCH_INTERVAL)

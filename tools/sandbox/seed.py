@@ -1,6 +1,6 @@
 """The sandbox's rows: organisations, people, installations and keys; each start signs everybody in again.
 
-Repositories and branches are not made here: the service finds them at GitHub, as it always does.
+Repositories and branches are not made here: the service reads them from GitHub.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -26,11 +26,11 @@ from tools.sandbox.tenants import KEYS, PASSWORD, PEOPLE, Tenant
 
 SIGNED_IN = timedelta(days=30)
 ADMINISTRATOR = "maintainer"
-"""The login at the simulated GitHub of the person who may do everything."""
+"""The person at the simulated GitHub who may do everything, by login."""
 
 
 class Seed:
-    """Fills the database of `url`, as its owner; what is there already stays as it is."""
+    """Adds rows to the database of `url`, as its owner; rows that are there stay as they are."""
 
     def __init__(self, url: str, *, base_url: str, session_ttl: timedelta, secret_key: str) -> None:
         engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
@@ -42,7 +42,7 @@ class Seed:
         self._password = PasswordHasher().hash(PASSWORD)
 
     def close(self) -> None:
-        """Keep what was added."""
+        """Commit what was added, and disconnect."""
         self.session.commit()
         self.session.close()
         self.connection.close()
@@ -88,7 +88,7 @@ class Seed:
     def sessions(self, organization: Organization) -> dict[str, dict[str, str]]:
         """Sign the people of an organisation in.
 
-        Returns `sessions`, role → JWT, and `sessionTokens`, role → what such a JWT is minted from.
+        Return `sessions`, role → JWT, and `sessionTokens`, role → the session token that such a JWT is issued for.
         """
         signer = self._signer()
         members = self.session.scalars(select(Membership).where(Membership.organization_id == organization.id)).all()

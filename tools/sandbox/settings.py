@@ -9,7 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
+MAX_PORT = 65535
 ENVIRONMENT = "service.env"
+"""The file with the configuration of the service, for a shell."""
 
 
 class SandboxError(Exception):
@@ -18,7 +20,7 @@ class SandboxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Ports, places and the sandbox's few switches."""
+    """Directory, ports and options of the sandbox."""
 
     directory: Path
     port: int
@@ -57,37 +59,40 @@ class Settings:
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the environment; raise SandboxError."""
+    """Return what the environment says. Raise SandboxError if a value is not valid."""
     return Settings(
         directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
-        port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
-        fake_github_port=any_port(number("FAKE_GITHUB_PORT", environment.get("FAKE_GITHUB_PORT") or "9000", 65535)),
-        fake_stripe_port=any_port(number("FAKE_STRIPE_PORT", environment.get("FAKE_STRIPE_PORT") or "9001", 65535)),
-        fake_slack_port=any_port(number("FAKE_SLACK_PORT", environment.get("FAKE_SLACK_PORT") or "9002", 65535)),
-        mailbox_port=any_port(number("MAILBOX_PORT", environment.get("MAILBOX_PORT") or "8025", 65535)),
-        smtp_port=any_port(0),
+        port=read_port(environment, "PORT", "8080"),
+        fake_github_port=read_port(environment, "FAKE_GITHUB_PORT", "9000"),
+        fake_stripe_port=read_port(environment, "FAKE_STRIPE_PORT", "9001"),
+        fake_slack_port=read_port(environment, "FAKE_SLACK_PORT", "9002"),
+        mailbox_port=read_port(environment, "MAILBOX_PORT", "8025"),
+        smtp_port=free_port(),
         demonstrate=environment.get("DEMO", "1") != "0",
-        session_ttl_seconds=number("SESSION_JWT_TTL", environment.get("SESSION_JWT_TTL") or "43200", 86400),
+        session_ttl_seconds=read_number("SESSION_JWT_TTL", environment.get("SESSION_JWT_TTL") or "43200", 86400),
     )
 
 
-def number(variable: str, text: str, most: int) -> int:
-    """Read a whole number."""
-    if not text.isascii() or not text.isdecimal() or int(text) > most:
-        raise SandboxError(f"{variable} must be a whole number up to {most}, not {text!r}.")
+def read_port(environment: Mapping[str, str], variable: str, default: str) -> int:
+    """Return the port that a variable names; for 0, an unused one."""
+    return read_number(variable, environment.get(variable) or default, MAX_PORT) or free_port()
+
+
+def read_number(variable: str, text: str, maximum: int) -> int:
+    """Return the whole number that a variable has. Raise SandboxError if it is none, or too large."""
+    if not text.isascii() or not text.isdecimal() or int(text) > maximum:
+        raise SandboxError(f"{variable} must be a whole number up to {maximum}, not {text!r}.")
     return int(text)
 
 
-def any_port(port: int) -> int:
-    """Return the port, or for 0 an unused one."""
-    if port:
-        return port
+def free_port() -> int:
+    """Return an unused port."""
     with closing(socket.socket()) as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
-def claim_ports(settings: Settings) -> None:
+def check_ports(settings: Settings) -> None:
     """Raise SandboxError if another process listens on one of our ports."""
     ports = {
         "PORT": settings.port,

@@ -1,4 +1,4 @@
-"""What is sold in the sandbox: plans and their prices, set up as `python -m app billing setup` does."""
+"""The plans of the sandbox and their prices, set up at Stripe as `python -m app billing setup` does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The two organisations of the sandbox: what is in them, as data."""
+"""The organisations of the sandbox, as data: two that use the service, and one that can connect to it."""
 
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -68,9 +68,9 @@ class Tenant:
     plan: str
     installation_id: int
     repositories: tuple[Repository, ...]
-    ruled: bool = True
-    """True if rules at GitHub require its checks from the beginning, and its administrator has authorised the service
-    to write rulesets; otherwise people set enforcement up."""
+    has_rulesets: bool = True
+    """True if rulesets at GitHub require its checks from the beginning, and its administrator has authorised the
+    service to write rulesets; otherwise people set enforcement up."""
 
     @property
     def full_names(self) -> list[str]:
@@ -135,9 +135,9 @@ TENANTS = (
         "free",
         1002,
         (_repository("shop", 3), _repository("app", 2), _repository("site", 1)),
-        ruled=False,
+        has_rulesets=False,
     ),
 )
 
 NEWCOMER = ("initech", (_repository("portal", 2), _repository("reports", 1)))
-"""An organisation at GitHub where the App is not installed: anyone who signs up can connect it."""
+"""Login and repositories of an organisation where the App is not installed: anyone who signs up can connect it."""

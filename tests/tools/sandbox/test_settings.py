@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tools.sandbox.settings import SandboxError, claim_ports, load_settings
+from tools.sandbox.settings import SandboxError, check_ports, load_settings
 from tools.sandbox.tenants import TENANTS
 
 
@@ -19,7 +19,7 @@ class TestSettings:
             with pytest.raises(
                 SandboxError, match=f"Port {port} cannot be used: Address already in use. Set another, PORT="
             ):
-                claim_ports(settings)
+                check_ports(settings)
 
     @pytest.mark.parametrize("text", ["http", "-1", "65536", "1_0", "٨"])
     def test_invalid_port_is_rejected(self, text: str) -> None:

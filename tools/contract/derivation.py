@@ -66,7 +66,7 @@ CODES: Mapping[str, Condition] = {
     "idempotency_key_reuse": _is_client_write,
     "impersonation_read_only": _is_write_by_person,
     "origin_not_allowed": lambda operation: operation.writes and "SessionCookie" in operation.schemes,
-    "invalid_signature": lambda operation: operation.from_github,
+    "invalid_signature": lambda operation: operation.is_webhook,
     "insufficient_permission": lambda operation: operation.raw.get("x-least-role", "viewer") != "viewer",
     "installation_removed": lambda operation: operation.raw.get("x-installation") == "required",
     "validation_failed": lambda operation: operation.validated,

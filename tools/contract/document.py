@@ -170,7 +170,7 @@ class Operation:
     def validated(self) -> bool:
         """True if its body is validated against a schema: JSON of a client, and nothing but JSON."""
         content = (self.body or {}).get("content", {})
-        return set(content) == {"application/json"} and not self.from_github
+        return set(content) == {"application/json"} and not self.is_webhook
 
     @cached_property
     def schemes(self) -> frozenset[str]:
@@ -188,9 +188,9 @@ class Operation:
         return bool(self.schemes & {"Session", "SessionToken", "SessionCookie"})
 
     @property
-    def from_github(self) -> bool:
-        """True if it accepts signed deliveries, whose bodies GitHub defines."""
-        return self.credentialled is False and bool(self.schemes)
+    def is_webhook(self) -> bool:
+        """True if it receives webhooks: signed requests, whose bodies GitHub, Stripe or Slack defines."""
+        return not self.credentialled and bool(self.schemes)
 
     @property
     def writes(self) -> bool:

@@ -28,7 +28,7 @@ def errors_without_examples(document: Document) -> Iterator[Problem]:
                 yield document.problem(("components", "responses", name), "has no example")
 
 
-def untrue_examples(document: Document) -> Iterator[Problem]:
+def invalid_examples(document: Document) -> Iterator[Problem]:
     """Require that an example is valid under the schema it stands beside."""
     for place, node in document.nodes():
         if not isinstance(node, dict):
@@ -65,5 +65,5 @@ def _is_schema(place: Place) -> bool:
     return False
 
 
-RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (errors_without_examples, untrue_examples)
+RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (errors_without_examples, invalid_examples)
 OPERATION_RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (missing_examples,)

@@ -41,11 +41,11 @@ def answer_schemas(document: Document) -> dict[Place, Mapping[str, Any]]:
 
 
 def request_schemas(document: Document) -> dict[Place, Mapping[str, Any]]:
-    """Return place → schema of every schema that a client sends, references followed; GitHub's payloads excepted."""
+    """Return place → schema of every schema that a client sends, references followed; payloads of webhooks excepted."""
     found: dict[Place, Mapping[str, Any]] = {}
     for operation in document.operations():
         places = [(*_target(document, place), "schema") for place, _ in operation.parameters]
-        if operation.body is not None and not operation.from_github:
+        if operation.body is not None and not operation.is_webhook:
             body = _target(document, (*operation.place, "requestBody"))
             places += [(*body, "content", media_type, "schema") for media_type in operation.body.get("content", {})]
         for place in places:

@@ -75,7 +75,7 @@ def request_bounds(document: Document) -> Iterator[Problem]:
     for operation in document.operations():
         for place, parameter in operation.parameters:
             yield from _unbounded(document, parameter.get("schema", {}), (*place, "schema"), parameter["name"])
-        if operation.body is not None and not operation.from_github:
+        if operation.body is not None and not operation.is_webhook:
             yield from _body_bounds(operation)
 
 
@@ -97,7 +97,7 @@ def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name
     for group in _BOUNDS.get(schema.get("type", ""), ()):
         if not any(key in schema for key in group):
             yield document.problem(place, f"{name} needs {' or '.join(group)}")
-    if problem := _openness(schema, name):
+    if problem := _open_object(schema, name):
         yield document.problem(place, problem)
     for key, child in schema.get("properties", {}).items():
         yield from _unbounded(document, child, (*place, "properties", key), key)
@@ -109,7 +109,7 @@ def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name
             yield from _unbounded(document, child, (*place, keyword, index), name)
 
 
-def _openness(schema: Mapping[str, Any], name: str) -> str | None:
+def _open_object(schema: Mapping[str, Any], name: str) -> str | None:
     """Return the problem of an object that may have properties of any name; a map may, if their number is bounded."""
     others = schema.get("additionalProperties")
     if schema.get("type") != "object" or others is False:

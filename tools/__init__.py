@@ -1,1 +1,1 @@
-"""Development and operator commands."""
+"""Development tools; none of them is part of the running service."""

@@ -1,7 +1,8 @@
 """Check by mutation that the tests notice when a rule that matters is broken.
 
 `python -m tools.mutants` applies each mutant of `mutants.toml` in turn, runs the tests that hold the rule, stops at the
-first failure, and restores the file. A mutant that none of these tests notices has survived.
+first failure, and restores the file. A mutant that none of these tests notices has survived. `--list` only prints the
+mutants.
 
 The mutants are chosen by meaning (a bound, a missing lease check, a swallowed condition), not generated. This is no
 part of `make check`: run it before and after a large move of code, and compare.
@@ -67,17 +68,7 @@ def applied(mutant: Mutant, root: Path) -> Iterator[None]:
 
 def run_tests(tests: Sequence[str], root: Path) -> tuple[Outcome, str]:
     """Return whether a test fails, and which. Raise ValueError if pytest cannot run them."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-    ]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
         try:
@@ -96,13 +87,18 @@ def run_tests(tests: Sequence[str], root: Path) -> tuple[Outcome, str]:
 
 
 def main() -> int:
-    """Run the mutants; 0 if every one of them was killed."""
+    """Run the mutants, or list them; return 0 if every one was killed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description="Check that the tests notice mutants.")
-    parser.add_argument("--list", type=Path, default=MUTANTS, help="the mutants")
+    parser.add_argument("--file", type=Path, default=MUTANTS, help="the mutants (default: those of this package)")
+    parser.add_argument("--list", action="store_true", help="only print the mutants and their places")
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="checkout to change and test")
     parser.add_argument("--only", default="", help="only mutants with this in their name")
     options = parser.parse_args()
-    chosen = [mutant for mutant in read_mutants(options.list) if options.only in mutant.name]
+    chosen = [mutant for mutant in read_mutants(options.file) if options.only in mutant.name]
+    if options.list:
+        for mutant in chosen:
+            print(f"{mutant.name:40} {mutant.place(options.root)}")
+        return 0
     killed = 0
     for mutant in chosen:
         start, place = monotonic(), mutant.place(options.root)

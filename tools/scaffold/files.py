@@ -66,11 +66,11 @@ def _formatted(path: Path, text: str) -> str:
         if done.returncode:
             raise ScaffoldError(f"{path.name} cannot be formatted: {done.stderr or done.stdout}")
         text = done.stdout
-    return "".join(map(_with_excuse, text.splitlines(keepends=True)))
+    return "".join(map(_with_noqa, text.splitlines(keepends=True)))
 
 
-def _with_excuse(line: str) -> str:
-    """Return a line that is valid although a text of the contract may make it long."""
+def _with_noqa(line: str) -> str:
+    """Return a line; one that a text of the contract makes too long gets a `noqa`."""
     return f"{line.rstrip()}  # noqa: E501\n" if len(line.rstrip()) > MAX_LINE_LENGTH else line
 
 

@@ -25,7 +25,7 @@ from tools.bench.seeding import CHECK
 from tools.bench.servers import machine
 from tools.bench.stack import INSTALLATION, LOGIN, WEBHOOK_SECRET, Stack, running, scaled, wait_for_rest, warm
 from tools.bench.writes import until
-from tools.fake_github.webhook_receiver import Mailbox
+from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 
 PER_SECOND, SECONDS = 200, 20.0
 STORED = scaled(100_000)
@@ -73,19 +73,19 @@ def main() -> None:
 
 def record_webhooks(stack: Stack) -> dict[str, list[bytes]]:
     """Do what people and the service do in some repositories, and return the bodies of the webhooks, by kind."""
-    mailbox = Mailbox()
-    stack.control("PUT", "/settings", {"webhookUrl": mailbox.url, "latencyMs": 0})
+    receiver = GitHubWebhookReceiver()
+    stack.control("PUT", "/settings", {"webhookUrl": receiver.url, "latencyMs": 0})
     heads = stack.control("GET", "/checks")["heads"]
     for head in [head for head in heads if head["number"] == 1][:ACTIVE]:
         _work(stack, head["repository"], f"change-{head['number']}", head["number"])
     received = 0
-    while received != len(mailbox.received) or not received:
-        received = len(mailbox.received)
+    while received != len(receiver.received) or not received:
+        received = len(receiver.received)
         time.sleep(0.5)
     stack.control("PUT", "/settings", {"webhookUrl": stack.api + ADDRESS, "latencyMs": LATENCY_MS})
-    mailbox.stop()
+    receiver.stop()
     found: dict[str, list[bytes]] = defaultdict(list)
-    for event, _, body in mailbox.received:
+    for event, _, body in receiver.received:
         found[event].append(body)
     found["build"] = [_of_a_build(body) for body in found["check_run"]]
     return found

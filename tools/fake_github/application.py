@@ -43,13 +43,13 @@ ROUTE_MODULES = (
     repository_routes,
     ruleset_routes,
 )
-PEOPLES = ("/login/oauth/", "/applications/")
+OAUTH_PATHS = ("/login/oauth/", "/applications/")
 VERSIONS = ("2026-03-10", "2022-11-28")
 NO_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
 
 
 @dataclass(slots=True)
-class Place:
+class RequestedOperation:
     """Which operation a request is: its name for counters, its label for faults, and what runs it."""
 
     operation: str
@@ -98,7 +98,7 @@ class Application:
                 return
             await reply(send, answer_control(self.github, incoming), {})
             return
-        if incoming.path.startswith(PEOPLES):
+        if incoming.path.startswith(OAUTH_PATHS):
             with self.github.world.lock:
                 answer = self.github.oauth.answer(
                     incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
@@ -115,7 +115,7 @@ class Application:
         if of_manifest is not None:
             await reply(send, of_manifest, {})
             return
-        found = self._place(incoming)
+        found = self._find_operation(incoming)
         self.github.calls.began(found.operation)
         status = 0
         try:
@@ -123,7 +123,7 @@ class Application:
         finally:
             self.github.calls.ended(status)
 
-    def _place(self, incoming: Incoming) -> Place:
+    def _find_operation(self, incoming: Incoming) -> RequestedOperation:
         """Find out which operation a request is."""
         if incoming.path in {"/graphql", "/api/graphql"} and incoming.method == "POST":
             try:
@@ -132,15 +132,15 @@ class Application:
                 body = None
             graph = endpoint.describe(body)
             self.github.calls.by_root_field.update(graph.fields)
-            return Place(graph.label, graph.label, body=body, graph=graph)
+            return RequestedOperation(graph.label, graph.label, body=body, graph=graph)
         path = incoming.path
         if path.startswith("/repositories/"):
             path = self._path_of_id(path)
         matched = match(incoming.method, path)
         if matched is None:
-            return Place(f"{incoming.method} (unknown)", f"{incoming.method} {incoming.path}", path=path)
+            return RequestedOperation(f"{incoming.method} (unknown)", f"{incoming.method} {incoming.path}", path=path)
         route, params = matched
-        return Place(f"{route.method} {route.template}", f"{incoming.method} {path}", route, params, path)
+        return RequestedOperation(f"{route.method} {route.template}", f"{incoming.method} {path}", route, params, path)
 
     def _path_of_id(self, path: str) -> str:
         """Turn `/repositories/{id}/...` into the path under the present name."""
@@ -150,7 +150,7 @@ class Application:
             return path
         return f"/repos/{self.github.world.full_name(repository)}" + (f"/{parts[3]}" if len(parts) > 3 else "")
 
-    async def _converse(self, incoming: Incoming, found: Place, receive: Receive, send: Send) -> int:
+    async def _converse(self, incoming: Incoming, found: RequestedOperation, receive: Receive, send: Send) -> int:
         """Apply latency and faults around the answer; return the status sent, 0 for none."""
         github = self.github
         if github.settings.latency_ms:
@@ -158,7 +158,8 @@ class Application:
         fault = github.faults.hit(CALL_KINDS, found.label)
         answer, headers = (None, self._headers()) if fault and not fault.after else self._answer(incoming, found)
         if fault and fault.kind in {"timeout", "disconnect"}:
-            return await withhold(fault, receive, send)
+            await withhold(fault, receive, send)
+            return 0
         if fault and fault.kind in {"error", "revoked"}:
             answer = fault_answer(fault)
         if answer is None:
@@ -176,7 +177,7 @@ class Application:
             "Server": "github.com",
         }
 
-    def _answer(self, incoming: Incoming, found: Place) -> tuple[Answer, dict[str, str]]:
+    def _answer(self, incoming: Incoming, found: RequestedOperation) -> tuple[Answer, dict[str, str]]:
         headers = self._headers()
         with self.github.world.lock:
             try:
@@ -194,7 +195,7 @@ class Application:
                 headers["X-Accepted-GitHub-Permissions"] = found.route.permission.replace(":", "=")
         return answer, headers
 
-    def _respond(self, incoming: Incoming, found: Place, caller: Caller) -> Answer:
+    def _respond(self, incoming: Incoming, found: RequestedOperation, caller: Caller) -> Answer:
         if found.graph:
             return self._graph(found, found.graph, caller)
         if found.route is None:
@@ -210,7 +211,7 @@ class Application:
         check_credential(found.route, caller)
         return found.route.handler(call)
 
-    def _graph(self, found: Place, graph: endpoint.Description, caller: Caller) -> Answer:
+    def _graph(self, found: RequestedOperation, graph: endpoint.Description, caller: Caller) -> Answer:
         if caller.app is not None:
             raise Refusal(403, "Resource not accessible by integration")
         if found.body is None:

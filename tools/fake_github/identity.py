@@ -16,7 +16,7 @@ from tools.fake_github.model.records import Account, App, Installation, Reposito
 from tools.fake_github.model.refusals import Refusal, forbidden_to_integration
 from tools.fake_github.model.world import Actor, World
 
-TOKEN_LIFE = timedelta(hours=1)
+TOKEN_LIFETIME = timedelta(hours=1)
 MAX_JWT_LIFETIME = timedelta(minutes=10)
 LEEWAY = 60
 LEVELS = {"read": 1, "write": 2, "admin": 3}
@@ -80,7 +80,7 @@ class Credentials:
         self, installation: Installation, permissions: dict[str, str], repository_ids: list[int] | None
     ) -> tuple[str, str]:
         """Make a token for an installation, and its expiry. Like GitHub's of today it has not the length 40."""
-        expires = self.world.clock() + TOKEN_LIFE
+        expires = self.world.clock() + TOKEN_LIFETIME
         claims = {
             "installation": installation.id,
             "expires": int(expires.timestamp()),

@@ -25,7 +25,7 @@ from tools.simulation.answers import Answer
 CLIENT_ID = "Iv1.c0dehost00000000"
 CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but this simulation
 APP_CLIENT_SECRET = "fake-github-app-client-secret"  # noqa: S105 - the same
-CODE_LIFE = timedelta(minutes=10)
+CODE_LIFETIME = timedelta(minutes=10)
 TOKEN_SECONDS = 28_800
 LEVELS = ("pull", "triage", "push", "maintain", "admin")
 CALLBACK_ERRORS = {
@@ -113,7 +113,7 @@ class OAuth:
     def give_code(self, client_id: str, account: Account, redirect_uri: str, challenge: str = "") -> str:
         """Return a code that the client can exchange for a token of the person."""
         code = secrets.token_hex(10)
-        ends = self.github.world.clock() + CODE_LIFE
+        ends = self.github.world.clock() + CODE_LIFETIME
         self.codes[code] = Code(client_id, account, redirect_uri, challenge, ends)
         self.issued.append(code)
         return code

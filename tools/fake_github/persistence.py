@@ -103,6 +103,6 @@ def _repository(each: dict[str, Any]) -> Repository:
 
 
 def _pull(each: dict[str, Any]) -> PullRequest:
-    wish = each.pop("auto_merge")
+    auto_merge = each.pop("auto_merge")
     reviews = [Review(**review) for review in each.pop("reviews", ())]
-    return PullRequest(**each, auto_merge=AutoMerge(**wish) if wish else None, reviews=reviews)
+    return PullRequest(**each, auto_merge=AutoMerge(**auto_merge) if auto_merge else None, reviews=reviews)

@@ -6,7 +6,7 @@ from typing import Any
 from tools.simulation.webhook_receiver import WebhookReceiver
 
 
-class Mailbox(WebhookReceiver):
+class GitHubWebhookReceiver(WebhookReceiver):
     """Receives webhooks over HTTP at `url`, answers with `status`, and keeps (event, headers, raw body)."""
 
     def __init__(self) -> None:

@@ -23,13 +23,13 @@ def _put_settings(slack: FakeSlack, _query: dict[str, str], body: Json) -> Answe
 
 
 def _list_messages(slack: FakeSlack, query: dict[str, str], _body: Json) -> Answer:
-    """Do `?channel=C…&user=U…`: the messages that a person sees there."""
+    """Query: `?channel=C…&user=U…`: the messages that a person sees in a channel."""
     shown = slack.shown(query["channel"], query.get("user"))
     return Answer(200, {"messages": [asdict(each) for each in shown]})
 
 
 def _list_forms(slack: FakeSlack, query: dict[str, str], _body: Json) -> Answer:
-    """Do `?user=U…`: the forms that a person has open."""
+    """Query: `?user=U…`: the forms that a person has open."""
     return Answer(200, {"forms": [asdict(each) for each in slack.open_forms(query["user"])]})
 
 
@@ -38,7 +38,7 @@ def _list_requests(slack: FakeSlack, _query: dict[str, str], _body: Json) -> Ans
 
 
 def _put_channel(slack: FakeSlack, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"team", "channel", "archived", "private", "restricted", "joined"}`."""
+    """Body: `{"team", "channel", "archived", "private", "restricted", "joined"}`."""
     channel = slack.workspace(body["team"]).channels[body["channel"]]
     for name in body.keys() - {"team", "channel"}:
         if name not in {"archived", "private", "restricted", "joined"}:
@@ -49,7 +49,7 @@ def _put_channel(slack: FakeSlack, _query: dict[str, str], body: Json) -> Answer
 
 
 def _install(slack: FakeSlack, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"url", "user", "everywhere"}`: consent to an installation; returns the query of the way back."""
+    """Body: `{"url", "user", "everywhere"}`: consent to an installation; returns the query of the way back."""
     user, everywhere = body.get("user", "U0ADA"), bool(body.get("everywhere"))
     return Answer(200, slack.install(body["url"], user, everywhere=everywhere))
 
@@ -75,7 +75,7 @@ def _uninstall(slack: FakeSlack, body: Json) -> Reply:
 
 
 def _event(slack: FakeSlack, body: Json) -> Reply:
-    return people.happen(slack, body["team"], body["event"], body.get("id"), int(body.get("retry", 0)))
+    return people.deliver_event(slack, body["team"], body["event"], body.get("id"), int(body.get("retry", 0)))
 
 
 ACTIONS: dict[tuple[str, str], Action[FakeSlack]] = {
@@ -86,16 +86,16 @@ ACTIONS: dict[tuple[str, str], Action[FakeSlack]] = {
     ("PUT", "channels"): _put_channel,
     ("POST", "install"): _install,
 }
-DEEDS = {"type": _type, "click": _click, "submit": _submit, "uninstall": _uninstall, "event": _event}
-"""What people do, by `POST /_control/<name>`; the answer is the app's: `{"status", "body"}`."""
+PEOPLE_ACTIONS = {"type": _type, "click": _click, "submit": _submit, "uninstall": _uninstall, "event": _event}
+"""What people do: `POST /_control/<name>` → function. The answer is that of the app: `{"status", "body"}`."""
 
 
 def answer(slack: FakeSlack, incoming: Incoming) -> Answer:
     """Answer a request of the control plane; what is wrong with it is said in a 400."""
-    deed = DEEDS.get(incoming.path.removeprefix("/_control/")) if incoming.method == "POST" else None
-    if deed is None:
+    act = PEOPLE_ACTIONS.get(incoming.path.removeprefix("/_control/")) if incoming.method == "POST" else None
+    if act is None:
         return control.answer(slack, ACTIONS, incoming)
     try:
-        return Answer(200, asdict(deed(slack, orjson.loads(incoming.raw))))
+        return Answer(200, asdict(act(slack, orjson.loads(incoming.raw))))
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         return Answer(400, {"message": f"{type(error).__name__}: {error}"})

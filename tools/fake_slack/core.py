@@ -22,7 +22,7 @@ from tools.simulation.faults import Faults
 
 APP_ID, BOT = "A0FREEZE", "U0BOT"
 REFUSAL = "refusal"
-"""A kind of fault: HTTP 200 with `ok: false`, and the fault's message as Slack's word."""
+"""A kind of fault: HTTP 200 with `ok: false`, and the fault's message as Slack's error code."""
 
 
 class Core:

@@ -17,7 +17,7 @@ ONLY_IN_FORMS = frozenset({"input"})
 
 
 def error_of_message(text: str, blocks: list[Json]) -> tuple[str, str] | None:
-    """Return Slack's word for what is wrong with a message, and why; None if nothing is."""
+    """Return Slack's error code for what is wrong with a message, and why; None if nothing is."""
     if not text and not blocks:
         return "no_text", "neither text nor blocks"
     if len(text) > MAX_TEXT:

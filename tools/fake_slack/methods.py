@@ -28,7 +28,7 @@ def call(core: Core, method: str, params: Json, access_token: str | None) -> Ans
 
 
 def refuse(error: str, **more: Any) -> Answer:
-    """Return a refusal with Slack's word."""
+    """Return a refusal with Slack's error code."""
     return Answer(200, {"ok": False, "error": error, **more})
 
 

@@ -119,7 +119,7 @@ def _do(slack: FakeSlack, sent: dict[str, list[str]]) -> Answer:
     elif kind == "uninstall":
         people.uninstall(slack, where["team"])
     else:
-        raise ValueError(f"unknown deed {kind}")
+        raise ValueError(f"unknown action {kind}")
     return Answer(303, None, {"Location": f"/?{urlencode(where)}"})
 
 

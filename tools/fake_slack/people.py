@@ -106,10 +106,10 @@ def uninstall(core: Core, team: str, *, tokens_first: bool = True) -> list[Reply
         {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}},
         {"type": "app_uninstalled"},
     ]
-    return [happen(core, team, event) for event in (events if tokens_first else reversed(events))]
+    return [deliver_event(core, team, event) for event in (events if tokens_first else reversed(events))]
 
 
-def happen(core: Core, team: str, event: Json, event_id: str | None = None, retry: int = 0) -> Reply:
+def deliver_event(core: Core, team: str, event: Json, event_id: str | None = None, retry: int = 0) -> Reply:
     """Send an event of a workspace."""
     body = {
         "token": LEGACY_TOKEN,

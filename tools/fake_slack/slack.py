@@ -69,9 +69,9 @@ class FakeSlack(Core):
         """Uninstall the app in a workspace."""
         return people.uninstall(self, team, tokens_first=tokens_first)
 
-    def happen(self, event: Json, team: str = "T0ACME", event_id: str | None = None, retry: int = 0) -> Reply:
+    def deliver_event(self, event: Json, team: str = "T0ACME", event_id: str | None = None, retry: int = 0) -> Reply:
         """Send an event."""
-        return people.happen(self, team, event, event_id, retry)
+        return people.deliver_event(self, team, event, event_id, retry)
 
     def open_forms(self, user: str = "U0ADA") -> list[Form]:
         """Return the forms that a person has open, the last one opened at the end."""

@@ -14,7 +14,7 @@ def _put_settings(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Ans
 
 
 def _put_key(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"key", "permissions": {permission: read or write}}`, or `{"key", "expired": true}`."""
+    """Body: `{"key", "permissions": {permission: read or write}}`, or `{"key", "expired": true}`."""
     if body.get("expired"):
         stripe.keys.expired.add(body["key"])
     else:
@@ -24,7 +24,7 @@ def _put_key(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
 
 
 def _advance(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"seconds"}` or `{"to": seconds since the epoch}`."""
+    """Body: `{"seconds"}` or `{"to": seconds since the epoch}`."""
     seconds = body["to"] - stripe.moment if "to" in body else body.get("seconds", 0)
     if seconds < 0:
         raise ValueError("time does not go back")
@@ -39,12 +39,12 @@ def _list_webhooks(stripe: FakeStripe, _query: dict[str, str], _body: Json) -> A
 
 
 def _release(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"order": sent, reversed, shuffled or doubled, "seed"}`."""
+    """Body: `{"order": sent, reversed, shuffled or doubled, "seed"}`."""
     return Answer(202, {"released": stripe.sender.release(body.get("order", "sent"), body.get("seed", 0))})
 
 
 def _resend(stripe: FakeStripe, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"event": id}`."""
+    """Body: `{"event": id}`."""
     stripe.sender.resend(body["event"])
     return Answer(202, {})
 

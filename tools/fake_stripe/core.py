@@ -16,7 +16,7 @@ from tools.simulation.faults import Faults
 Json = dict[str, Any]
 Listener = Callable[[Json], None]
 PAYLOAD_VERSION = "2020-08-27"
-"""The API version of webhooks' payloads: not the one that the service calls, as an endpoint of years ago has it."""
+"""The API version of webhooks' payloads: an old one, as that of an endpoint which was set up years ago."""
 NO_REQUEST = {"id": None, "idempotency_key": None}
 
 
@@ -51,7 +51,7 @@ class Core:
 
     @contextmanager
     def at(self, moment: int) -> Iterator[None]:
-        """Let it be another time."""
+        """Set the simulation's time during the block."""
         before, self._moment = self._moment, moment
         try:
             yield

@@ -34,7 +34,7 @@ class FakeStripe(Core):
         self.settings.webhook_url = webhook_url or self.settings.webhook_url
         self.settings.webhook_secrets = list(webhook_secrets) or self.settings.webhook_secrets
         self.sender = Sender(self)
-        self.listeners = [self.sender.hear]
+        self.listeners = [self.sender.receive]
         self._saved = -1
 
     def reset(self) -> None:

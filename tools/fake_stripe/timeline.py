@@ -1,4 +1,4 @@
-"""What happens by itself as time passes: periods renew, trials end, drafts are collected, sessions expire."""
+"""What happens as time passes: periods renew, trials end, drafts are finalised and collected, sessions expire."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ TIME_TO_PAY = 23 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something that happens at a moment; of two at the same moment the one of lower rank comes first."""
+    """Something that is due at a moment; of two at the same moment the one of lower rank runs first."""
 
     moment: int
     rank: int
-    happen: Callable[[], None]
+    run: Callable[[], None]
 
 
 def catch_up(core: Core) -> None:
-    """Let everything happen that is due for customers without a test clock."""
+    """Run everything that is due for customers without a test clock."""
     advance(core, None, core.moment)
 
 
@@ -44,10 +44,10 @@ def advance(core: Core, clock: Json | None, until: int) -> None:
         first = min(found, key=lambda due: (due.moment, due.rank))
         if clock:
             clock["frozen_time"] = max(clock["frozen_time"], first.moment)
-            first.happen()
+            first.run()
         else:
             with core.at(first.moment):
-                first.happen()
+                first.run()
     if clock:
         clock["frozen_time"] = until
         core.store.changes += 1
@@ -58,16 +58,16 @@ def _everything_due(core: Core, clock: Json | None) -> Iterator[Due]:
     customers = core.store.objects["customer"]
     for subscription in core.store.objects["subscription"].values():
         if customers[subscription["customer"]]["test_clock"] == wanted:
-            yield from _of_subscription(core, subscription)
+            yield from _due_of_subscription(core, subscription)
     for invoice in core.store.objects["invoice"].values():
         if customers[invoice["customer"]]["test_clock"] == wanted:
-            yield from _of_invoice(core, invoice)
+            yield from _due_of_invoice(core, invoice)
     for session in core.store.objects["checkout.session"].values():
         if session["status"] == "open" and customers[session["customer"]]["test_clock"] == wanted:
             yield Due(session["expires_at"], 0, partial(expire, core, session))
 
 
-def _of_subscription(core: Core, subscription: Json) -> Iterator[Due]:
+def _due_of_subscription(core: Core, subscription: Json) -> Iterator[Due]:
     status = subscription["status"]
     if status == "incomplete":
         yield Due(subscription["created"] + TIME_TO_PAY, 0, partial(expire_incomplete, core, subscription))
@@ -84,7 +84,7 @@ def _of_subscription(core: Core, subscription: Json) -> Iterator[Due]:
     yield Due(period_end(subscription), 2, partial(renew, core, subscription))
 
 
-def _of_invoice(core: Core, invoice: Json) -> Iterator[Due]:
+def _due_of_invoice(core: Core, invoice: Json) -> Iterator[Due]:
     if invoice["status"] == "draft" and invoice["automatically_finalizes_at"]:
         yield Due(invoice["automatically_finalizes_at"], 1, partial(_finalize_and_collect, core, invoice))
     if invoice["status"] == "open" and invoice["next_payment_attempt"]:

@@ -1,4 +1,4 @@
-"""The fault switch: what goes wrong, where, how often.
+"""Faults: what goes wrong, where, how often.
 
 A fault matches calls whose label contains its scope. Labels: `POST /repos/acme/web/check-runs` for a call,
 `webhook pull_request.opened acme/web` for a webhook.
@@ -69,7 +69,7 @@ class Faults:
             self.active = [] if fault_id is None else [fault for fault in self.active if fault.id != fault_id]
 
     def hit(self, kind: str | tuple[str, ...], label: str) -> Fault | None:
-        """Return the fault of a kind that strikes now, if any, and count it."""
+        """Return the fault of one of the kinds that applies to a call now, if any, and count it."""
         if not self.active:
             return None
         kinds = (kind,) if isinstance(kind, str) else kind

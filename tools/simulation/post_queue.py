@@ -1,6 +1,6 @@
-"""Webhooks on their way: posts leave in the order of their due times over a few threads.
+"""A queue of webhooks, which a few threads send once they are due.
 
-So their order of arrival is not certain, as at GitHub and at Stripe.
+They may arrive in another order, as those of GitHub and Stripe do.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from tools.simulation.poster import Poster
 
 WORKERS = 4
 STOP_TIMEOUT = 1.0
-"""Seconds that a post under way has at the end."""
+"""Seconds that a post which is being sent has left when the queue is stopped."""
 
 Post = TypeVar("Post")
 
@@ -37,7 +37,7 @@ class PostQueue(ABC, Generic[Post]):
         """Send a post that is due."""
 
     def enqueue(self, post: Post, delay: float = 0.0) -> None:
-        """Send a post after so many seconds."""
+        """Send a post after `delay` seconds."""
         with self._ready:
             if not self._threads and not self._stopped:
                 for number in range(WORKERS):
@@ -48,7 +48,7 @@ class PostQueue(ABC, Generic[Post]):
             self._ready.notify()
 
     def forget(self) -> None:
-        """Forget what waits to be sent."""
+        """Drop the posts that wait to be sent."""
         with self._ready:
             self._waiting.clear()
             self._ready.notify_all()
@@ -76,7 +76,7 @@ class PostQueue(ABC, Generic[Post]):
         return None
 
     def drain(self, timeout: float = 10.0) -> bool:
-        """Wait until everything due was sent; return whether it was."""
+        """Wait until all posts were sent, those with a delay too; return False if that takes longer than `timeout`."""
         with self._ready:
             return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)
 
@@ -90,7 +90,7 @@ class PostQueue(ABC, Generic[Post]):
 
 
 def delays_of(faults: Faults, label: str) -> list[float]:
-    """Return after how many seconds a webhook is sent: once and now, unless a fault strikes."""
+    """Return the delay of each time that a webhook is sent: once and at once, unless a fault matches `label`."""
     if faults.hit("webhook_drop", label):
         return []
     if delayed := faults.hit("webhook_delay", label):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import ASGIApp
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
+"""Seconds in which a server starts, and in which it stops."""
 
 
 class Server(uvicorn.Server):
@@ -18,7 +19,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Do nothing during the block."""
         yield
 
 
@@ -38,7 +39,7 @@ class ServerThread:
         self.server.should_exit = True
         self.server.force_exit = True  # calls that hang by a fault are not waited for
         if wait:
-            self.thread.join(PATIENCE)
+            self.thread.join(TIMEOUT)
 
 
 def make_server(application: ASGIApp) -> Server:
@@ -76,7 +77,7 @@ def serve_in_thread(application: ASGIApp, listener: socket.socket, name: str) ->
     server = make_server(application)
     thread = threading.Thread(target=server.run, args=([listener],), name=name, daemon=True)
     thread.start()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not server.started:
         if time.monotonic() > end or not thread.is_alive():
             raise RuntimeError(f"{name} did not start")

@@ -11,6 +11,7 @@ from tools.simulation.answers import Answer
 from tools.simulation.faults import Fault
 
 PIECES = 10
+"""Of a slow body."""
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Incoming:
 
     @property
     def query(self) -> dict[str, str]:
-        """Return the query's parameters; the last of equal names counts."""
+        """Return the parameters of the query; of equal names the last one counts."""
         return dict(parse_qsl(self.query_string, keep_blank_values=True))
 
 
@@ -36,7 +37,7 @@ def is_loopback(scope: Scope) -> bool:
 
 
 async def read(scope: Scope, receive: Receive) -> Incoming:
-    """Read a request whole."""
+    """Read a whole request."""
     chunks = []
     while True:
         message = await receive()
@@ -49,10 +50,10 @@ async def read(scope: Scope, receive: Receive) -> Incoming:
     return Incoming(scope["method"], path.partition("?")[0], query_string, headers, b"".join(chunks))
 
 
-async def withhold(fault: Fault, receive: Receive, send: Send) -> int:
-    """Give no answer: hang until the caller leaves or the fault's time is over, then drop the connection.
+async def withhold(fault: Fault, receive: Receive, send: Send) -> None:
+    """Give no answer: wait until the caller leaves or the fault's time is over, then drop the connection.
 
-    ASGI has no word for dropping a connection, so the server's own transport is cut.
+    ASGI has no message that drops a connection, so the transport of the server is aborted.
     """
     if fault.kind == "timeout":
         try:
@@ -60,12 +61,11 @@ async def withhold(fault: Fault, receive: Receive, send: Send) -> int:
         except TimeoutError:
             pass
         else:
-            return 0
+            return
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     if transport is not None:
         transport.abort()
         await _gone(receive)
-    return 0
 
 
 async def _gone(receive: Receive) -> None:

@@ -337,7 +337,7 @@ class TestEvents:
         self, slack: FakeSlack, workspace: SlackConnection, session: Session, acme: Tenant, *, tokens_first: bool
     ) -> None:
         replies = slack.uninstall(tokens_first=tokens_first)
-        replies.append(slack.happen({"type": "app_uninstalled"}, event_id="Ev1", retry=1))
+        replies.append(slack.deliver_event({"type": "app_uninstalled"}, event_id="Ev1", retry=1))
         assert [reply.status for reply in replies] == [200] * 3
         session.refresh(workspace)
         assert (workspace.lost_at is not None, workspace.encrypted_tokens) == (True, None)

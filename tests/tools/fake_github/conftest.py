@@ -9,7 +9,7 @@ from githubkit.cache import MemCacheStrategy
 
 from tests.harness.app_key import AppKey
 from tools.fake_github import FakeGitHub, Handle
-from tools.fake_github.webhook_receiver import Mailbox
+from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 
 APP_ID = 4242
 PERSON_TOKEN = "maintainers-own-token"
@@ -55,9 +55,9 @@ def bot(handle: Handle, github: FakeGitHub, app_key: AppKey) -> GitHub[Any]:
 
 
 @pytest.fixture
-def mailbox(github: FakeGitHub) -> Iterator[Mailbox]:
+def receiver(github: FakeGitHub) -> Iterator[GitHubWebhookReceiver]:
     """Receive what GitHub sends in this test."""
-    found = Mailbox()
+    found = GitHubWebhookReceiver()
     github.settings.webhook_url = found.url
     yield found
     github.settings.webhook_url = None

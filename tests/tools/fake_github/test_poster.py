@@ -2,12 +2,12 @@
 
 import socket
 
-from tools.fake_github.webhook_receiver import Mailbox
+from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 from tools.simulation.poster import Poster
 
 
 def test_closed_connection_is_replaced() -> None:
-    poster, first = Poster(), Mailbox()
+    poster, first = Poster(), GitHubWebhookReceiver()
     assert poster.post(first.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
     assert poster._connection is not None
     assert poster._connection.sock is not None
@@ -19,9 +19,9 @@ def test_closed_connection_is_replaced() -> None:
 
 
 def test_each_address_has_its_connection() -> None:
-    poster, first, second = Poster(), Mailbox(), Mailbox()
-    for mailbox in (first, second, first):
-        assert poster.post(mailbox.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
+    poster, first, second = Poster(), GitHubWebhookReceiver(), GitHubWebhookReceiver()
+    for receiver in (first, second, first):
+        assert poster.post(receiver.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
     assert (len(first.received), len(second.received)) == (2, 1)
     poster.close()
     first.stop()

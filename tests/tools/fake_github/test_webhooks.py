@@ -10,7 +10,7 @@ from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model import checks
 from tools.fake_github.model.world import Actor
-from tools.fake_github.webhook_receiver import Mailbox
+from tools.fake_github.webhook_receiver import GitHubWebhookReceiver
 from tools.fake_github.webhooks.sender import signature
 
 SECRET = "It's a Secret to Everybody"
@@ -25,7 +25,7 @@ def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:
 
 
 @pytest.fixture
-def web(github: FakeGitHub, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
+def web(github: FakeGitHub, bot: GitHub[Any], receiver: GitHubWebhookReceiver) -> RepositoryBuilder:
     return github.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
@@ -137,7 +137,7 @@ EXPECTED = {
 @pytest.mark.check
 @pytest.mark.slow(5)
 def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
-    handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, receiver: GitHubWebhookReceiver
 ) -> None:
     github = handle.github
     change_pull_requests(github, person, web)
@@ -148,48 +148,48 @@ def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
     change_repositories(github, person)
     change_installations(handle)
     assert github.sender.drain()
-    assert mailbox.names() == EXPECTED
-    for event, headers, body in mailbox.received:
+    assert receiver.names() == EXPECTED
+    for event, headers, body in receiver.received:
         assert webhooks.verify(SECRET, body, headers["X-Hub-Signature-256"]), event
         webhooks.parse(event, body)
         assert headers["X-GitHub-Hook-Installation-Target-Type"] == "integration"
-    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in mailbox.received]
+    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in receiver.received]
     assert len(set(guids)) == len(guids)
 
 
 def test_transfer_is_delivered_only_to_the_new_owner(
-    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, receiver: GitHubWebhookReceiver
 ) -> None:
     github.organization("globex").installed(installation_id=1002)
     person.rest.repos.transfer(*PLACE, data={"new_owner": "globex"})
     github.sender.drain()
-    repository_events = mailbox.bodies("repository")
+    repository_events = receiver.bodies("repository")
     assert [body["installation"]["id"] for body in repository_events] == [1002]
     assert repository_events[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
 
 
 def test_suspended_installation_receives_no_webhooks(
-    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, receiver: GitHubWebhookReceiver
 ) -> None:
     installation = github.world.installations[1001]
     installation.suspended_at = github.world.now()
     person.rest.repos.update(*PLACE, data={"archived": True})
     github.sender.drain()
-    assert not mailbox.received
+    assert not receiver.received
 
 
 def test_failed_delivery_is_recorded_and_resent_only_on_request(
-    github: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, receiver: GitHubWebhookReceiver
 ) -> None:
-    mailbox.status = 500
+    receiver.status = 500
     person.rest.repos.update(*PLACE, data={"archived": True})
     github.sender.drain()
     listed = app.rest.apps.list_webhook_deliveries().parsed_data
     assert [(found.status_code, found.redelivery) for found in listed] == [(500, False)]
-    mailbox.status = 202
+    receiver.status = 202
     app.rest.apps.redeliver_webhook_delivery(listed[0].id)
     github.sender.drain()
-    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in mailbox.received]
+    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in receiver.received]
     assert guids == [listed[0].guid, listed[0].guid]
 
 
@@ -197,12 +197,17 @@ def test_failed_delivery_is_recorded_and_resent_only_on_request(
     ("kind", "count"), [("webhook_drop", 0), ("webhook_duplicate", 2), ("webhook_delay", 1), ("webhook_reorder", 1)]
 )
 def test_webhooks_can_be_dropped_duplicated_and_delayed(
-    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
+    github: FakeGitHub,
+    person: GitHub[Any],
+    web: RepositoryBuilder,
+    receiver: GitHubWebhookReceiver,
+    kind: str,
+    count: int,
 ) -> None:
     github.faults.add(kind, "repository.archived", seconds=0.05)
     person.rest.repos.update(*PLACE, data={"archived": True})
     assert github.sender.drain()
-    assert len(mailbox.bodies("repository")) == count
+    assert len(receiver.bodies("repository")) == count
 
 
 def test_webhook_signature_matches_the_published_vector() -> None:

@@ -35,7 +35,7 @@ def _get_writes(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answe
 
 
 def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
+    """Body: `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
     github.world.add_account(body["login"], "User", body.get("token"))
     login, rights = body["login"].lower(), body.get("rights")
     if rights is None:
@@ -54,7 +54,7 @@ def _checks(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
 
 
 def _change_pull(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
+    """Body: `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
     repository = github.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
     if "reviewDecision" in body:
@@ -66,7 +66,7 @@ def _change_pull(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answ
 
 
 def _press(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
+    """Body: `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
     repository = github.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
     run = github.world.newest_run(repository.id, pull.head_sha, body["name"], github.app_id)
@@ -87,7 +87,7 @@ def _installation(github: FakeGitHub, body: Json) -> Installation:
 
 
 def _change_installation(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Do `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
+    """Body: `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
     world, actor, action = github.world, Actor(github.maintainer), body.get("action", "create")
     names = body.get("repositories")
     if action == "create":

@@ -4,7 +4,7 @@ from typing import Any
 
 from tools.fake_github.graph.pull_fields import select_pulls
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
-from tools.fake_github.graph.resolvers import Context, resolver
+from tools.fake_github.graph.resolvers import Context, attributes, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, RefOf, connect
 from tools.fake_github.model.checks import suite_state
 from tools.fake_github.model.classic import find_protection
@@ -15,10 +15,6 @@ from tools.fake_github.model.rulesets import rules_for_branch
 
 def _upper(text: str | None) -> str | None:
     return text.upper() if text else None
-
-
-def _attribute(kind: str, name: str, attribute: str) -> None:
-    resolver(kind, name)(lambda value, _args, _context: getattr(value, attribute))
 
 
 @resolver("Commit", "checkSuites")
@@ -47,8 +43,7 @@ def _rollup(value: CommitOf, _args: Args, context: Context) -> dict[str, Any] | 
     return {"id": f"SCR_{value.repository.id:x}x{value.commit.sha}", "state": state, "commit": value}
 
 
-for _name, _attr in {"id": "node_id", "databaseId": "id", "createdAt": "created_at", "updatedAt": "updated_at"}.items():
-    _attribute("CheckSuite", _name, _attr)
+attributes("CheckSuite", id="node_id", databaseId="id", createdAt="created_at", updatedAt="updated_at")
 resolver("CheckSuite", "app")(lambda suite, _args, context: context.world.apps.get(suite.app_id))
 resolver("CheckSuite", "repository")(lambda suite, _args, context: repository_of(context, suite))
 resolver("CheckSuite", "status")(lambda suite, _args, context: suite_state(context.world, suite)[0].upper())
@@ -100,13 +95,7 @@ def _runs(suite: CheckSuite, args: Args, context: Context) -> Connection:
     return connect("checkRuns", list(found), args, lambda run: run.id)
 
 
-for _name, _attr in {
-    "id": "node_id",
-    "databaseId": "id",
-    "startedAt": "started_at",
-    "completedAt": "completed_at",
-}.items():
-    _attribute("CheckRun", _name, _attr)
+attributes("CheckRun", id="node_id", databaseId="id", startedAt="started_at", completedAt="completed_at")
 resolver("CheckRun", "externalId")(lambda run, _args, _context: run.external_id or "")
 resolver("CheckRun", "status")(lambda run, _args, _context: run.status.upper())
 resolver("CheckRun", "conclusion")(lambda run, _args, _context: _upper(run.conclusion))

@@ -119,14 +119,14 @@ def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     blocked = merge_violations(context.world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision)
     if pull.state != "open" or (not blocked and not pull.draft):
         raise GraphError("UNPROCESSABLE", "Pull request Pull request is in clean status")
-    wish = AutoMerge(
+    auto_merge = AutoMerge(
         enabled_at=context.world.now(),
         enabled_by_id=actor.account.id,
         merge_method=(given.get("mergeMethod") or "MERGE").lower(),
         commit_title=given.get("commitHeadline") or "",
         commit_message=given.get("commitBody") or "",
     )
-    pulls.set_auto_merge(context.world, actor, repository, pull, wish)
+    pulls.set_auto_merge(context.world, actor, repository, pull, auto_merge)
     return _pull_answer(context, pull, given)
 
 

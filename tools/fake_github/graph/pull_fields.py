@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
-from tools.fake_github.graph.resolvers import Context, resolver
+from tools.fake_github.graph.resolvers import Context, attributes, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, QueueOf, RefOf, connect
 from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.queue import queue_rule
@@ -13,27 +13,20 @@ from tools.fake_github.model.world import Actor
 
 MERGEABLE = {True: "MERGEABLE", False: "CONFLICTING", None: "UNKNOWN"}
 ORDERS = {"CREATED_AT": "created_at", "UPDATED_AT": "updated_at", "COMMENTS": "number"}
-ATTRIBUTES = {
-    "id": "node_id",
-    "databaseId": "id",
-    "isDraft": "draft",
-    "mergedAt": "merged_at",
-    "closedAt": "closed_at",
-    "createdAt": "created_at",
-    "updatedAt": "updated_at",
-    "headRefName": "head_ref",
-    "headRefOid": "head_sha",
-    "baseRefName": "base_ref",
-    "reviewDecision": "review_decision",
-}
-
-
-def _attribute(kind: str, name: str, attribute: str) -> None:
-    resolver(kind, name)(lambda value, _args, _context: getattr(value, attribute))
-
-
-for _name, _attr in ATTRIBUTES.items():
-    _attribute("PullRequest", _name, _attr)
+attributes(
+    "PullRequest",
+    id="node_id",
+    databaseId="id",
+    isDraft="draft",
+    mergedAt="merged_at",
+    closedAt="closed_at",
+    createdAt="created_at",
+    updatedAt="updated_at",
+    headRefName="head_ref",
+    headRefOid="head_sha",
+    baseRefName="base_ref",
+    reviewDecision="review_decision",
+)
 
 
 def _state(pull: PullRequest) -> str:
@@ -144,15 +137,15 @@ def _merge_state(pull: PullRequest, _args: Args, context: Context) -> str:
 
 @resolver("PullRequest", "autoMergeRequest")
 def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, Any] | None:
-    wish = pull.auto_merge
-    if wish is None:
+    auto_merge = pull.auto_merge
+    if auto_merge is None:
         return None
     return {
-        "commitBody": wish.commit_message,
-        "commitHeadline": wish.commit_title,
-        "enabledAt": wish.enabled_at,
-        "enabledBy": context.world.accounts.get(wish.enabled_by_id),
-        "mergeMethod": wish.merge_method.upper(),
+        "commitBody": auto_merge.commit_message,
+        "commitHeadline": auto_merge.commit_title,
+        "enabledAt": auto_merge.enabled_at,
+        "enabledBy": context.world.accounts.get(auto_merge.enabled_by_id),
+        "mergeMethod": auto_merge.merge_method.upper(),
         "pullRequest": pull,
     }
 
@@ -215,8 +208,7 @@ def _configuration(value: QueueOf, _args: Args, context: Context) -> dict[str, A
     }
 
 
-_attribute("MergeQueueEntry", "id", "node_id")
-_attribute("MergeQueueEntry", "enqueuedAt", "enqueued_at")
+attributes("MergeQueueEntry", id="node_id", enqueuedAt="enqueued_at")
 resolver("MergeQueueEntry", "estimatedTimeToMerge")(lambda _entry, _args, _context: None)
 resolver("MergeQueueEntry", "solo")(lambda _entry, _args, _context: False)
 resolver("MergeQueueEntry", "enqueuer")(lambda entry, _args, context: context.world.accounts[entry.enqueuer_id])

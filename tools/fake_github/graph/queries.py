@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.fake_github.graph.resolvers import Context, GraphError, resolver
+from tools.fake_github.graph.resolvers import Context, GraphError, attributes, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, QueueOf, RefOf, connect
 from tools.fake_github.model.identifiers import commit_node_id, ref_node_id
 from tools.fake_github.model.queue import queue_rule
@@ -124,8 +124,7 @@ def _repository_owner(_value: Any, args: Args, context: Context) -> Account:
 
 
 def _account_fields(kind: str) -> None:
-    resolver(kind, "id")(lambda account, _args, _context: account.node_id)
-    resolver(kind, "databaseId")(lambda account, _args, _context: account.id)
+    attributes(kind, id="node_id", databaseId="id")
     resolver(kind, "url")(lambda account, _args, context: f"{context.github.base_url}/{account.login}")
     resolver(kind, "resourcePath")(lambda account, _args, _context: f"/{account.login}")
 
@@ -152,12 +151,7 @@ for _kind in ("User", "Organization"):
     _owner_fields(_kind)
 
 
-def _simple(kind: str, **fields: str) -> None:
-    for name, attribute in fields.items():
-        resolver(kind, name)(lambda value, _args, _context, attribute=attribute: getattr(value, attribute))  # type: ignore[misc]
-
-
-_simple("App", id="node_id", databaseId="id")
+attributes("App", id="node_id", databaseId="id")
 
 
 @resolver("App", "url")
@@ -165,7 +159,7 @@ def _app_url(app: App, _args: Args, context: Context) -> str:
     return f"{context.github.base_url}/apps/{app.slug}"
 
 
-_simple(
+attributes(
     "Repository",
     id="node_id",
     databaseId="id",

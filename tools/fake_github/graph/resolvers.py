@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import graphql
@@ -51,6 +52,16 @@ def resolver(type_name: str, field_name: str) -> Callable[[Resolver], Resolver]:
         return function
 
     return register
+
+
+def attributes(type_name: str, **fields: str) -> None:
+    """Register that fields are attributes of the parent value: name of the field → name of the attribute."""
+    for field_name, attribute in fields.items():
+        resolver(type_name, field_name)(partial(_attribute, attribute))
+
+
+def _attribute(name: str, value: Any, _args: dict[str, Any], _context: Context) -> Any:
+    return getattr(value, name)
 
 
 def resolve_attribute(value: Any, info: graphql.GraphQLResolveInfo[Any], **_arguments: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tools.fake_github.graph.queries import Args
-from tools.fake_github.graph.resolvers import TYPE_OF, Context, GraphError, resolver
+from tools.fake_github.graph.resolvers import TYPE_OF, Context, GraphError, attributes, resolver
 from tools.fake_github.graph.values import Connection, RefOf, connect
 from tools.fake_github.model.classic import find_protection
 from tools.fake_github.model.records import Account, App, BranchProtection, Repository, Ruleset
@@ -92,10 +92,7 @@ def _ruleset(repository: Repository, args: Args, context: Context) -> Ruleset | 
     return next((ruleset for ruleset in found if ruleset.id == args["databaseId"]), None)
 
 
-resolver("RepositoryRuleset", "id")(lambda ruleset, _args, _context: ruleset.node_id)
-resolver("RepositoryRuleset", "databaseId")(lambda ruleset, _args, _context: ruleset.id)
-resolver("RepositoryRuleset", "createdAt")(lambda ruleset, _args, _context: ruleset.created_at)
-resolver("RepositoryRuleset", "updatedAt")(lambda ruleset, _args, _context: ruleset.updated_at)
+attributes("RepositoryRuleset", id="node_id", databaseId="id", createdAt="created_at", updatedAt="updated_at")
 resolver("RepositoryRuleset", "enforcement")(lambda ruleset, _args, _context: ruleset.enforcement.upper())
 resolver("RepositoryRuleset", "target")(lambda ruleset, _args, _context: ruleset.target.upper())
 
@@ -212,23 +209,16 @@ resolver("Team", "databaseId")(lambda team, _args, _context: team.number)
 for _name in ("name", "slug"):
     resolver("Team", _name)(lambda team, _args, _context: f"team-{team.number}")
 
-_CLASSIC = {
-    "id": "node_id",
-    "databaseId": "id",
-    "isAdminEnforced": "enforce_admins",
-    "lockBranch": "locked",
-    "pattern": "branch",
-    "requiresStatusChecks": "requires_checks",
-    "requiresStrictStatusChecks": "strict",
-}
-
-
-def _classic_field(name: str, attribute: str) -> None:
-    resolver("BranchProtectionRule", name)(lambda value, _args, _context: getattr(value, attribute))
-
-
-for _name, _attribute in _CLASSIC.items():
-    _classic_field(_name, _attribute)
+attributes(
+    "BranchProtectionRule",
+    id="node_id",
+    databaseId="id",
+    isAdminEnforced="enforce_admins",
+    lockBranch="locked",
+    pattern="branch",
+    requiresStatusChecks="requires_checks",
+    requiresStrictStatusChecks="strict",
+)
 
 
 @resolver("BranchProtectionRule", "repository")

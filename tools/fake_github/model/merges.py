@@ -1,4 +1,4 @@
-"""Merging: by hand, by itself, and what it does to the base branch."""
+"""Merging: by a person, by auto-merge or by a queue, and what it does to the base branch."""
 
 from tools.fake_github.model import branches, pulls
 from tools.fake_github.model.protection import PULLS, merge_violations, refuse
@@ -64,8 +64,8 @@ def merge_state(world: World, actor: Actor, repository: Repository, pull: PullRe
     return "blocked" if found else "clean"
 
 
-def merge_what_waits(world: World, repository: Repository, sha: str) -> None:
-    """Merge the pull requests with this head that wanted to be merged as soon as nothing blocks."""
+def merge_waiting(world: World, repository: Repository, sha: str) -> None:
+    """Merge the pull requests with this head and auto-merge that nothing blocks any more."""
     for pull in list(world.open_at.get((repository.id, sha), {}).values()):
         if pull.auto_merge is None or pull.draft or pull.mergeable is False:
             continue

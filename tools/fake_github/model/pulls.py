@@ -172,11 +172,11 @@ def set_draft(world: World, actor: Actor, repository: Repository, pull: PullRequ
 
 
 def set_auto_merge(
-    world: World, actor: Actor, repository: Repository, pull: PullRequest, wish: AutoMerge | None
+    world: World, actor: Actor, repository: Repository, pull: PullRequest, auto_merge: AutoMerge | None
 ) -> None:
-    """Enable or disable merging by itself."""
-    former, pull.auto_merge, pull.updated_at = pull.auto_merge, wish, world.now()
-    if wish:
+    """Enable auto-merge, or disable it with None."""
+    former, pull.auto_merge, pull.updated_at = pull.auto_merge, auto_merge, world.now()
+    if auto_merge:
         announce(world, actor, repository, pull, "auto_merge_enabled")
     elif former:
         announce(world, actor, repository, pull, "auto_merge_disabled", reason="disabled manually")

@@ -111,20 +111,20 @@ def advance(world: World, repository: Repository, base: str) -> None:
             _merge_first(world, repository, base, count)
             continue
         failed = next((entry for entry, state in zip(queue, states, strict=True) if state == "fails"), None)
-        if failed is None or (_head_green(world, repository, base) and states[-1] == "waits"):
+        if failed is None or (_is_headgreen(world, repository, base) and states[-1] == "waits"):
             return
         actor = Actor(world.accounts[failed.enqueuer_id])
         dequeue(world, actor, repository, repository.pulls[failed.number], "CI_FAILURE")
 
 
-def _head_green(world: World, repository: Repository, base: str) -> bool:
+def _is_headgreen(world: World, repository: Repository, base: str) -> bool:
     rule = queue_rule(world, repository, base) or {}
     return rule.get("grouping_strategy", "ALLGREEN") == "HEADGREEN"
 
 
 def _ready(world: World, repository: Repository, base: str, states: list[str]) -> int:
     """How many entries from the front can be merged now."""
-    if _head_green(world, repository, base):
+    if _is_headgreen(world, repository, base):
         return max((place + 1 for place, state in enumerate(states) if state == "passes"), default=0)
     return next((place for place, state in enumerate(states) if state != "passes"), len(states))
 

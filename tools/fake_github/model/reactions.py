@@ -1,9 +1,9 @@
-"""What follows by itself from an event: queues move on, and what waits for its checks is merged."""
+"""What follows from an event: queues advance, and pull requests with auto-merge are merged."""
 
 from collections.abc import Callable
 
 from tools.fake_github.model import queue
-from tools.fake_github.model.merges import merge_what_waits
+from tools.fake_github.model.merges import merge_waiting
 from tools.fake_github.model.world import Actor, Event, World
 
 LEAVING = {"synchronize", "closed", "converted_to_draft"}
@@ -13,7 +13,7 @@ def reactions(world: World) -> Callable[[Event], None]:
     """Make the listener that keeps queues and waiting merges going."""
 
     def react(event: Event) -> None:
-        """Continue what waits for the event."""
+        """Advance queues and merge after a check; remove changed pull requests from their queues."""
         repository, facts = event.repository, event.facts
         if repository is None:
             return
@@ -22,7 +22,7 @@ def reactions(world: World) -> Callable[[Event], None]:
             entry = world.groups.get((repository.id, sha))
             if entry is not None:
                 queue.advance(world, repository, entry.base_ref)
-            merge_what_waits(world, repository, sha)
+            merge_waiting(world, repository, sha)
         elif event.name == "pull_request" and world.queues:
             retargeted = event.action == "edited" and "base" in facts["changes"]
             if event.action in LEAVING or retargeted:

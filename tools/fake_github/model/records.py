@@ -35,7 +35,7 @@ class Commit:
 
 @dataclass(slots=True)
 class AutoMerge:
-    """The wish to merge by itself as soon as nothing blocks."""
+    """A request to merge a pull request as soon as nothing blocks it."""
 
     enabled_at: str
     enabled_by_id: int

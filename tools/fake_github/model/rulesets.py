@@ -1,4 +1,4 @@
-"""Rulesets: validation, which of them apply to a branch, and who may pass by."""
+"""Rulesets: validation, which of them apply to a branch, and who may bypass them."""
 
 from fnmatch import fnmatchcase
 from typing import Any
@@ -64,7 +64,7 @@ def matches_pattern(pattern: str, branch: str, default_branch: str) -> bool:
 
 
 def _segments_match(wanted: list[str], actual: list[str]) -> bool:
-    """File.fnmatch with FNM_PATHNAME: segment by segment, where `**` covers any number of them."""
+    """Match as Ruby's File.fnmatch with FNM_PATHNAME: segment by segment; `**` matches any number of them."""
     if not wanted:
         return not actual
     if wanted[0] == "**" and len(wanted) > 1:

@@ -48,7 +48,7 @@ class Event:
 
 
 def system_clock() -> datetime:
-    """Now, in UTC."""
+    """Return the present in UTC."""
     return datetime.now(UTC)
 
 
@@ -64,7 +64,7 @@ class World:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
         self.last_id = 1000
         self.accounts: dict[int, Account] = {}
         self.logins: dict[str, Account] = {}
@@ -100,7 +100,7 @@ class World:
         return timestamp(self.clock())
 
     def next_id(self) -> int:
-        """Give the next database id; ids grow, so a higher one is newer."""
+        """Return a new database id; ids grow, so a higher one is newer."""
         self.last_id += 1
         return self.last_id
 

@@ -11,15 +11,15 @@ from tools.fake_github.payloads.repositories import repository_json, repository_
 from tools.fake_github.payloads.view import Json, View
 
 
-def auto_merge_json(view: View, wish: AutoMerge | None) -> Json | None:
-    """Shape the wish to merge by itself."""
-    if wish is None:
+def auto_merge_json(view: View, auto_merge: AutoMerge | None) -> Json | None:
+    """Shape the request to merge as soon as nothing blocks."""
+    if auto_merge is None:
         return None
     return {
-        "enabled_by": account_json(view, wish.enabled_by_id),
-        "merge_method": wish.merge_method,
-        "commit_title": wish.commit_title,
-        "commit_message": wish.commit_message,
+        "enabled_by": account_json(view, auto_merge.enabled_by_id),
+        "merge_method": auto_merge.merge_method,
+        "commit_title": auto_merge.commit_title,
+        "commit_message": auto_merge.commit_message,
     }
 
 

@@ -82,13 +82,14 @@ def _prorations(core: Core, subscription: Json, before: dict[str, Json], now: in
         if old and new and (old["price"]["id"], old["quantity"]) == (new["price"]["id"], new["quantity"]):
             continue
         if old:
-            unused.append(_rest(core, subscription, old, now, sign=-1))
+            unused.append(_proration(core, subscription, old, now, sign=-1))
         if new:
-            rest.append(_rest(core, subscription, new, now, sign=1))
+            rest.append(_proration(core, subscription, new, now, sign=1))
     return unused, rest
 
 
-def _rest(core: Core, subscription: Json, item: Json, now: int, sign: int) -> Line:
+def _proration(core: Core, subscription: Json, item: Json, now: int, sign: int) -> Line:
+    """Return the line for an item from now to the period's end: a charge if `sign` is 1, a credit if it is -1."""
     whole = line_of(core, subscription, item)
     share = (whole.end - now) / (whole.end - whole.start)
     text = f"{'Unused' if sign < 0 else 'Remaining'} time on {whole.description}"

@@ -11,7 +11,7 @@ from tools.fake_stripe.store import Json
 LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
-def offers(core: Core, feature: Json, current: Json) -> list[tuple[str, Json]]:
+def offered_prices(core: Core, feature: Json, current: Json) -> list[tuple[str, Json]]:
     """Return the prices that a configuration offers instead of the current one, with the names of their products."""
     found = []
     for each in feature["products"]:
@@ -29,7 +29,7 @@ def change_price(core: Core, subscription: Json, feature: Json, price_id: str) -
     A trial ends with the change unless the configuration lets it continue. Raise Refusal if the price is not offered.
     """
     item = subscription["items"]["data"][0]
-    price = next((price for _, price in offers(core, feature, item["price"]) if price["id"] == price_id), None)
+    price = next((price for _, price in offered_prices(core, feature, item["price"]) if price["id"] == price_id), None)
     if price is None:
         raise invalid("This price is not offered.")
     conditions = {each["type"] for each in feature["schedule_at_period_end"]["conditions"]}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from tools.fake_stripe.billing.payment_methods import attach, make_payment_method, payment_method_of
-from tools.fake_stripe.billing.portal import change_price, offers
+from tools.fake_stripe.billing.portal import change_price, offered_prices
 from tools.fake_stripe.billing.subscription_items import is_live, period_end
 from tools.fake_stripe.billing.subscriptions import (
     end_subscription,
@@ -151,7 +151,7 @@ def _subscription(visit: Visit, subscription: Json) -> str:
         options = "".join(
             f'<option value="{price["id"]}">{escape(name)}, {money(price["unit_amount"], price["currency"])} per '
             f"{price['recurring']['interval']}</option>"
-            for name, price in offers(visit.core, visit.features["subscription_update"], item["price"])
+            for name, price in offered_prices(visit.core, visit.features["subscription_update"], item["price"])
         )
         choice = f'<label>Plan <select name="price">{options}</select></label><button>Update subscription</button>'
         parts.append(form(choice, action="update", **hidden) if options else "")

@@ -54,7 +54,7 @@ class Sender(PostQueue[list[Delivery]]):
         self.deliveries: OrderedDict[str, Delivery] = OrderedDict()
         self.held: list[Delivery] = []
 
-    def hear(self, event: Json) -> None:
+    def receive(self, event: Json) -> None:
         """Send an event, hold it, or drop it."""
         settings = self.core.settings
         if not settings.webhook_url or settings.webhooks == "drop":

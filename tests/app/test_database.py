@@ -268,7 +268,7 @@ class TestPreparedStatements:
 
 
 class TestDeadConnections:
-    def test_connections_that_the_server_ended_are_replaced_before_they_are_used(
+    def test_connections_ended_by_the_server_are_replaced_before_their_use(
         self, own_database: str, sql: psycopg.Connection[Any]
     ) -> None:
         async def read() -> None:

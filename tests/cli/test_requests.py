@@ -116,7 +116,7 @@ class TestRepeats:
         assert (result.exit_code, result.stdout, len(service.seen)) == (3, "", 4)
         assert "rate_limited" in result.stderr
 
-    def test_command_does_not_wait_for_long(self, freeze: Command, service: Service) -> None:
+    def test_command_does_not_wait_longer_than_a_minute(self, freeze: Command, service: Service) -> None:
         for value in ("61", "Fri, 31 Dec 2099 23:59:59 GMT"):
             result = freeze("list", replies=[refused(429, "rate_limited", "rate_limited", Retry_After=value)])
             assert (result.exit_code, freeze.pauses) == (3, [])
@@ -149,7 +149,7 @@ class TestAnswers:
             (500, {}, b'{"error": "no"}'),
         ],
     )
-    def test_answer_that_is_none_is_no_open_gate(self, freeze: Command, service: Service, reply: Reply) -> None:
+    def test_malformed_answer_is_no_open_gate(self, freeze: Command, service: Service, reply: Reply) -> None:
         result = freeze("state", "--exit-code", replies=[reply])
         assert (result.exit_code, result.stdout, len(service.seen)) == (3, "", 1)
 
@@ -158,7 +158,7 @@ class TestAnswers:
         assert freeze("state", "--exit-code", replies=replies).exit_code == 3
         assert [path for _, path, _ in service.seen] == ["/v1/freeze-state?organization=current"]
 
-    def test_too_long_answer_is_none(self, freeze: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_answer_that_is_too_long_is_no_open_gate(self, freeze: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(api, "MAX_ANSWER_BYTES", 10)
         assert freeze("state", "--exit-code").exit_code == 3
 
@@ -259,7 +259,9 @@ class TestStore:
         assert store.token(self.URL) is None
 
     @pytest.mark.parametrize("content", ["", "[]", '{"tokens": 1, "url": 2}', "\x00"])
-    def test_broken_file_is_as_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    def test_broken_credentials_file_counts_as_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+    ) -> None:
         monkeypatch.setitem(sys.modules, "keyring", None)
         (tmp_path / "credentials.json").write_text(content)
         store = Store(tmp_path)

@@ -297,7 +297,7 @@ def test_recovery_to_a_point_in_time_begins_a_timeline(
         assert "timeline 2, not 1" in (identity_of(recovered).difference or "")
 
 
-def test_promoted_standby_is_a_failover_only_where_standbys_are_synchronous(
+def test_promoted_standby_is_a_failover_only_if_standbys_are_synchronous(
     primary: EmbeddedPostgres, home: Path, archive: Path, operator: Operator
 ) -> None:
     with jobs_of(primary) as jobs:

@@ -115,13 +115,13 @@ def scene(harness: Harness, pulls: list[PullRequest], database: str) -> Scene:
 
 
 class TestBeforeItIsConfirmed:
-    def test_nothing_is_released_by_processes_that_have_run_since_before(self, scene: Scene) -> None:
+    def test_nothing_is_released_by_processes_that_ran_before_the_restore(self, scene: Scene) -> None:
         scene.harness.full_resync()  # nothing has been noticed yet: a pass compares by itself
         scene.harness.run_until_idle()
         assert scene.released() == []
         assert scene.harness.conclusions()["acme/web#1"] == "failure"
 
-    def test_nothing_is_released_after_it_was_noticed(self, scene: Scene) -> None:
+    def test_nothing_is_released_after_the_restore_was_noticed(self, scene: Scene) -> None:
         assert scene.notice()
         scene.harness.run_until_idle()
         full_resync(scene.harness)

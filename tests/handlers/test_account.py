@@ -132,7 +132,7 @@ class TestChangePassword:
         right = OTHER if answers[0].status_code == 204 else WRONG
         assert visitor.sign_in(user.email, right).status_code == 200
 
-    def test_repeated_change_is_done_once(self, eve: Client, acme: Tenant) -> None:
+    def test_repeated_change_of_the_password_is_done_once(self, eve: Client, acme: Tenant) -> None:
         body, key = {"currentPassword": PASSWORD, "password": OTHER}, {"Idempotency-Key": "once"}
         answers = [eve.post("/api/auth/change-password", body, headers=key) for _ in range(2)]
         assert [one.status_code for one in answers] == [204, 204]
@@ -171,7 +171,7 @@ class TestChangeEmail:
         refusal(eve.auth("confirm-email", token=one_time_token(session, "reset_password", user.id)), 404, "not_found")
         assert eve.auth("confirm-email", token=link(session, NEW)).status_code == 200
 
-    def test_link_is_valid_for_an_hour_and_until_the_next(self, eve: Client, session: Session, later: Later) -> None:
+    def test_link_ends_after_an_hour_or_with_the_next_link(self, eve: Client, session: Session, later: Later) -> None:
         eve.auth("change-email", email=NEW, password=PASSWORD)
         first = link(session, NEW)
         eve.auth("change-email", email=NEW, password=PASSWORD)
@@ -179,7 +179,7 @@ class TestChangeEmail:
         later(hours=1)
         refusal(eve.auth("confirm-email", token=link(session, NEW)), 404, "not_found")
 
-    def test_answer_does_not_reveal_who_has_an_account(self, eve: Client, session: Session) -> None:
+    def test_change_of_address_does_not_reveal_who_has_an_account(self, eve: Client, session: Session) -> None:
         taken = account(session, "Ada").email
         answers = [eve.auth("change-email", email=email, password=PASSWORD) for email in (taken, NEW)]
         assert [one.status_code for one in answers] == [202, 202]
@@ -226,7 +226,9 @@ class TestChangeEmail:
 
 
 class TestSignOutEverywhere:
-    def test_all_sessions_end(self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant) -> None:
+    def test_sign_out_everywhere_ends_all_sessions_of_the_person(
+        self, eve: Client, visitor: Client, session: Session, user: User, acme: Tenant
+    ) -> None:
         other, ada = visitor.signed_in(user), visitor.signed_in(account(session, "Ada", acme.organization))
         before = other.jwt()
         answer = eve.post("/api/auth/sign-out-everywhere")
@@ -241,7 +243,7 @@ class TestSignOutEverywhere:
         assert session.scalar(open_ones) == 0
         assert entries(acme) == [("user.signed_out", {})]
 
-    def test_two_at_once_both_end(self, eve: Client, visitor: Client, user: User) -> None:
+    def test_concurrent_sign_outs_everywhere_end_all_sessions(self, eve: Client, visitor: Client, user: User) -> None:
         other = visitor.signed_in(user)
         answers = at_once(*(lambda one=one: one.post("/api/auth/sign-out-everywhere") for one in (eve, other)))
         assert sorted(one.status_code for one in answers) in ([204, 204], [204, 401])

@@ -107,7 +107,7 @@ class TestGetEntitlements:
     def test_entitlements_are_shown_to_a_key_with_either_scope(self, acme: Tenant, scope: str) -> None:
         assert acme.key(scope).get("/v1/entitlements").status_code == 200
 
-    def test_entitlements_require_a_scope_or_asession_of(self, acme: Tenant) -> None:
+    def test_entitlements_require_a_scope_or_a_session(self, acme: Tenant) -> None:
         refusal(acme.anybody.get("/v1/entitlements"), 401, "missing_credentials")
         refusal(acme.key("freeze:read", "repo:write").get("/v1/entitlements"), 403, "insufficient_scope")
         for caller in (*(acme.person(role) for role in factories.ROLES), acme.support):
@@ -345,7 +345,7 @@ class TestTrialEnding:
         clock.at = until
         assert (self.mailed(jobs, globex.session), self.announced(key)) == (["admin", "owner"], False)
 
-    def test_end_of_a_trial_is_not_announced_while_another_grant_gives_its_plan(
+    def test_trial_end_is_not_announced_while_another_grant_gives_the_plan(
         self, globex: Tenant, jobs: UnitOfWorkFactory, clock: MovableClock, until: datetime
     ) -> None:
         key = globex.key()

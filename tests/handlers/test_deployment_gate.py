@@ -186,7 +186,7 @@ class TestGate:
             ({"FREEZE_KEY": "svc_live_wrong"}, "invalid_token"),
         ],
     )
-    def test_refused_gate_fails_at_once_whatever_it_should_do(
+    def test_refused_gate_fails_at_once_whatever_its_inputs_say(
         self, gate: Gate, changes: dict[str, str], code: str
     ) -> None:
         ended = gate.run(ON_ERROR="pass", ON_FROZEN="wait", RETRY_SECONDS="1000", **changes)
@@ -216,7 +216,7 @@ class TestGate:
             (304, b""),
         ],
     )
-    def test_gate_fails_closed_when_the_answer_is_none(self, gate: Gate, status: int, body: bytes) -> None:
+    def test_gate_fails_closed_when_the_answer_is_malformed(self, gate: Gate, status: int, body: bytes) -> None:
         with answering(status, body) as (address, seen):
             ended = gate.run(FREEZE_URL=address)
         assert (ended.status, ended.outputs, len(seen)) == (2, {}, 4)

@@ -45,9 +45,7 @@ class TestHourlyQuota:
         harness.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
         assert harness.merge("acme/web", closed).status_code == 405
 
-    def test_superseded_success_of_a_pattern_is_demoted_in_a_freeze_of_a_sibling_without_a_rule(
-        self, harness: Harness, build: Builder
-    ) -> None:
+    def test_superseded_success_is_demoted_in_a_freeze_of_a_sibling(self, harness: Harness, build: Builder) -> None:
         """The commit could be proposed for the frozen sibling, which only the check of the pattern protects."""
         closed = self.scarce(harness, build, pattern_check_name="change-freeze/**")
         main = harness.branches["acme/web"]

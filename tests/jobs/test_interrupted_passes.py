@@ -138,9 +138,7 @@ class TestACrash:
 class TestReadBack:
     """A `success` was sent and never recorded: only the write intent tells what GitHub may show."""
 
-    def test_success_found_with_an_unknown_text_stays_unconfirmed_until_it_is_recorded(
-        self, harness: Harness, build: Builder
-    ) -> None:
+    def test_success_with_an_unknown_text_is_unconfirmed_until_recorded(self, harness: Harness, build: Builder) -> None:
         """The worker that finds the success dies before it writes the text; then somebody pushes."""
         pull, *_ = build("web", pulls=1)
         old = pull.head_sha

@@ -180,7 +180,7 @@ class TestHeads:
         assert rows[old] == "failure"
         assert len(rows) == 2
 
-    def test_pattern_blocks_a_head_of_two_bases_if_one_without_a_rule_is_frozen(
+    def test_head_of_two_bases_is_blocked_if_one_without_a_rule_is_frozen(
         self, harness: Harness, build: Builder
     ) -> None:
         _shared, other = share_a_head(harness, build)
@@ -193,7 +193,7 @@ class TestHeads:
         harness.run_until_idle()
         assert harness.conclusions(PATTERN)["acme/web#1"] == "success"
 
-    def test_shared_head_is_blocked_when_the_pull_request_that_allowed_it_closes(
+    def test_shared_head_is_blocked_when_the_allowing_pull_request_closes(
         self, harness: Harness, build: Builder
     ) -> None:
         """The open base is read, the frozen one is not; the check was written on account of the frozen one."""

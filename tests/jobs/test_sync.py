@@ -134,7 +134,7 @@ class TestSync:
         with mirror.harness._unit() as uow:
             assert get_repository(uow, "acme/web").id == before
 
-    def test_authorization_of_rulesets_outlives_a_rename_and_ends_with_a_transfer(self, mirror: Mirror) -> None:
+    def test_ruleset_authorization_outlives_a_rename_but_not_a_transfer(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.sync()
         row = mirror.row("acme/web")

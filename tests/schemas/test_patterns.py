@@ -47,7 +47,7 @@ def test_every_pattern_of_a_request_is_explained(pattern: str) -> None:
     assert pattern not in words
 
 
-def test_requests_have_patterns() -> None:
+def test_several_requests_have_patterns() -> None:
     assert len(patterns_of_requests()) > 5
 
 

@@ -49,7 +49,7 @@ def test_stream_passes_blocks_on_in_order() -> None:
     assert not sender.cancelled
 
 
-def test_refusal_is_gathered() -> None:
+def test_refusal_is_read_whole_instead_of_streamed() -> None:
     refusal, blocks = asyncio.run(read(Sender(start(403), body(b"no", more=True), body(b"!", more=False))))
     assert refusal is not None
     assert (refusal.status, refusal.body, blocks) == (403, b"no!", [])

@@ -99,7 +99,7 @@ class TestLint:
         assert messages(lint(TIDY.read_bytes())) == []
 
     @pytest.mark.parametrize(("tidy", "broken", "expected"), BROKEN.values(), ids=BROKEN)
-    def test_linter_finds(self, tidy: str, broken: str, expected: str) -> None:
+    def test_linter_finds_what_is_broken(self, tidy: str, broken: str, expected: str) -> None:
         text = TIDY.read_text()
         assert tidy in text
         problems = messages(lint(text.replace(tidy, broken, 1).encode()))

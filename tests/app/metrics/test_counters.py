@@ -53,7 +53,7 @@ def context_of(observer: JobObserver) -> Context:
 
 
 @pytest.mark.parametrize("code", ["Not a code", "ada@example.com", "x" * 41, ""])
-def test_what_is_no_code_counts_as_other(code: str) -> None:
+def test_text_that_is_no_code_counts_as_other(code: str) -> None:
     other = Rise("queue_failures_total", queue="slack", code="other")
     QueueCounters().failed("slack", code, 1)
     assert other() == 1

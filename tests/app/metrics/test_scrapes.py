@@ -196,7 +196,7 @@ def test_one_address_has_the_metrics_of_all_processes_of_the_api(service: Servic
     eventually(lambda: service.value("api", threads) == 2 * THREADS, PATIENCE)
 
 
-def test_api_itself_shows_none_then(service: Service) -> None:
+def test_api_serves_no_metrics_beside_an_address_of_their_own(service: Service) -> None:
     assert httpx.get(f"{service.api}/metrics", timeout=PATIENCE).status_code == 404
 
 

@@ -28,7 +28,7 @@ class TestPlacesOfTheToken:
     @pytest.mark.parametrize(
         "token", ["nonsense", "svc_live_x", "%C3%A9", "a%20b", "%FF", "%", "%0a", "x" * 5000, "svc_session_x", "eyJ"]
     )
-    def test_odd_token_is_401(self, http: httpx.Client, acme: Tenant, token: str) -> None:
+    def test_malformed_token_is_401(self, http: httpx.Client, acme: Tenant, token: str) -> None:
         code = "missing_credentials" if token == "%0a" else "invalid_token"
         refused(http.get(f"{MAIN}?access_token={token}"), 401, code)
 
@@ -113,7 +113,7 @@ class TestCredentials:
         unknown = f"{PREFIX}/generate_access_token?access_token={new_secret()}"
         refused(http.post(unknown), 401, "invalid_token")
 
-    def test_answers_to_keys_have_rate_limits_also_where_nothing_is(
+    def test_answers_to_keys_have_rate_limits_also_on_unknown_paths(
         self, client: ClassicClient, web: WatchedBranch
     ) -> None:
         for answer in (client.get(), client.get("/nothing"), client.http.delete(client.address("/branches/acme"))):

@@ -104,7 +104,9 @@ class TestBodies:
         shown(client.post(b"", content_type=media))
 
     @pytest.mark.parametrize("body", [b"{", b"[]", b"3", b'"x"', b"\xff", b'{"a": "\\ud800"}', b"[" * 10_000])
-    def test_what_is_no_json_object_is_malformed(self, client: ClassicClient, web: WatchedBranch, body: bytes) -> None:
+    def test_body_other_than_a_json_object_is_malformed(
+        self, client: ClassicClient, web: WatchedBranch, body: bytes
+    ) -> None:
         refused(client.post(body, content_type="application/json"), 400, "malformed_json")
 
     def test_unreadable_body_is_counted_and_its_sender_identified_first(
@@ -125,7 +127,9 @@ class TestBodies:
         assert "frozen" in refused(client.post(f"frozen={value}".encode()), 400, "invalid_parameter")
 
     @pytest.mark.parametrize("value", ["[]", "{}", '"maybe"', "2", "1.5", "[true]"])
-    def test_frozen_in_json_is_read_as_strictly(self, client: ClassicClient, web: WatchedBranch, value: str) -> None:
+    def test_frozen_in_json_other_than_true_or_false_is_refused(
+        self, client: ClassicClient, web: WatchedBranch, value: str
+    ) -> None:
         body = f'{{"frozen": {value}}}'.encode()
         refused(client.post(body, content_type="application/json"), 400, "invalid_parameter")
 

@@ -86,7 +86,7 @@ class TestUnblockedPrs:
         assert granted(session) == []
         assert client.change(b"frozen=true")["unblocked_prs"] == []
 
-    def test_freeze_without_exceptions_refuses_all_of_it(
+    def test_freeze_without_exceptions_refuses_the_whole_set(
         self, client: ClassicClient, acme: Tenant, session: Session, web: WatchedBranch, pulls: dict[int, PullRequest]
     ) -> None:
         factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
@@ -118,7 +118,7 @@ class TestUnblockedPrs:
     @pytest.mark.parametrize(
         "sent", [b"x", b"[3", b"3;5", b"[[3]]", b"0", b"-1", b"", b"[3,]", b"2147483648", b"1," * 100 + b"1", b"null"]
     )
-    def test_what_is_no_list_of_numbers_is_refused(
+    def test_set_other_than_a_list_of_numbers_is_refused(
         self, client: ClassicClient, web: WatchedBranch, sent: bytes
     ) -> None:
         refused(client.post(b"unblocked_prs=" + sent), 400, "invalid_parameter")

@@ -19,7 +19,9 @@ def state(acme: Tenant, freeze: Freeze) -> Any:
 @pytest.mark.parametrize("era", ERAS)
 class TestWithoutConfirmation:
     @pytest.mark.parametrize("given", [{}, {"confirm": False}, {"confirm": "true"}, {"confirm": 1}, {"confirm": None}])
-    def test_freeze_goes_on(self, acme: Tenant, freeze: Freeze, era: Era, given: dict[str, Any]) -> None:
+    def test_freeze_goes_on_without_confirmation(
+        self, acme: Tenant, freeze: Freeze, era: Era, given: dict[str, Any]
+    ) -> None:
         result = McpClient(acme.key(), era).call("svc_end_freeze", freezeId=freeze.id, **given)
         assert result.code == "missing_parameter"
         assert result.error["details"][0]["path"] == "confirm"
@@ -30,7 +32,7 @@ class TestWithoutConfirmation:
         assert not result.is_error
         assert state(acme, freeze) == "ended"
 
-    def test_other_tools_that_end_something_refuse(self, acme: Tenant, freeze: Freeze, era: Era) -> None:
+    def test_other_ending_tools_are_refused_without_confirmation(self, acme: Tenant, freeze: Freeze, era: Era) -> None:
         client = McpClient(acme.key(), era)
         everything = {"scope": {"type": "organization"}}
         assert client.call("svc_end_freezes", **everything).code == "missing_parameter"

@@ -70,7 +70,7 @@ class TestPreview:
     def test_preview_accepts_what_clients_send(self, client: Client, changes: dict[str, Any]) -> None:
         assert client.preview(query_of(**changes)).json()["consent"] is not None
 
-    def test_preview_accepts_a_repeated_resource_and_repeated_unknown_parameters(self, client: Client) -> None:
+    def test_preview_accepts_a_repeated_resource_and_unknown_parameters(self, client: Client) -> None:
         twice = f"{query_of()}&resource={RESOURCE}&prompt=login&prompt=consent"
         assert client.preview(twice).json()["consent"] is not None
 
@@ -218,7 +218,7 @@ class TestDecide:
             (["freeze:read", "repo:write", "nonsense"], ["freeze:read"]),
         ],
     )
-    def test_only_ticked_scopes_that_were_requested_are_granted_with_their_reads(
+    def test_only_ticked_requested_scopes_are_granted_with_their_reads(
         self, session: Session, client: Client, person: Caller, acme: Tenant, ticked: list[str], granted: list[str]
     ) -> None:
         decide(person, acme.id, ticked)

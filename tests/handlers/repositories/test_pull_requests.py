@@ -156,7 +156,7 @@ class TestLookupPullRequest:
         session.flush()
         assert self.look_up(acme, "7")["check"]["state"] == state
 
-    def test_pull_request_is_blocked_by_a_frozen_branch_of_its_pattern_without_a_rule(
+    def test_pull_request_is_blocked_by_a_frozen_sibling_without_a_rule(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -179,7 +179,7 @@ class TestLookupPullRequest:
         assert [other["number"] for other in shown[1]["sharedHeadWith"]] == [2, 3]
 
     @pytest.mark.parametrize(("state", "verdict"), [("open", "blocked"), ("closed", "allowed")])
-    def test_pull_request_of_the_same_head_and_base_needs_an_exception_while_it_is(
+    def test_pull_request_of_the_same_head_needs_an_exception_while_open(
         self, acme: Tenant, session: Session, web: WatchedBranch, state: str, verdict: str
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)

@@ -165,7 +165,9 @@ class TestMissingEvents:
         assert acme.audit()[-2:] == ["schedule.deleted", "schedule.imported"]
         assert actions(imported(member, of_file(event("1"), event("2", day=LATER))))["2"] == "created"
 
-    def test_what_is_over_or_in_the_file_otherwise_is_not_missing(self, member: Caller, session: Session) -> None:
+    def test_events_that_are_over_or_left_out_of_the_import_are_not_missing(
+        self, member: Caller, session: Session
+    ) -> None:
         imported(member, of_file(event("1"), event("2", day=LATER), event("3", name="Other"), event("4", name="Stays")))
         over = kept(session)[0]
         over.recurrence = {"frequency": "once", "start_date": "2020-01-01"}

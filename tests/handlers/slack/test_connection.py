@@ -68,7 +68,7 @@ class TestGetSlackInstallUrl:
         assert len(url.params["state"]) == 43
         assert acme.audit() == ["slack.requested"]
 
-    def test_second_workspace_is_refused_and_the_same_one_is_not(self, acme: Tenant, workspaces: Workspaces) -> None:
+    def test_install_url_is_refused_to_a_second_workspace_only(self, acme: Tenant, workspaces: Workspaces) -> None:
         admin = acme.person("admin")
         workspaces.connect(admin)
         refusal(admin.get(URL), 409, "slack_already_connected")

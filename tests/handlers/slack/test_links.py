@@ -97,7 +97,7 @@ class TestUnlinkSlackUser:
     def test_unlink_slack_user_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.delete(LINK), scope=None, least_role="viewer", writes=True)
 
-    def test_link_ends_by_the_person(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
+    def test_link_is_ended_by_its_person(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
         factories.slack_connection(session, acme.organization)
         acme.person("member").post(LINK, {"token": workspaces.link_token(acme)})
         assert acme.person("owner").delete(LINK).status_code == 204

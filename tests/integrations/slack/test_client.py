@@ -120,7 +120,7 @@ class TestErrors:
             ("something_new", SlackError),
         ],
     )
-    def test_word_of_slack_has_its_meaning(
+    def test_error_code_of_slack_becomes_an_error_of_its_kind(
         self, slack: Slack, fake: FakeSlack, token: str, word: str, kind: type[SlackError]
     ) -> None:
         fake.faults.add("refusal", POST, message=word)

@@ -168,9 +168,7 @@ class TestNewBranch:
         assert releases.sql(created, name=f"Change freeze: {self.NEW}") == [("system",)]
 
     @pytest.mark.parametrize("lacking", ["permission", "authorization"])
-    def test_new_branch_waits_for_an_administrator_where_we_may_not_write(
-        self, releases: Harness, lacking: str
-    ) -> None:
+    def test_new_branch_gets_no_rule_when_the_app_may_not_write(self, releases: Harness, lacking: str) -> None:
         if lacking == "permission":
             permit(releases, "administration")
         else:

@@ -29,7 +29,7 @@ from tools.fake_github.model.world import Actor
 PATTERN_CHECK = "change-freeze/release/*"
 
 
-def test_commit_that_is_green_for_a_sibling_is_not_pushed_to_a_frozen_branch(releases: Harness) -> None:
+def test_commit_green_for_a_sibling_is_not_pushed_to_a_frozen_branch(releases: Harness) -> None:
     frozen_branch(releases)
     releases.run_until_idle()
     pull = proposed(releases, OPEN)
@@ -97,7 +97,7 @@ class TestBranchWithoutARuleOfItsOwn:
             delete_ruleset(world, Actor(releases.fake_github.maintainer), ruleset)
         look(releases)
 
-    def test_light_is_amber_and_names_the_step(self, releases: Harness) -> None:
+    def test_light_of_a_branch_without_a_rule_is_amber_and_names_the_step(self, releases: Harness) -> None:
         branch = releases.branches[f"acme/web:{FROZEN}"]
         [row] = releases.sql(
             "SELECT light, own_rule, findings FROM branch_enforcement WHERE branch_id = :id", id=branch.id
@@ -106,7 +106,7 @@ class TestBranchWithoutARuleOfItsOwn:
         assert [finding["code"] for finding in row.findings] == ["own_check_not_required"]
         assert "Set up enforcement" in row.findings[0]["message"]
 
-    def test_commit_of_a_sibling_does_not_enter_it(self, releases: Harness) -> None:
+    def test_commit_of_a_sibling_does_not_enter_a_branch_without_a_rule(self, releases: Harness) -> None:
         pull = proposed(releases, OPEN)
         freeze = frozen_branch(releases)
         releases.run_until_idle()

@@ -249,7 +249,7 @@ class TestDeliveries:
         assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
         assert waiting > 0
 
-    def test_delivery_whose_job_loses_its_connection_is_processed_by_the_next_one(
+    def test_delivery_of_a_job_without_connection_is_processed_by_the_next(
         self, harness: Harness, webhook_queue: WebhookQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         harness.person("PATCH", "/repos/acme/web", {"name": "site"})

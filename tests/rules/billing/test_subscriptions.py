@@ -76,7 +76,7 @@ def test_price_that_is_not_read_yet_is_known_by_its_lookup_key() -> None:
     assert standing_of(replace(reading, lookup_key="free_month"), PLANS, None, NOW).plan is None
 
 
-def test_subscription_that_stripe_no_longer_has_keeps_its_plan_for_the_grace() -> None:
+def test_subscription_missing_at_stripe_keeps_its_plan_for_the_grace() -> None:
     gone = missing_after(missing_after(read(None, "active"), NOW + HOUR), NOW + 2 * HOUR)
     assert gone.state == MISSING
     assert grant_of(gone, GRACE) == Grant("stripe", "team", NOW + HOUR + GRACE)
@@ -84,6 +84,6 @@ def test_subscription_that_stripe_no_longer_has_keeps_its_plan_for_the_grace() -
     assert missing_after(ended, NOW + HOUR) == ended
 
 
-def test_grace_that_was_used_up_does_not_begin_again_when_the_price_becomes_unknown() -> None:
+def test_used_up_grace_does_not_restart_when_the_price_becomes_unknown() -> None:
     late = read(read(None, "past_due"), "past_due", NOW + GRACE, "price_odd")
     assert grace_end(late, GRACE) == NOW + GRACE

@@ -37,5 +37,5 @@ GOOD = GrantedException(
     ],
     ids=str,
 )
-def test_granted_exception_is_effective_unless(facts: dict[str, Any], reason: str | None) -> None:
+def test_granted_exception_is_effective_unless_facts_are_against_it(facts: dict[str, Any], reason: str | None) -> None:
     assert ineffective_reason(replace(GOOD, **facts)) == reason

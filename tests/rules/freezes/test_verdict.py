@@ -177,7 +177,7 @@ EXCEPTED = MergeCandidate("release/1", 2, (A,), frozenset({"frz_a"}))
         pytest.param([OPEN], {"release/1": ()}, (), id="a sibling without a rule that is not frozen"),
     ],
 )
-def test_pattern_verdict_allows(
+def test_pattern_verdict_names_the_branches_that_block(
     candidates: list[MergeCandidate], unprotected: dict[str, tuple[CoveringFreeze, ...]], branches: tuple[str, ...]
 ) -> None:
     verdict = judge_for_pattern(candidates, unprotected)

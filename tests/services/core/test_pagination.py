@@ -27,7 +27,7 @@ def test_cursor_is_read_as_its_position(position: tuple[Any, ...]) -> None:
     assert read_cursor(SECRETS, BOUND, sign_cursor(SECRETS, BOUND, position)) == position
 
 
-def test_cursor_is_read_under_the_previous_secret_and_signed_by_the_new_one() -> None:
+def test_cursor_of_the_previous_secret_is_read_and_new_ones_use_the_new() -> None:
     old, new = b"the previous secret", b"the new secret"
     before = sign_cursor((old,), BOUND, ("a",))
     assert read_cursor((new, old), BOUND, before) == ("a",)

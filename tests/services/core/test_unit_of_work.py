@@ -35,7 +35,7 @@ def test_unit_of_work_restores_its_caller_when_the_block_fails(uow: UnitOfWork) 
     assert uow.caller == CALLER
 
 
-def test_read_only_unit_of_work_stays_read_only_after_leaving_its_transaction(database: str) -> None:
+def test_read_only_unit_of_work_stays_so_after_leaving_its_transaction(database: str) -> None:
     engine = make_engine(database, 1)
     with UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups()).open(CALLER, read_only=True) as uow:
         with uow.outside_transaction():

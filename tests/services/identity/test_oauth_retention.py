@@ -124,7 +124,7 @@ def test_purge_removes_clients_without_connections_except_blocked_ones(
     assert clients() == ["https://evil.example/m"]
 
 
-def test_deletion_of_an_organization_leaves_of_its_clients_only_what_they_publish(
+def test_deleted_organization_leaves_only_what_its_clients_publish(
     session: Session, jobs: UnitOfWorkFactory, clock: MovableClock, acme: Organization, grant: OAuthGrant
 ) -> None:
     session.get_one(Organization, acme.id).deleted_at = factories.now()

@@ -84,7 +84,7 @@ class TestDue:
         texts.session.commit()
         assert texts.due_after(lambda: texts.schedules.update(texts.evenings, **changes)) == {"web"}
 
-    def test_skip_unskip_and_deletion_of_a_following_window_make_its_branches_due(self, texts: Texts) -> None:
+    def test_skip_or_deletion_of_a_following_window_makes_its_branches_due(self, texts: Texts) -> None:
         schedules = texts.schedules
         assert texts.due_after(lambda: schedules.skip(texts.evenings, texts.first())) == {"web"}
         assert texts.due_after(texts.unskip) == {"web"}

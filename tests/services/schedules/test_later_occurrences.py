@@ -258,7 +258,7 @@ class TestCalendar:
         assert everything(schedules, until=utc("2027-06-01 00:00")) == []
 
 
-def test_nights_are_computed_as_they_are_planned(schedules: ScheduleFixture) -> None:
+def test_later_windows_across_midnight_are_those_that_get_planned(schedules: ScheduleFixture) -> None:
     """The windows of half a year, computed today, are those that are stored half a year later."""
     assert NIGHTS["timezone"] == "Europe/London"
     made = schedules.at(NOW).create()

@@ -41,7 +41,7 @@ def brought(client: GitHub[Any], number: int) -> tuple[list[str], list[tuple[str
     ]
 
 
-def test_pull_request_lists_its_commits_and_files_before_and_after_its_merge(
+def test_pull_request_lists_commits_and_files_before_and_after_its_merge(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     kept: Any = write(person, "kept.txt", "a\nb\n", "main").content

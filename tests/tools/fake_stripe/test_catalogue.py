@@ -23,7 +23,7 @@ class TestProducts:
         assert [each.description for each in api.products.list({"active": False}).data] == ["For teams"]
         assert [each.id for each in api.products.list({"ids": ["team"]}).data] == ["team"]
 
-    def test_id_is_used_once(self, api: stripe.V1Services) -> None:
+    def test_id_of_a_product_is_used_once(self, api: stripe.V1Services) -> None:
         api.products.create({"id": "team", "name": "Team"})
         with pytest.raises(stripe.InvalidRequestError) as error:
             api.products.create({"id": "team", "name": "Team"})

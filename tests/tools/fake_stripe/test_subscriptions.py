@@ -12,7 +12,7 @@ from tools.fake_stripe import FakeStripe
 
 
 class TestFirstInvoice:
-    def test_card_that_pays_makes_it_active(self, shop: Shop) -> None:
+    def test_card_that_pays_makes_the_subscription_active(self, shop: Shop) -> None:
         subscription = shop.subscribe()
         assert subscription.status == "active"
         invoice = shop.last_invoice(subscription)
@@ -194,7 +194,7 @@ class TestEnd:
         changed = shop.api.subscriptions.update(subscription.id, {"metadata": {"a": "b"}})
         assert changed.metadata.to_dict() == {"a": "b"}
 
-    def test_end_of_the_period_ends_it(self, shop: Shop, clock: Clock) -> None:
+    def test_subscription_is_cancelled_at_the_end_of_its_period(self, shop: Shop, clock: Clock) -> None:
         subscription = shop.subscribe()
         end = period(subscription)[1]
         changed = shop.api.subscriptions.update(subscription.id, {"cancel_at_period_end": True})
@@ -205,14 +205,14 @@ class TestEnd:
         assert shop.again(subscription).status == "canceled"
         assert len(shop.api.invoices.list({"subscription": subscription.id}).data) == 1
 
-    def test_end_is_taken_back(self, shop: Shop, clock: Clock) -> None:
+    def test_cancellation_at_the_end_of_the_period_is_taken_back(self, shop: Shop, clock: Clock) -> None:
         subscription = shop.subscribe(cancel_at_period_end=True)
         assert subscription.cancel_at == period(subscription)[1]
         shop.api.subscriptions.update(subscription.id, {"cancel_at_period_end": False})
         clock.now = renewal(subscription)
         assert shop.again(subscription).status == "active"
 
-    def test_moment_can_be_chosen(self, shop: Shop, clock: Clock) -> None:
+    def test_subscription_is_cancelled_at_a_chosen_moment(self, shop: Shop, clock: Clock) -> None:
         subscription = shop.subscribe(cancel_at=START + 5 * DAY)
         assert (subscription.cancel_at, subscription.cancel_at_period_end) == (START + 5 * DAY, False)
         twice: Any = {"cancel_at": START + DAY, "cancel_at_period_end": True}

@@ -37,9 +37,7 @@ class TestOrganizations:
         assert organization.name == "Acme"
         assert factories.audit_actions(session, organization) == ["organization.created"]
 
-    def test_account_page_names_an_organization_by_default_and_creates_only_one(
-        self, ada: Person, session: Session
-    ) -> None:
+    def test_account_page_names_an_organization_and_creates_only_one(self, ada: Person, session: Session) -> None:
         page = ada.open("/settings/account")
         assert "If you leave it empty, it is named after you" in page.text
         ada.press(page, "Create organisation")

@@ -34,7 +34,7 @@ class TestList:
         assert "An old one" in viewer.open("/freezes", show="ended").text
         assert "No freeze matches" in viewer.open("/freezes", repo="acme/api").text
 
-    def test_list_has_pages(self, member: Enter, acme: Scene) -> None:
+    def test_list_of_freezes_has_pages(self, member: Enter, acme: Scene) -> None:
         for number in range(21):
             factories.freeze(acme.session, acme.organization, reason=f"Release number {number}")
         viewer = member("viewer")

@@ -144,7 +144,7 @@ def test_page_keeps_its_content_while_the_service_does_not_answer(
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_page_says_so_however_a_part_fails(
+def test_page_says_that_the_service_does_not_answer_however_a_part_fails(
     browser: Browser, site: str, addresses: dict[str, str], enter: Enter, failure: str
 ) -> None:
     enter("viewer")

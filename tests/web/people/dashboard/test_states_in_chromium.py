@@ -116,7 +116,7 @@ def test_pages_of_refused_forms_are_accessible(browser: Browser, site: str, acme
         judge(browser, name)
 
 
-def test_what_opens_above_a_page_is_accessible(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
+def test_dialogs_and_the_menu_are_accessible(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
     filled = fill(acme)
     enter("admin")
     browser.open(f"{site}/freezes/{filled.window.id}")

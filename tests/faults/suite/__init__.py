@@ -9,11 +9,11 @@ Write a function in a module of `catalogue/` (a new module is found by itself) a
         stack = trial.stack                  # everything that runs, and the ways to hurt it
         traps = trap_writes(stack)           # on the wires of who does the fan-out: workers, or sweepers without Redis
         trial.client.freeze()                # over HTTP, insisting, and noted for the judge
-        hand = first_caught(traps)           # its first write is held
-        hand.kill()
+        reconciler = first_caught(traps)           # its first write is held
+        reconciler.kill()
         trial.injected()                     # recovery is counted from here (default: from the start)
-        traps[hand].cut()
-        hand.start()
+        traps[reconciler].cut()
+        reconciler.start()
         stack.skip(LEASE)
 
 The function prepares, injects and (if that is part of the fault) heals. Then the runner mends whatever is left broken
@@ -24,12 +24,12 @@ promises is said with `assert` or `trial.require`.
 
 What there is: `stack.wire(process, "postgres" | "redis" | "fake_github" | "fake_stripe" | "fake_slack" | "mail")` and
 `stack.wires_to(server)` can `cut`, `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer;
-`stack.host` is the simulated GitHub itself (`stack.host.faults.add("error", "graphql mutation", status=502)`),
+`stack.github` is the simulated GitHub itself (`stack.github.faults.add("error", "graphql mutation", status=502)`),
 `stack.stripe` the simulated Stripe, `stack.slack` the simulated Slack; `stack.processes[...]` take signals; `stack.sql`
 looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a quick run and
 does nothing in a long one. Organisation `acme` is the fault's own; a load of freezes, lifts and pushes runs in `beta`
 all the while (`load=False` keeps it away). `needs_redis=True` leaves a fault out where there is no Redis, `quick=False`
-leaves it out of `make test`.
+leaves it out of `make check`, which tries the others in `tests/faults/recovery/`.
 
 `python -m tests.faults.suite --help` runs it.
 """

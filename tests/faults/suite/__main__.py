@@ -1,4 +1,4 @@
-"""`python -m tests.faults.suite`: carry out the fault table, and print what became of it."""
+"""`python -m tests.faults.suite`: try the faults and print the table of their results."""
 
 import argparse
 import random
@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
 
 
 def schedule(given: argparse.Namespace, faults: list[Fault]) -> Iterator[Fault]:
-    """Yield what to try next."""
+    """Yield the faults in the order of their tries."""
     if given.minutes is None:
         for one in faults:
             yield from [one] * given.times

@@ -1,6 +1,6 @@
-"""A client of the service that keeps at it: the same request under the same key until it is answered for good.
+"""A client that repeats a request under the same idempotency key until it gets a final answer.
 
-What was acknowledged is written down in a `Ledger`, for the judge to look for.
+A `Ledger` records what was acknowledged, for the judge.
 """
 
 import threading
@@ -16,29 +16,30 @@ from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 
 PATIENCE = 60.0
+"""Seconds in which a request gets a final answer."""
 _numbers = count(1)
 
 
 @dataclass(slots=True)
-class Interval:
-    """A freeze that was acknowledged, and the evaluations from and up to which no merge may have been allowed."""
+class AcknowledgedFreeze:
+    """A freeze that was acknowledged, and the numbers of the evaluations between which no merge may be allowed."""
 
     id: str
     branches: frozenset[str]
     key: str
     since: int
-    """Evaluations above it were made after the freeze had been committed."""
+    """Later evaluations were made after the freeze was committed."""
     until: int | None = None
-    """Evaluations up to it were made before anybody asked to lift the freeze."""
+    """Evaluations up to this one were made before a lift was requested."""
     lifted: bool = False
     """Whether the lift was acknowledged."""
 
 
 @dataclass
 class Ledger:
-    """What clients were answered."""
+    """What clients have requested, and what was acknowledged."""
 
-    freezes: dict[str, Interval] = field(default_factory=dict)
+    freezes: dict[str, AcknowledgedFreeze] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
     """Every idempotency key under which a freeze was requested, acknowledged or not."""
     answers: list[tuple[str, int, float]] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Ledger:
 
 @dataclass
 class Client:
-    """Speaks for one organisation."""
+    """A client of one organisation, with its API key."""
 
     stack: Stack
     organization: Organization
@@ -82,7 +83,7 @@ class Client:
         return answer
 
     def insist(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> requests.Response:
-        """Send a request under one key until it is answered otherwise than 'try again'."""
+        """Send a request under one key until its answer does not ask to try again. Raise after `PATIENCE` seconds."""
         key = key or new_key()
         give_up = time.monotonic() + PATIENCE
         while True:
@@ -97,7 +98,7 @@ class Client:
             time.sleep(0.1)
 
     def freeze(self, scope: dict[str, Any] | None = None, *, key: str | None = None, **wanted: Any) -> str:
-        """Start a freeze, insisting, and return its id."""
+        """Start a freeze, with retries, and return its id."""
         key = key or new_key()
         with self.ledger.lock:
             self.ledger.keys.add(key)
@@ -108,14 +109,14 @@ class Client:
     def note(self, freeze_id: str, key: str) -> str:
         """Record that a freeze was acknowledged, and return its id."""
         branches = self.stack.sql("SELECT branch_id FROM freeze_targets WHERE freeze_id = %s", freeze_id)
-        found = Interval(freeze_id, frozenset(row[0] for row in branches), key, self.evaluation())
+        found = AcknowledgedFreeze(freeze_id, frozenset(row[0] for row in branches), key, self.evaluation())
         with self.ledger.lock:
             self.ledger.freezes[freeze_id] = found
             self.ledger.keys.add(key)
         return freeze_id
 
     def lift(self, freeze_id: str, *, key: str | None = None) -> None:
-        """Lift a freeze, insisting."""
+        """Lift a freeze, with retries."""
         self.asking_to_lift(freeze_id)
         answer = self.insist("POST", f"/v1/freezes/{freeze_id}/lift", {"reason": "It is over"}, key=key)
         assert answer.status_code == 200, answer.text
@@ -142,7 +143,7 @@ def freeze_body(scope: dict[str, Any] | None, key: str, **wanted: Any) -> dict[s
 
 
 def _is_to_be_repeated(answer: requests.Response) -> bool:
-    """True if a client should send it again: the service was away, or the first one is still under way."""
+    """True if the service was unavailable, or the first request is still in progress."""
     if answer.status_code == 409:
         return "still in progress" in answer.text
     return answer.status_code >= 500 or answer.status_code == 429

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
+from tests.harness.app_key import make_app_key
 from tools.fake_stripe.keys import SECRET_KEY
 
 WEBHOOK_SECRET = "the fault suite's webhook secret"
@@ -21,15 +19,11 @@ class Identity:
 
 def make_identity() -> Identity:
     """Make an App."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    key = make_app_key()
     environment = {
         "GITHUB_APP_ID": "1",
         "GITHUB_APP_SLUG": "change-freeze",
-        "GITHUB_APP_PRIVATE_KEY": private.decode(),
+        "GITHUB_APP_PRIVATE_KEY": key.private,
         "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "STRIPE_SECRET_KEY": SECRET_KEY,
         "STRIPE_WEBHOOK_SECRET": STRIPE_SECRET,
@@ -40,4 +34,4 @@ def make_identity() -> Identity:
         "DATABASE_POOL_SIZE": "6",
         "LOG_LEVEL": "INFO",
     }
-    return Identity(public.decode(), environment)
+    return Identity(key.public, environment)

@@ -1,12 +1,12 @@
 """The judge: compares GitHub with the database, and both with the responses that clients got.
 
-It shares no code with the service: it reads freezes with SQL of its own, and the state of the simulated code host.
+It shares no code with the service: it reads freezes with SQL of its own, and the state of the simulated GitHub.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.faults.suite.client import Interval, Ledger
+from tests.faults.suite.client import AcknowledgedFreeze, Ledger
 from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 from tools.fake_github.model.records import Repository
@@ -58,11 +58,11 @@ def wrong_heads(stack: Stack, of: Organization | None = None) -> dict[str, tuple
         bases[github_id][name] = (check_name, frozen)
     wrong: dict[str, tuple[str | None, str | None]] = {}
     successes: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    with stack.host.world.lock:
-        for (repository_id, sha, app_id, check), run in stack.host.world.newest.items():
-            if run.conclusion == "success" and app_id == stack.host.app_id:
+    with stack.github.world.lock:
+        for (repository_id, sha, app_id, check), run in stack.github.world.newest.items():
+            if run.conclusion == "success" and app_id == stack.github.app_id:
                 successes[repository_id].append((check, sha))
-        for repository in of.repositories if of else stack.host.world.repositories.values():
+        for repository in of.repositories if of else stack.github.world.repositories.values():
             found = _compare(stack, repository, bases.get(repository.id, {}), successes[repository.id])
             wrong |= {head: (shown, expected) for head, shown, expected in found}
     return wrong
@@ -81,7 +81,7 @@ def _compare(
         if check in checks and (check, sha) not in verdicts:
             yield f"{repository.name}@{sha[:8]} {check} (given up)", "success", None
     for (check, sha), blocked in verdicts.items():
-        run = stack.host.world.newest_run(repository.id, sha, check, stack.host.app_id)
+        run = stack.github.world.newest_run(repository.id, sha, check, stack.github.app_id)
         shown, expected = run.conclusion if run is not None else None, "failure" if blocked else "success"
         if shown != expected:
             yield f"{repository.name}@{sha[:8]} {check}", shown, expected
@@ -91,7 +91,7 @@ def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
     [[count]] = stack.sql(_BUSY, [one.id for one in whose], [one.installation_id for one in whose])
-    return bool(count) or not (of or stack.host.sender.drain(0))
+    return bool(count) or not (of or stack.github.sender.drain(0))
 
 
 def unfinished_work(stack: Stack) -> str:
@@ -99,8 +99,8 @@ def unfinished_work(stack: Stack) -> str:
     wrong = dict(list(wrong_heads(stack).items())[:3])
     shas = [head.partition("@")[2].partition(" ")[0] for head in wrong]
     records = stack.sql(_RECORDS, shas)
-    with stack.host.world.lock:
-        writes = [write for write in stack.host.calls.writes if write["headSha"][:8] in shas]
+    with stack.github.world.lock:
+        writes = [write for write in stack.github.calls.writes if write["headSha"][:8] in shas]
     branches = stack.sql(
         "SELECT id, due_at - clock_timestamp(), lease_until - clock_timestamp(), last_error_code, attempts "
         "FROM watched_branches WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
@@ -138,12 +138,12 @@ def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
 
     Exact, because an evaluation and the start of a freeze lock the same branch rows until they are committed.
     """
-    intervals: dict[str, list[Interval]] = defaultdict(list)
+    intervals: dict[str, list[AcknowledgedFreeze]] = defaultdict(list)
     for freeze in ledger.freezes.values():
         for branch_id in freeze.branches:
             intervals[branch_id].append(freeze)
-    with stack.host.world.lock:
-        writes = [write for write in stack.host.calls.writes if write["conclusion"] == "success"]
+    with stack.github.world.lock:
+        writes = [write for write in stack.github.calls.writes if write["conclusion"] == "success"]
     losses = []
     for write in writes:
         branch_id, number = (write["externalId"] or "-/0").split("/")[:2]

@@ -1,4 +1,4 @@
-"""What goes on all the while: an organisation starts and lifts freezes over HTTP, and people push."""
+"""Load during a fault: an organisation starts and lifts freezes over HTTP, and people push."""
 
 import random
 import threading
@@ -38,13 +38,13 @@ class Load:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End; what is under way is finished."""
+        """End after the requests that are in progress."""
         self._over.set()
         for thread in self._threads:
             thread.join(30)
 
     def leave_nothing(self) -> None:
-        """Lift whatever still runs; call it when the service works again."""
+        """Lift the freezes that still run. Call it when the service works again."""
         self._over = threading.Event()
         self.client.stop = lambda: False
         for freeze_id in self._running:

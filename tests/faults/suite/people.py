@@ -1,4 +1,4 @@
-"""People at the code host: they push, close and open pull requests."""
+"""People at GitHub: they push, close and open pull requests."""
 
 import random
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class People:
 
     def push(self, repository: Repository, pull: PullRequest) -> str:
         """Push a commit to a pull request, and return it."""
-        world = self.stack.host.world
+        world = self.stack.github.world
         with world.lock:
-            actor = Actor(self.stack.host.maintainer)
+            actor = Actor(self.stack.github.maintainer)
             tip = repository.branches[pull.head_ref]
             commit = branches.make_commit(world, repository, actor.account.id, "More", [tip])
             branches.push(world, actor, repository, pull.head_ref, commit.sha)
@@ -42,8 +42,8 @@ class People:
 
     def close_and_reopen(self, repository: Repository, pull: PullRequest) -> None:
         """Close a pull request and open it again."""
-        world = self.stack.host.world
+        world = self.stack.github.world
         with world.lock:
-            actor = Actor(self.stack.host.maintainer)
+            actor = Actor(self.stack.github.maintainer)
             pulls.close(world, actor, repository, pull)
             pulls.reopen(world, actor, repository, pull)

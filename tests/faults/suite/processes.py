@@ -1,4 +1,4 @@
-"""The processes of the service, as things that signals can be sent to."""
+"""The processes of the service: started, signalled, and waited for."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ class Process:
 
     @property
     def runs(self) -> bool:
-        """Whether it is there."""
+        """True if it runs."""
         return self._child is not None and self._child.poll() is None
 
     def start(self) -> None:
@@ -86,8 +86,8 @@ class Process:
         os.kill(self.pid, signal.SIGUSR1)
         self._hangs = True
 
-    def run_in_background(self) -> None:
-        """Let it continue, if it is paused or hangs."""
+    def resume(self) -> None:
+        """Let it continue if it is paused or hangs."""
         self._signal(signal.SIGCONT)
         if self._hangs:
             os.kill(self.pid, signal.SIGUSR2)

@@ -1,8 +1,9 @@
-"""Running faults: prepare, load, inject, mend, wait until all is at rest, judge."""
+"""Trying a fault: inject it under load, mend what it left, wait until everything is at rest, judge."""
 
 import random
 import time
 import traceback
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from tests.faults.suite.client import Client
@@ -14,20 +15,24 @@ from tests.faults.suite.trial import Fault, Trial
 
 POLL = 0.04
 STILL = 2.5
-"""Seconds without anything to do after which what is wrong then is called stale at rest."""
+"""Seconds without any work due or planned after which a wrong head counts as stale at rest."""
 FIRST_REST = 60.0
+"""Seconds within which a stack comes to rest that has just started."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one try."""
+    """The result of one try."""
 
     fault: Fault
     seconds: float | None = None
     """From the fault to everything being right; None: not within its bound."""
     lost: list[str] = field(default_factory=list)
+    """What was acknowledged and is not there, or was done twice."""
     stale: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """The heads that were wrong at rest: (shown, expected)."""
     broken: list[str] = field(default_factory=list)
+    """Promises that were not kept, and errors of the fault's function."""
     unfinished: str = ""
     """What was under way when the bound passed."""
 
@@ -53,19 +58,19 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     stack.disturbed_by = fault.name
     trial = Trial(stack, random.Random(seed))
     outcome = Outcome(fault)
-    stack.host.calls.reset()
-    stack.host.limits.reset()  # a superseded head keeps its check while a budget is short
-    with Load(stack, trial.ledger, seed, of=stack.beta) if fault.load else _Nothing() as load:
+    stack.github.calls.reset()
+    stack.github.limits.reset()  # a superseded head keeps its check while a budget is short
+    with Load(stack, trial.ledger, seed, of=stack.beta) if fault.load else nullcontext() as load:
         try:
-            trial.began = time.monotonic()
+            trial.injected_at = time.monotonic()
             fault.inject(trial)
         except Exception as error:  # noqa: BLE001 - the table shows what went wrong
             where = traceback.extract_tb(error.__traceback__)[-1]
             trial.broken.append(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         stack.mend()
-    _hear_what_was_lost(stack)
+    _resync_if_webhooks_were_lost(stack)
     outcome.broken = trial.broken
-    if isinstance(load, Load):
+    if load is not None:
         trial.broken += load.failures
     _settle(stack, trial, outcome)
     outcome.lost = lost(stack, trial.ledger)
@@ -75,27 +80,19 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     return outcome
 
 
-class _Nothing:
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
-
-def _hear_what_was_lost(stack: Stack) -> None:
+def _resync_if_webhooks_were_lost(stack: Stack) -> None:
     """Request a full resync if a webhook was lost."""
-    stack.host.sender.drain(10)
-    deliveries = stack.host.sender.deliveries
+    stack.github.sender.drain(10)
+    deliveries = stack.github.sender.deliveries
     if any(delivery.status_code != 202 for delivery in list(deliveries.values())):
-        stack.look_everywhere()
+        stack.request_full_resync()
     deliveries.clear()
 
 
 def _settle(stack: Stack, trial: Trial, outcome: Outcome) -> None:
     """Wait until every head is right, or nothing moves any more, or the bound is passed."""
     quiet_since: float | None = None
-    while (elapsed := time.monotonic() - trial.began) <= outcome.fault.within:
+    while (elapsed := time.monotonic() - trial.injected_at) <= outcome.fault.within:
         busy, wrong = is_busy(stack), wrong_heads(stack)
         if not wrong and not busy:
             outcome.seconds = elapsed
@@ -119,6 +116,6 @@ def _clean_up(stack: Stack, trial: Trial) -> None:
     try:
         rest(stack, 30)
     except AssertionError:
-        stack.look_everywhere()
+        stack.request_full_resync()
         stack.skip(120)
         rest(stack, 90)

@@ -32,7 +32,7 @@ class Organization:
     support: str
     """The token of a support session: everything readable, nothing changeable."""
     repositories: tuple[Repository, ...]
-    """At the code host."""
+    """At GitHub."""
     branches: tuple[str, ...]
     """The watched `main` of each, in the same order."""
 
@@ -42,21 +42,21 @@ class Organization:
         return [f"{self.login}/{repository.name}" for repository in self.repositories]
 
 
-def fill(database_url: str, host: FakeGitHub, *, small: bool) -> tuple[Organization, Organization]:
+def fill(database_url: str, github: FakeGitHub, *, small: bool) -> tuple[Organization, Organization]:
     """Make `acme`, which faults are tried on, and `beta`, which works all the while; their branches are due."""
     engine = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
     with Session(engine) as session:
-        acme = _organization(session, host, "acme", 4711, 16 if small else 30)
-        beta = _organization(session, host, "beta", 4712, 6 if small else 10)
+        acme = _organization(session, github, "acme", 4711, 16 if small else 30)
+        beta = _organization(session, github, "beta", 4712, 6 if small else 10)
         session.commit()
     return acme, beta
 
 
-def _organization(session: Session, host: FakeGitHub, login: str, installation_id: int, count: int) -> Organization:
+def _organization(session: Session, github: FakeGitHub, login: str, installation_id: int, count: int) -> Organization:
     row = factories.organization(session, login.title())
     factories.installation(session, row, login, id=installation_id)
-    made = [_repository(session, host, row, f"{login}/service-{number}") for number in range(1, count + 1)]
-    host.organization(login).installed(installation_id=installation_id)
+    made = [_repository(session, github, row, f"{login}/service-{number}") for number in range(1, count + 1)]
+    github.organization(login).installed(installation_id=installation_id)
     return Organization(
         row.id,
         login,
@@ -69,9 +69,9 @@ def _organization(session: Session, host: FakeGitHub, login: str, installation_i
     )
 
 
-def _repository(session: Session, host: FakeGitHub, of: Row, full_name: str) -> tuple[Repository, str]:
+def _repository(session: Session, github: FakeGitHub, of: Row, full_name: str) -> tuple[Repository, str]:
     login, name = full_name.split("/")
-    builder = host.organization(login).repository(name).requires("change-freeze/main", "main")
+    builder = github.organization(login).repository(name).requires("change-freeze/main", "main")
     for _ in range(PULL_REQUESTS):
         builder.pull_request(base="main")
     record = builder.record

@@ -84,8 +84,8 @@ class Stack:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def host(self) -> FakeGitHub:
-        """The code host's state; hold `host.world.lock` while you touch it."""
+    def github(self) -> FakeGitHub:
+        """The state of GitHub; hold `github.world.lock` while you touch it."""
         return self.fake_github.github
 
     @property
@@ -116,8 +116,8 @@ class Stack:
         return self.processes["api"]
 
     @property
-    def hands(self) -> tuple[Process, Process]:
-        """Return the two processes that do the fan-out: the workers, or, without Redis, two sweepers."""
+    def reconcilers(self) -> tuple[Process, Process]:
+        """Return the two processes that write checks: the workers, or, without Redis, two sweepers."""
         kind = "worker" if self.redis else "sweeper"
         return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
 
@@ -181,7 +181,7 @@ class Stack:
             for table in ("stripe_customers", "stripe_catalogues"):
                 self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE {unleased}")
 
-    def look_everywhere(self) -> None:
+    def request_full_resync(self) -> None:
         """Have the full resync done now instead of when its period is over."""
         self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")
 
@@ -210,7 +210,7 @@ class Stack:
 
     def mend(self) -> None:
         """Undo whatever a fault has left: servers run, wires carry, processes run, go on, and know the time."""
-        self.host.faults.clear()
+        self.github.faults.clear()
         self.stripe.faults.clear()
         self.slack.faults.clear()
         self.stripe.settings.webhooks = "deliver"
@@ -220,7 +220,7 @@ class Stack:
             wire.heal()
         for process in self.processes.values():
             if process.runs:
-                process.run_in_background()
+                process.resume()
             process.set_clock(0)
         self.run_all()
 
@@ -290,7 +290,7 @@ def running(
         exit_stack.callback(mail.stop)
         stack = Stack(home, postgres, valkey, fake_github, stripe, slack, receiver, mail, exchange, redis, quick)
         _lay_wires(stack)
-        stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.host, small=small)
+        stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.github, small=small)
         if release is not None:
             downgrade(stack.postgres.url("postgres"), release.revision)
         exit_stack.callback(_end, stack)
@@ -323,7 +323,7 @@ def _lay_wires(stack: Stack) -> None:
 
 def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> None:
     stack.api_port = _free_port()
-    stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
+    stack.github.settings.webhook_url = f"{stack.address}/webhooks/github"
     stack.stripe.settings.webhook_url = f"{stack.address}/webhooks/stripe"
     stack.slack.settings.request_url = f"{stack.address}/webhooks/slack"
     programs = {
@@ -377,7 +377,7 @@ def _end(stack: Stack) -> None:
     give_up = time.monotonic() + 3
     running_ones = [process for process in stack.processes.values() if process.runs]
     for process in running_ones:
-        process.run_in_background()
+        process.resume()
         process.terminate()
     while time.monotonic() < give_up and any(process.runs for process in running_ones):
         time.sleep(0.02)

@@ -1,6 +1,6 @@
 """Wires: TCP proxies between the processes and their servers, which can be cut, refused, hung, delayed and tapped.
 
-Each process has wires of its own to PostgreSQL, Redis and the code host, so that a fault strikes one of them or all.
+Each process has wires of its own to PostgreSQL, Redis and GitHub, so that a fault strikes one of them or all.
 A `Trap` holds one request, before the server sees it or before the client sees its answer, until it is let go or its
 connection is cut: that makes "killed right before its write" and "the answer was lost" happen every time.
 """

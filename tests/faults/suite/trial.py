@@ -14,12 +14,13 @@ from tests.faults.suite.stack import Stack
 
 @dataclass
 class Trial:
-    """What a fault's function works with."""
+    """One try of a fault: what its function gets."""
 
     stack: Stack
     random: random.Random
     ledger: Ledger = field(default_factory=Ledger)
-    began: float = field(default_factory=time.monotonic)
+    injected_at: float = field(default_factory=time.monotonic)
+    """When the recovery began to count, by `time.monotonic`."""
     broken: list[str] = field(default_factory=list)
     """Promises of this fault alone that were not kept."""
 
@@ -30,12 +31,12 @@ class Trial:
 
     @property
     def people(self) -> People:
-        """Who pushes to `acme` at the code host."""
+        """People who push to `acme` at GitHub."""
         return People(self.stack, self.stack.acme)
 
     def injected(self) -> None:
         """Count the recovery from now on."""
-        self.began = time.monotonic()
+        self.injected_at = time.monotonic()
 
     def require(self, kept: object, promise: str) -> None:
         """Note a promise that was not kept, and go on."""
@@ -52,9 +53,16 @@ class Fault:
     within: float
     """Seconds in which everything has to be right again."""
     load: bool
+    """True if `beta` starts and lifts freezes and pushes meanwhile."""
     needs_redis: bool
+    """True if it makes no sense without Redis."""
     quick: bool
-    """Whether it is in the short run of `make test`: not if a process has to wait out a deadline of its own."""
+    """True if `make check` tries it: not if a process has to wait out a deadline of its own."""
+
+    @property
+    def module(self) -> str:
+        """The module of `catalogue/` that has it."""
+        return self.inject.__module__.rpartition(".")[2]
 
 
 _catalogue: dict[str, Fault] = {}
@@ -74,7 +82,7 @@ def fault(
 
 
 def catalogue(*, redis: bool = True, only: Collection[str] = ()) -> list[Fault]:
-    """Return every fault, or those whose name has one of these texts in it."""
+    """Return every fault, or those whose name contains one of the texts `only`."""
     from tests.faults.suite import catalogue as package
 
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):

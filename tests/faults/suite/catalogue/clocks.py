@@ -1,4 +1,4 @@
-"""Clocks that are ten minutes off: PostgreSQL's clock rules, and the code host's own where its tokens are concerned."""
+"""Clocks that are ten minutes off: PostgreSQL's clock rules, and GitHub's own where its tokens are concerned."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from tests.faults.suite.trial import Trial, fault
 from tools.fake_github.model.records import Repository
 
 OFF = 600.0
-"""Seconds: more than a lease, more than the code host forgives, and more than the App's tokens live."""
+"""Seconds: more than a lease, more than GitHub forgives, and more than the App's tokens live."""
 
 
 def start_with_clock(processes: Iterable[Process], shift: float) -> None:
@@ -50,8 +50,8 @@ def is_frozen(trial: Trial, repository: str) -> bool:
 def writes_in(trial: Trial, repositories: Iterable[Repository]) -> int:
     """Count the verdicts that were written in some repositories."""
     ids = {repository.id for repository in repositories}
-    with trial.stack.host.world.lock:
-        return sum(write["repositoryId"] in ids for write in trial.stack.host.calls.writes)
+    with trial.stack.github.world.lock:
+        return sum(write["repositoryId"] in ids for write in trial.stack.github.calls.writes)
 
 
 def leases(trial: Trial) -> dict[str, tuple[str, datetime]]:
@@ -78,7 +78,7 @@ def stolen(trial: Trial, held: Mapping[str, tuple[str, datetime]]) -> list[str]:
 @fault("One worker's clock is ten minutes behind, another's ahead: tokens are bought, and no lease is stolen")
 def workers_disagree(trial: Trial) -> None:
     stack = trial.stack
-    behind, ahead = stack.hands
+    behind, ahead = stack.reconcilers
     before = last_started(stack)
     start_with_clock([ahead], OFF)
     wait_for_workers(stack, before)
@@ -90,7 +90,7 @@ def workers_disagree(trial: Trial) -> None:
     freeze = trial.client.freeze()
     assert first_caught(traps, 30) is behind
     given_up = monotonic() + CALL_DEADLINE_SECONDS - 1
-    ahead.run_in_background()
+    ahead.resume()
     held, others = leases(trial), writes_in(trial, stack.beta.repositories)
     trial.require(held, "the one behind holds leases")
 
@@ -100,7 +100,7 @@ def workers_disagree(trial: Trial) -> None:
         return writes_in(trial, stack.beta.repositories) >= others + 3
 
     wait_until(has_worked, "the work of the one ahead", 30)
-    wait_until(lambda: stack.host.calls.by_status[401] >= 2, "the tokens that both made by their own clocks", 30)
+    wait_until(lambda: stack.github.calls.by_status[401] >= 2, "the tokens that both made by their own clocks", 30)
     traps[behind].release()
     wait_until(lambda: is_right(stack), "the freeze", 60)
     trial.client.lift(freeze)
@@ -115,14 +115,14 @@ def workers_disagree(trial: Trial) -> None:
 def killed_with_its_clock_ahead(trial: Trial) -> None:
     stack = trial.stack
     before = last_started(stack)
-    start_with_clock(stack.hands, OFF)
+    start_with_clock(stack.reconcilers, OFF)
     wait_for_workers(stack, before)
     traps = trap_writes(stack)
     trial.client.freeze()
-    hand = first_caught(traps, 30)
-    hand.kill()
+    reconciler = first_caught(traps, 30)
+    reconciler.kill()
     trial.injected()
-    traps[hand].cut()
+    traps[reconciler].cut()
     stack.skip(LEASE)
     wait_until(lambda: is_right(stack), "the other worker", 90)
 

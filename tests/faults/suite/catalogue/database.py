@@ -1,4 +1,4 @@
-"""PostgreSQL that restarts, breaks off and is busy: what was acknowledged stays, and a retry is safe."""
+"""PostgreSQL that restarts, crashes, hangs or is busy: what was acknowledged stays, and a retry is safe."""
 
 import threading
 import time
@@ -18,8 +18,8 @@ def commits_a_freeze(transaction: str) -> bool:
     return "INSERT INTO freezes" in transaction and transaction.upper().endswith("COMMIT")
 
 
-class Asked(threading.Thread):
-    """A request under way in a thread of its own."""
+class PendingRequest(threading.Thread):
+    """A request for a freeze of `acme`, sent in a thread of its own."""
 
     def __init__(self, trial: Trial, key: str) -> None:
         super().__init__(daemon=True)
@@ -28,7 +28,7 @@ class Asked(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Ask once."""
+        """Send it once."""
         body = freeze_body({"type": "organization"}, self.key)
         try:
             self.answer = self.trial.client.request("POST", "/v1/freezes", body, key=self.key, timeout=40)
@@ -36,14 +36,14 @@ class Asked(threading.Thread):
             self.answer = None
 
     def result(self) -> tuple[int, str]:
-        """Return status and code of the answer."""
+        """Wait for the answer, and return its status and code; status 0 if there is none."""
         self.join(45)
         if self.answer is None:
             return 0, "no answer"
         return self.answer.status_code, self.answer.json().get("error", {}).get("code", "")
 
 
-def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple[Asked, Trap]:
+def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple[PendingRequest, Trap]:
     """Request a freeze of `acme`, and catch it at its COMMIT."""
     key = new_key()
 
@@ -51,7 +51,7 @@ def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple
         return commits_a_freeze(transaction) and f"Requested under {key}." in transaction
 
     trap = trial.stack.wire("api", "postgres").trap(is_ours, place, strikes=strikes)
-    asked = Asked(trial, key)
+    asked = PendingRequest(trial, key)
     trap.wait()
     return asked, trap
 
@@ -64,7 +64,7 @@ def retry(trial: Trial, key: str) -> requests.Response:
     return answer
 
 
-def _away(trial: Trial, asked: Asked) -> None:
+def _require_unavailable(trial: Trial, asked: PendingRequest) -> None:
     status, code = asked.result()
     trial.require((status, code) == (503, "database_unavailable"), f"it was answered with {status} {code}")
 
@@ -74,7 +74,7 @@ def restarted(trial: Trial) -> None:
     asked, trap = ask_and_catch(trial, "request")
     trial.stack.stop_postgres()
     trap.cut()
-    _away(trial, asked)
+    _require_unavailable(trial, asked)
     trial.stack.start_postgres()
     trial.injected()
     retry(trial, asked.key)
@@ -85,8 +85,8 @@ def crashed(trial: Trial) -> None:
     stack = trial.stack
     trial.client.freeze()
     stack.stop_postgres(crash=True)
-    asked = Asked(trial, new_key())
-    _away(trial, asked)
+    asked = PendingRequest(trial, new_key())
+    _require_unavailable(trial, asked)
     stack.start_postgres()
     trial.injected()
     retry(trial, asked.key)
@@ -97,7 +97,7 @@ def crashed(trial: Trial) -> None:
 def commit_never_arrives(trial: Trial) -> None:
     asked, _trap = ask_and_catch(trial, "request", strikes=True)
     trial.injected()
-    _away(trial, asked)
+    _require_unavailable(trial, asked)
     trial.require(not retry(trial, asked.key).headers.get("Idempotency-Replayed"), "the retry was executed again")
 
 
@@ -105,7 +105,7 @@ def commit_never_arrives(trial: Trial) -> None:
 def answer_to_commit_lost(trial: Trial) -> None:
     asked, _trap = ask_and_catch(trial, "answer", strikes=True)
     trial.injected()
-    _away(trial, asked)
+    _require_unavailable(trial, asked)
     trial.require(retry(trial, asked.key).headers.get("Idempotency-Replayed") == "true", "the retry was a replay")
 
 
@@ -115,7 +115,7 @@ def pool_exhausted(trial: Trial) -> None:
     with psycopg.connect(stack.postgres.url("postgres")) as blocker:
         blocker.execute("LOCK TABLE freezes IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        asked = [Asked(trial, new_key()) for _ in range(15 * stack.api_processes)]
+        asked = [PendingRequest(trial, new_key()) for _ in range(15 * stack.api_processes)]
         wait_until(lambda: any(one.answer is not None for one in asked), "a refusal", 10)
         trial.require(time.monotonic() - began < 4, "refused within seconds")
         time.sleep(0.2)
@@ -139,13 +139,13 @@ def hangs(trial: Trial) -> None:
     trial.client.freeze()
     wait_until(lambda: is_right(stack), "the freeze", 60)
     with stack.postgres.paused():
-        asked = [Asked(trial, new_key()) for _ in range(3)]
+        asked = [PendingRequest(trial, new_key()) for _ in range(3)]
         began = time.monotonic()
         ready = requests.get(f"{stack.address}/readyz", timeout=20)
         trial.require(ready.status_code == 503, f"/readyz answered {ready.status_code}")
         trial.require(time.monotonic() - began <= 2, "/readyz answers within 2 s")
         for one in asked:
-            _away(trial, one)
+            _require_unavailable(trial, one)
         trial.require(time.monotonic() - began <= 5, "requests are answered within 5 s")
     trial.injected()
     wait_until(lambda: requests.get(f"{stack.address}/readyz", timeout=5).status_code == 200, "readiness", 2)

@@ -1,10 +1,11 @@
-"""The API: what is under way when it stops or dies, and bodies without end."""
+"""The API: requests in progress when it stops or dies, and bodies without end."""
 
 import socket
 import threading
 import time
 
-from tests.faults.suite.catalogue.database import Asked, ask_and_catch, retry
+from tests.faults.suite.catalogue.database import PendingRequest, ask_and_catch, retry
+from tests.faults.suite.client import new_key
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 from tools.embedded.processes import processes
@@ -70,7 +71,7 @@ def endless_body(trial: Trial) -> None:
 
 
 def _send(trial: Trial, header: str, *, chunked: bool) -> tuple[int, int]:
-    """Send a body until something is answered; returns the status and how many bytes went."""
+    """Send a body until there is an answer; return its status, and how many bytes were sent."""
     stack = trial.stack
     with socket.create_connection(("127.0.0.1", stack.api_port), timeout=10) as connection:
         head = (
@@ -99,13 +100,11 @@ def _send(trial: Trial, header: str, *, chunked: bool) -> tuple[int, int]:
 
 @fault("Fifty requests under one key at once: one effect")
 def fifty_at_once(trial: Trial) -> None:
-    from tests.faults.suite.client import new_key
-
     key = new_key()
-    asked = [Asked(trial, key) for _ in range(50)]
+    asked = [PendingRequest(trial, key) for _ in range(50)]
     statuses = [one.result() for one in asked]
     trial.injected()
-    wrong = [each for each in statuses if each[0] not in {201, 409} and each[0] != 503]
+    wrong = [each for each in statuses if each[0] not in {201, 409, 503}]
     trial.require(not wrong, f"answers were {wrong[:3]}")
     retry(trial, key)
     trial.require(threading.active_count() < 100, "every request ended")

@@ -1,4 +1,4 @@
-"""A code host that fails, is slow, loses answers, or denies: tried again with patience, and never written twice."""
+"""A GitHub that fails, is slow, loses answers, or denies: tried again with patience, and never written twice."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ from tools.fake_github.model.world import Actor
 
 WRITES = "createCheckRun"
 DEADLINE = CALL_DEADLINE_SECONDS
-"""Seconds that one call to the code host may take (`integrations/github/settings.py`)."""
+"""Seconds that one call to GitHub may take (`integrations/github/settings.py`)."""
 PATIENCE = 300.0
 """Seconds of stored time that make every retry due."""
 
@@ -45,23 +45,23 @@ def fail_all(trial: Trial) -> str:
 def verdicts(trial: Trial) -> Counter[tuple[str, str]]:
     """Count how often each head of `acme` was given each verdict."""
     ours = {repository.id for repository in trial.stack.acme.repositories}
-    with trial.stack.host.world.lock:
+    with trial.stack.github.world.lock:
         return Counter(
             (f"{write['repositoryId']}@{write['headSha']}", str(write["conclusion"]))
-            for write in trial.stack.host.calls.writes
+            for write in trial.stack.github.calls.writes
             if write["repositoryId"] in ours
         )
 
 
 def installation(trial: Trial) -> Installation:
-    """Return the App's installation in `acme`, at the code host."""
-    return trial.stack.host.world.installations[trial.stack.acme.installation_id]
+    """Return the App's installation in `acme`, at GitHub."""
+    return trial.stack.github.world.installations[trial.stack.acme.installation_id]
 
 
 @fault("The code host answers every write with 500, 502 or 503: tried again later and later, spread out", load=False)
 def answers_errors(trial: Trial) -> None:
     stack = trial.stack
-    stack.host.faults.add("error", WRITES, status=trial.random.choice([500, 502, 503]))
+    stack.github.faults.add("error", WRITES, status=trial.random.choice([500, 502, 503]))
     began = time.monotonic()
     freeze = fail_all(trial)
     for target in failed_targets(trial, freeze):
@@ -74,7 +74,7 @@ def answers_errors(trial: Trial) -> None:
     seconds = time.monotonic() - began
     allowed = next(number for number in range(2, 40) if seconds < 2 ** (number - 1))  # 1 + 2 + 4 + … seconds at least
     trial.require(_most_attempts(trial) <= allowed + 1, f"{_most_attempts(trial)} attempts in {seconds:.1f} s")
-    stack.host.faults.clear()
+    stack.github.faults.clear()
     trial.injected()
     stack.skip(PATIENCE)
 
@@ -89,8 +89,8 @@ def fails_now_and_then(trial: Trial) -> None:
     stack = trial.stack
     for kind, after in (("error", False), ("error", True), ("disconnect", False), ("disconnect", True)):
         chance = trial.random.randrange(2**32)
-        stack.host.faults.add(kind, "", status=502, after=after, probability=0.08, seed=chance)
-    stack.host.faults.add("null_check_run", "", probability=0.05, seed=trial.random.randrange(2**32))
+        stack.github.faults.add(kind, "", status=502, after=after, probability=0.08, seed=chance)
+    stack.github.faults.add("null_check_run", "", probability=0.05, seed=trial.random.randrange(2**32))
     for _ in range(3):
         freeze = trial.client.freeze()
         for _ in range(3):
@@ -99,7 +99,7 @@ def fails_now_and_then(trial: Trial) -> None:
         time.sleep(0.5)
         trial.client.lift(freeze)
     trial.client.freeze()
-    stack.host.faults.clear()
+    stack.github.faults.clear()
     trial.injected()
     stack.skip(PATIENCE)
 
@@ -108,7 +108,7 @@ def _lose_answers(trial: Trial, kind: str, **details: Any) -> None:
     """Have three writes take effect and their answers be lost; require that nothing is written twice."""
     stack = trial.stack
     before = verdicts(trial)
-    lost = stack.host.faults.add(kind, WRITES, count=3, **details)
+    lost = stack.github.faults.add(kind, WRITES, count=3, **details)
     trial.client.freeze()
     wait_until(lambda: lost.struck >= 3 or (lost.struck and not is_busy(stack)), "the lost answers", 90)
     trial.injected()
@@ -146,7 +146,7 @@ def answers_null(trial: Trial) -> None:
 )
 def never_answers(trial: Trial) -> None:
     stack = trial.stack
-    hung = stack.host.faults.add("timeout", WRITES, after=True, count=1, seconds=120)
+    hung = stack.github.faults.add("timeout", WRITES, after=True, count=1, seconds=120)
     trial.client.freeze()
     wait_until(lambda: hung.struck, "the hanging call", 20)
     _require_given_up(trial)
@@ -157,7 +157,7 @@ def never_answers(trial: Trial) -> None:
 )
 def dribbles(trial: Trial) -> None:
     stack = trial.stack
-    slow = stack.host.faults.add("slow_body", "graphql", count=1, seconds=100)
+    slow = stack.github.faults.add("slow_body", "graphql", count=1, seconds=100)
     trial.client.freeze()
     wait_until(lambda: slow.struck, "the slow call", 20)
     _require_given_up(trial)
@@ -209,18 +209,18 @@ def _branches(trial: Trial) -> list[str]:
 def _allow(trial: Trial, level: str) -> None:
     """Set what the App may do with checks; its tokens end with what they were granted."""
     stack, found = trial.stack, installation(trial)
-    with stack.host.world.lock:
+    with stack.github.world.lock:
         permissions = {**found.permissions, "checks": level}
-        installations.accept_permissions(stack.host.world, Actor(stack.host.maintainer), found, permissions)
+        installations.accept_permissions(stack.github.world, Actor(stack.github.maintainer), found, permissions)
         if level == "read":
-            stack.host.credentials.revoke(found.id)
+            stack.github.credentials.revoke(found.id)
 
 
 @fault("The installation's tokens are refused (401) in mid fan-out: new ones are bought, and it goes on")
 def tokens_refused(trial: Trial) -> None:
     stack = trial.stack
-    _hand, trap = catch_at_a_freeze(trial)
-    stack.host.credentials.revoke(stack.acme.installation_id)
+    _reconciler, trap = catch_at_a_freeze(trial)
+    stack.github.credentials.revoke(stack.acme.installation_id)
     trial.injected()
     trap.release()
 
@@ -244,14 +244,14 @@ def hidden(trial: Trial) -> None:
 
 def _choose(trial: Trial, count: int | None, *, delivered: bool) -> None:
     stack = trial.stack
-    silence = None if delivered else stack.host.faults.add("webhook_drop", "webhook installation")
+    silence = None if delivered else stack.github.faults.add("webhook_drop", "webhook installation")
     chosen = None if count is None else list(stack.acme.repositories[:count])
-    with stack.host.world.lock:
-        actor = Actor(stack.host.maintainer)
-        installations.choose_repositories(stack.host.world, actor, installation(trial), chosen)
+    with stack.github.world.lock:
+        actor = Actor(stack.github.maintainer)
+        installations.choose_repositories(stack.github.world, actor, installation(trial), chosen)
     if silence is not None:
-        stack.host.sender.drain(5)
-        stack.host.faults.clear(silence.id)
+        stack.github.sender.drain(5)
+        stack.github.faults.clear(silence.id)
 
 
 @fault("The installation is suspended in mid-freeze, and works again: it goes on where it stood")
@@ -270,9 +270,9 @@ def suspended(trial: Trial) -> None:
 
 def _suspend(trial: Trial, *, suspended: bool) -> None:
     stack = trial.stack
-    with stack.host.world.lock:
-        actor = Actor(stack.host.maintainer)
-        installations.suspend(stack.host.world, actor, installation(trial), suspended=suspended)
+    with stack.github.world.lock:
+        actor = Actor(stack.github.maintainer)
+        installations.suspend(stack.github.world, actor, installation(trial), suspended=suspended)
 
 
 def _state(trial: Trial) -> str:
@@ -285,12 +285,12 @@ def uninstalled(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
     wait_until(lambda: is_settled(stack), "the freeze", 60)
     trial.client.asking_to_lift(freeze)  # from now on its end may come at any moment
-    silence = stack.host.faults.add("webhook_drop", "webhook installation")
-    world = stack.host.world
+    silence = stack.github.faults.add("webhook_drop", "webhook installation")
+    world = stack.github.world
     with world.lock:
-        installations.uninstall(world, Actor(stack.host.maintainer), installation(trial))
-    stack.host.sender.drain(5)
-    stack.host.faults.clear(silence.id)
+        installations.uninstall(world, Actor(stack.github.maintainer), installation(trial))
+    stack.github.sender.drain(5)
+    stack.github.faults.clear(silence.id)
     trial.people.push_somewhere(trial.random)
     stack.sql("UPDATE watched_branches SET due_at = clock_timestamp() WHERE id = %s", stack.acme.branches[0])
     wait_until(lambda: _state(trial) == "removed", "noticing", 20)
@@ -298,6 +298,6 @@ def uninstalled(trial: Trial) -> None:
     trial.require(shown["endReason"] == "installation_removed", f"the freeze ended by {shown['endReason']}")
     with world.lock:
         number, account = stack.acme.installation_id, world.logins["acme"]
-        installations.install(world, Actor(stack.host.maintainer), stack.host.app, account, installation_id=number)
+        installations.install(world, Actor(stack.github.maintainer), stack.github.app, account, installation_id=number)
     trial.injected()
     wait_until(lambda: _state(trial) == "active", "noticing", 20)

@@ -18,8 +18,8 @@ UNKNOWN = "nobody_has_this_id"
 @fault("An organisation keeps every worker busy: another one's freeze is not delayed more than 5 s", load=False)
 def two_installations(trial: Trial) -> None:
     stack, over = trial.stack, threading.Event()
-    for hand in stack.hands:
-        stack.wire(hand, "fake_github").delay = LATENCY
+    for reconciler in stack.reconcilers:
+        stack.wire(reconciler, "fake_github").delay = LATENCY
 
     def churn() -> None:
         while not over.is_set():
@@ -33,6 +33,7 @@ def two_installations(trial: Trial) -> None:
         asked = time.monotonic()
         wait_until(lambda: _blocked(trial) >= _heads(trial), "blocking the other's heads", 30)
         took = time.monotonic() - asked
+        trial.require(busy.is_alive(), "the other organisation keeps the workers busy")
         trial.require(took <= SHARE, f"{len(_heads(trial))} heads took {took:.1f} s to block")
     finally:
         over.set()
@@ -50,9 +51,9 @@ def _heads(trial: Trial) -> set[tuple[int, str]]:
 
 
 def _blocked(trial: Trial) -> set[tuple[int, str]]:
-    host = trial.stack.host
-    with host.world.lock:
-        found = {key: host.world.newest_run(*key, "change-freeze/main", host.app_id) for key in _heads(trial)}
+    github = trial.stack.github
+    with github.world.lock:
+        found = {key: github.world.newest_run(*key, "change-freeze/main", github.app_id) for key in _heads(trial)}
     return {key for key, run in found.items() if run is not None and run.conclusion == "failure"}
 
 
@@ -64,7 +65,7 @@ def support_session(trial: Trial) -> None:
     for process in stack.processes.values():
         if process is not stack.api:
             process.kill()  # nobody else changes a row meanwhile; what a request asks of them would stand there
-    before, wrote = _everything(trial), len(stack.host.calls.writes)
+    before, wrote = _everything(trial), len(stack.github.calls.writes)
     freeze = stack.sql("SELECT id FROM freezes WHERE organization_id = %s LIMIT 1", stack.acme.id)
     repository = stack.sql("SELECT id FROM repositories WHERE organization_id = %s LIMIT 1", stack.acme.id)[0][0]
     ids = {
@@ -83,12 +84,12 @@ def support_session(trial: Trial) -> None:
     trial.require(tried >= 10, f"only {tried} routes write")
     changed = [table for table, rows in _everything(trial).items() if rows != before[table]]
     trial.require(not changed, f"rows of {changed} were changed")
-    trial.require(len(stack.host.calls.writes) == wrote, "checks were written")
+    trial.require(len(stack.github.calls.writes) == wrote, "checks were written")
     trial.require(not wrong_heads(stack), "heads are as they were")
 
 
 def _everything(trial: Trial) -> dict[str, tuple[object, ...]]:
-    """Return what anybody could want to change: the number of rows of each table, and a hash of their text."""
+    """Return the number of rows of each table that routes write to, and a hash of their text."""
     tables = (
         "freezes",
         "freeze_targets",

@@ -9,7 +9,7 @@ from tests.faults.suite.catalogue.steps import (
     catch_at_a_freeze,
     first_caught,
     kill_and_restart,
-    trap_hands,
+    trap_reconcilers,
     wait_for_workers,
 )
 from tests.faults.suite.tcp_proxies import Place
@@ -38,22 +38,22 @@ def random_moment(trial: Trial) -> tuple[str, Callable[[str], bool], Place]:
 
 @fault("Kills: a worker, at any moment of a fan-out", within=BOUND, load=False)
 def worker(trial: Trial) -> None:
-    traps = trap_hands(trial.stack, *random_moment(trial))
+    traps = trap_reconcilers(trial.stack, *random_moment(trial))
     trial.client.freeze()
-    hand = first_caught(traps)
-    kill_and_restart(trial, hand, traps[hand])
+    reconciler = first_caught(traps)
+    kill_and_restart(trial, reconciler, traps[reconciler])
 
 
 @fault("Kills: the only worker, which a supervisor starts again", within=RESTART_BOUND, load=False)
 def only_worker(trial: Trial) -> None:
     stack = trial.stack
-    hand, other = stack.hands
+    reconciler, other = stack.reconcilers
     other.kill()
     wait_for_workers(stack)
-    trap = stack.wire(hand, "fake_github").trap("createCheckRun")
+    trap = stack.wire(reconciler, "fake_github").trap("createCheckRun")
     trial.client.freeze()
     trap.wait(30)
-    kill_and_restart(trial, hand, trap)
+    kill_and_restart(trial, reconciler, trap)
 
 
 @fault("Kills: the sweeper, while it does the work of workers that cannot be woken", within=RESTART_BOUND, load=False)
@@ -73,7 +73,7 @@ def sweeper(trial: Trial) -> None:
 @fault("Kills: the connection of a worker's lock, before a write: it stops, and begins again", within=BOUND, load=False)
 def lock_connection(trial: Trial) -> None:
     stack = trial.stack
-    hand, trap = catch_at_a_freeze(trial, "answer")
+    reconciler, trap = catch_at_a_freeze(trial, "answer")
     late = trial.client.evaluation()
     rows = stack.sql(
         "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid IN "
@@ -86,7 +86,7 @@ def lock_connection(trial: Trial) -> None:
         "WHERE evaluation <= %s AND organization_id = %s AND tracked"
     )
     before = set(stack.sql(recorded, late, stack.acme.id))
-    refused = stack.wire(hand, "postgres").trap("SET read_back = true, wanted_generation", "answer")
+    refused = stack.wire(reconciler, "postgres").trap("SET read_back = true, wanted_generation", "answer")
     trap.release()
     refused.wait(10)
     trial.require(rows, "the process that has the leases holds its lock")

@@ -19,8 +19,8 @@ PRIMARY = "API rate limit exceeded for installation ID 4711."
 def calls(trial: Trial) -> Counter[str]:
     """Return the number of GitHub's calls for `acme`'s installation; the others do not pause."""
     mine = f"installation {trial.stack.acme.installation_id}:"
-    with trial.stack.host.world.lock:
-        by_caller = trial.stack.host.calls.by_caller
+    with trial.stack.github.world.lock:
+        by_caller = trial.stack.github.calls.by_caller
         return Counter({call: count for call, count in by_caller.items() if call.startswith(mine)})
 
 
@@ -38,7 +38,7 @@ def be_refused(trial: Trial, **answer: object) -> float:
 
     A call that was under way when the refusal came may still be answered: after that there is none.
     """
-    refusal = trial.stack.host.faults.add("error", WRITES, count=1, **answer)
+    refusal = trial.stack.github.faults.add("error", WRITES, count=1, **answer)
     trial.client.freeze()
     wait_until(lambda: refusal.struck, "the refusal", 20)
     wait_until(lambda: pause(trial) > 0, "the pause", 10)
@@ -59,12 +59,12 @@ def forget_the_lesson(trial: Trial) -> None:
     trial.stack.sql("UPDATE installations SET content_counting = NULL, content_learnt_at = NULL")
 
 
-def restart_hands(trial: Trial) -> None:
+def restart_reconcilers(trial: Trial) -> None:
     """Restart the processes that remember the pause, so that a quick run need not wait for it."""
     if trial.stack.quick:
-        for hand in trial.stack.hands:
-            hand.kill()
-            hand.start()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.kill()
+            reconciler.start()
 
 
 def _secondary(trial: Trial, status: int) -> None:
@@ -95,7 +95,7 @@ def secondary_without_words(trial: Trial) -> None:
     forget_the_lesson(trial)
     trial.require(waits > SHORTEST - 3, f"a pause of {waits:.1f} s")
     require_silence(trial, 2)
-    restart_hands(trial)
+    restart_reconcilers(trial)
     trial.injected()
     trial.stack.skip(SHORTEST * 2)
 
@@ -121,23 +121,23 @@ def primary_429(trial: Trial) -> None:
 
 @fault("The hourly allowance of points is used up, reported with status 200: it waits for the reset", load=False)
 def points_run_out(trial: Trial) -> None:
-    host = trial.stack.host
-    with host.world.lock:
+    github = trial.stack.github
+    with github.world.lock:
         window = _points(trial)
-        window.start = host.world.clock().timestamp() - HOUR + RETRY_AFTER + 1
-        host.settings.graphql_points_per_hour = int(window.used) + 1
-        host.settings.primary_limits = True
+        window.start = github.world.clock().timestamp() - HOUR + RETRY_AFTER + 1
+        github.settings.graphql_points_per_hour = int(window.used) + 1
+        github.settings.primary_limits = True
     try:
         trial.client.freeze()
         wait_until(lambda: pause(trial) > 0, "the pause", 20)
         trial.require(pause(trial) <= RETRY_AFTER + 3, f"a pause of {pause(trial):.1f} s instead of {RETRY_AFTER}")
         wait_until(lambda: pause(trial) <= 0, "the reset", 30)
     finally:
-        host.settings.primary_limits, host.settings.graphql_points_per_hour = False, None
+        github.settings.primary_limits, github.settings.graphql_points_per_hour = False, None
     trial.injected()
 
 
 def _points(trial: Trial) -> Window:
     """Return what `acme`'s installation has spent of its points."""
-    limits = trial.stack.host.limits
+    limits = trial.stack.github.limits
     return limits._window(f"installation {trial.stack.acme.installation_id}", "graphql", HOUR)

@@ -99,10 +99,10 @@ def refuse(trial: Trial) -> None:
 def killed_while_notifying(trial: Trial) -> None:
     with reading(trial):
         freeze = trial.client.freeze()
-        for hand in trial.stack.hands:
-            hand.kill()
-            hand.start()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.kill()
+            reconciler.start()
         trial.client.lift(freeze)
-        for hand in trial.stack.hands:
-            hand.kill()
-            hand.start()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.kill()
+            reconciler.start()

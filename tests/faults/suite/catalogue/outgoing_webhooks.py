@@ -133,11 +133,11 @@ def killed_before_the_record(trial: Trial) -> None:
         trial.stack.receiver.hanging.add(subscriber.paths[webhook])
         freeze_and_lift(trial)
         wait_for_requests(subscriber, webhook)
-        for hand in trial.stack.hands:
-            hand.kill()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.kill()
         trial.stack.receiver.release.set()
-        for hand in trial.stack.hands:
-            hand.start()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.start()
         wait_until(lambda: not subscriber.missing(), "the events that were in hand", WITHIN)
         received = [
             request.headers["webhook-id"] for request in subscriber.receiver.received(subscriber.paths[webhook])

@@ -30,14 +30,14 @@ def _admin(trial: Trial) -> Redis:
 @fault("Redis loses everything between a freeze and its fan-out (FLUSHALL)", needs_redis=True)
 def flushed(trial: Trial) -> None:
     stack = trial.stack
-    for hand in stack.hands:
-        hand.pause()
+    for reconciler in stack.reconcilers:
+        reconciler.pause()
     trial.client.freeze()
     with _admin(trial) as redis:
         redis.flushall()
     trial.injected()
-    for hand in stack.hands:
-        hand.run_in_background()
+    for reconciler in stack.reconcilers:
+        reconciler.resume()
 
 
 @fault("Redis is down when a freeze begins, and comes back", within=90, needs_redis=True)
@@ -94,18 +94,18 @@ def hung_for_long(trial: Trial) -> None:
     for wire in stack.wires_to("redis"):
         wire.heal()
     trial.injected()
-    before = {hand: _jobs_done(hand) for hand in stack.hands}
+    before = {reconciler: _jobs_done(reconciler) for reconciler in stack.reconcilers}
 
     def workers_are_back() -> bool:
         trial.client.lift(freeze_in_time(trial))
-        return all(_jobs_done(hand) > jobs for hand, jobs in before.items())
+        return all(_jobs_done(reconciler) > jobs for reconciler, jobs in before.items())
 
     wait_until(workers_are_back, "workers that do their work again", 45, every=0.5)
-    trial.require(all(hand.runs for hand in stack.hands), "the workers run")
+    trial.require(all(reconciler.runs for reconciler in stack.reconcilers), "the workers run")
 
 
-def _jobs_done(hand: Process) -> int:
-    return hand.log.read_text().count("Successfully completed job")
+def _jobs_done(reconciler: Process) -> int:
+    return reconciler.log.read_text().count("Successfully completed job")
 
 
 @fault(
@@ -117,8 +117,8 @@ def _jobs_done(hand: Process) -> int:
 )
 def workers_are_dead(trial: Trial) -> None:
     stack = trial.stack
-    for hand in stack.hands:
-        hand.kill()
+    for reconciler in stack.reconcilers:
+        reconciler.kill()
     trial.injected()
     freeze_in_time(trial)
     wait_until(lambda: is_right(stack), "the fan-out by the sweeper", 40)

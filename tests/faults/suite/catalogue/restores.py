@@ -38,7 +38,7 @@ def old_backup_restored(trial: Trial) -> None:
     stack.wait_for_api()
     Client(stack, stack.acme, Ledger()).freeze()  # it will be lost, so the judge is not to look for it
     wait_until(lambda: is_settled(stack), "the freeze", 60)
-    written = len(stack.host.calls.writes)
+    written = len(stack.github.calls.writes)
     stack.stop_postgres()
     shutil.rmtree(server.directory)
     backup.rename(server.directory)
@@ -50,9 +50,9 @@ def old_backup_restored(trial: Trial) -> None:
         noticed = "SELECT 1 FROM database_identity WHERE noticed_at IS NOT NULL"
         wait_until(lambda: stack.sql(noticed), "the restore to be noticed", 30)
         stack.skip(LEASE)
-        stack.look_everywhere()
+        stack.request_full_resync()
         wait_until(lambda: not is_busy(stack, stack.acme) and not is_right(stack), "all to be read back", 60)
-        released = [write for write in stack.host.calls.writes[written:] if write["conclusion"] == "success"]
+        released = [write for write in stack.github.calls.writes[written:] if write["conclusion"] == "success"]
         trial.require(not released, f"nothing is released: {released}")
         shown = {shown for shown, _expected in wrong_heads(stack, stack.acme).values()}
         trial.require(shown == {"failure"}, f"the freeze that was lost still blocks: {shown}")

@@ -130,10 +130,10 @@ def killed_before_the_record(trial: Trial) -> None:
         channel.slack.faults.add("timeout", POST, after=True, seconds=3, count=1)
         freeze = trial.client.freeze()
         wait_until(lambda: bool(channel.messages(freeze)), "the message of the freeze", WITHIN)
-        for hand in trial.stack.hands:
-            hand.kill()
-        for hand in trial.stack.hands:
-            hand.start()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.kill()
+        for reconciler in trial.stack.reconcilers:
+            reconciler.start()
         trial.client.lift(freeze)
         wait_until(lambda: channel.shows_end(freeze), "the end of the freeze", WITHIN, 0.3)
         trial.require(len(channel.messages(freeze)) <= 2, "a message is posted twice at most")

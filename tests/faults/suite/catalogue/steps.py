@@ -62,11 +62,11 @@ def is_settled(stack: Stack) -> bool:
     return is_right(stack) and not is_busy(stack, stack.acme)
 
 
-def trap_hands(
+def trap_reconcilers(
     stack: Stack, server: str, request: Callable[[str], bool] | str, place: Place = "request"
 ) -> dict[Process, Trap]:
     """Lie in wait on the wire of everyone who does the fan-out."""
-    return {hand: stack.wire(hand, server).trap(request, place) for hand in stack.hands}
+    return {reconciler: stack.wire(reconciler, server).trap(request, place) for reconciler in stack.reconcilers}
 
 
 def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
@@ -76,7 +76,7 @@ def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
     def is_ours(request: str) -> bool:
         return "createCheckRun" in request and any(one in request for one in ids)
 
-    return trap_hands(stack, "fake_github", is_ours, place)
+    return trap_reconcilers(stack, "fake_github", is_ours, place)
 
 
 def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Process:
@@ -97,8 +97,8 @@ def catch_at_a_freeze(trial: Trial, place: Place = "request") -> tuple[Process, 
     """Start a freeze; return the process whose write of checks is caught first, and its trap."""
     traps = trap_writes(trial.stack, place)
     trial.client.freeze()
-    hand = first_caught(traps)
-    return hand, traps[hand]
+    reconciler = first_caught(traps)
+    return reconciler, traps[reconciler]
 
 
 def catch_at_a_lift(
@@ -109,8 +109,8 @@ def catch_at_a_lift(
     wait_until(lambda: is_settled(trial.stack), "the first freeze", 60)
     traps = lie_in_wait(trial.stack)
     trial.client.lift(freeze)
-    hand = first_caught(traps)
-    return hand, traps[hand]
+    reconciler = first_caught(traps)
+    return reconciler, traps[reconciler]
 
 
 def kill_and_restart(trial: Trial, process: Process, trap: Trap) -> None:

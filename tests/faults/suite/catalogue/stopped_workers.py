@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from tests.faults.suite.catalogue.kills import random_moment
-from tests.faults.suite.catalogue.steps import catch_at_a_lift, first_caught, is_right, is_settled, trap_hands
+from tests.faults.suite.catalogue.steps import catch_at_a_lift, first_caught, is_right, is_settled, trap_reconcilers
 from tests.faults.suite.catalogue.workers import successes, trap_decisions
 from tests.faults.suite.client import new_key
 from tests.faults.suite.load import Load
@@ -30,10 +30,10 @@ AWAKE = 2.0
 """Seconds in which a worker that wakes does what it was about to do."""
 
 
-def wake(trial: Trial, *hands: Process) -> None:
+def wake(trial: Trial, *reconcilers: Process) -> None:
     """Let stopped workers continue, and require that what they write late is corrected."""
-    for hand in hands:
-        hand.run_in_background()
+    for reconciler in reconcilers:
+        reconciler.resume()
     trial.injected()
     time.sleep(AWAKE)
     wait_until(lambda: is_right(trial.stack), "correction of what was written late", CORRECTED - AWAKE)
@@ -57,29 +57,29 @@ def in_a_transaction(trial: Trial) -> None:
         ours = "nextval('evaluations')" in transaction and any(one in transaction for one in stack.acme.branches)
         return ours and not transaction.upper().endswith("COMMIT")
 
-    traps = trap_hands(stack, "postgres", evaluates, "answer")
+    traps = trap_reconcilers(stack, "postgres", evaluates, "answer")
     first = client.freeze()
-    hand = first_caught(traps)
-    hand.pause()
-    traps[hand].release()
+    reconciler = first_caught(traps)
+    reconciler.pause()
+    traps[reconciler].release()
     began = time.monotonic()
     client.asking_to_lift(first)
     answered(trial, f"/v1/freezes/{first}/lift", {"reason": "It is over"}, 200)
     client.ledger.freezes[first].lifted = True
     client.freeze({"type": "repositories", "repositories": stack.acme.names[:3]})
     wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN - (time.monotonic() - began))
-    wake(trial, hand)
+    wake(trial, reconciler)
 
 
 @fault("Stopped workers: one while it is idle; another one does the work", within=30)
 def idle(trial: Trial) -> None:
     stack = trial.stack
     wait_until(lambda: is_settled(stack), "rest", 30)
-    hand = stack.hands[0]
-    hand.pause()
+    reconciler = stack.reconcilers[0]
+    reconciler.pause()
     trial.client.freeze()
     wait_until(lambda: is_right(stack), "the other worker", OVERTAKEN)
-    wake(trial, hand)
+    wake(trial, reconciler)
 
 
 @fault(
@@ -91,24 +91,24 @@ def idle(trial: Trial) -> None:
 def every_worker(trial: Trial) -> None:
     stack = trial.stack
     wait_until(lambda: is_settled(stack), "rest", 30)
-    for hand in stack.hands:
-        hand.pause()
+    for reconciler in stack.reconcilers:
+        reconciler.pause()
     trial.client.freeze()
     wait_until(lambda: is_right(stack), "the sweeper", OVERTAKEN)
-    wake(trial, *stack.hands)
+    wake(trial, *stack.reconcilers)
 
 
 @fault(
     "Hung workers: one between two calls; another overtakes it, and it sends nothing on waking", load=False, quick=False
 )
 def hangs_between_calls(trial: Trial) -> None:
-    hand, trap = catch_at_a_lift(trial, trap_decisions)
-    hand.hang()
+    reconciler, trap = catch_at_a_lift(trial, trap_decisions)
+    reconciler.hang()
     trap.release()
     trial.client.freeze()
     wait_until(lambda: is_settled(trial.stack), "the other worker", OVERTAKEN)
     sent = successes(trial)
-    wake(trial, hand)
+    wake(trial, reconciler)
     trial.require(successes(trial) == sent, "what is out of date is not sent")
 
 
@@ -118,26 +118,26 @@ def hangs_between_calls(trial: Trial) -> None:
     quick=False,
 )
 def hangs_in_a_call(trial: Trial) -> None:
-    hand, trap = catch_at_a_lift(trial)
-    hand.hang()
+    reconciler, trap = catch_at_a_lift(trial)
+    reconciler.hang()
     trial.client.freeze()
     wait_until(lambda: is_settled(trial.stack), "the other worker", OVERTAKEN)
     sent = successes(trial)
     trap.release()
     wait_until(lambda: successes(trial) > sent, "the late success", 5, 0.01)
-    wake(trial, hand)
+    wake(trial, reconciler)
 
 
 @fault("Stopped workers: one at any moment of pushes, freezes and lifts, which wakes late", within=60, quick=False)
 def wakes_late(trial: Trial) -> None:
     stack = trial.stack
-    traps = trap_hands(stack, *random_moment(trial))
+    traps = trap_reconcilers(stack, *random_moment(trial))
     with Load(stack, trial.ledger, trial.random.randrange(2**32), of=stack.acme) as load:
-        hand = first_caught(traps)
-        hand.pause()
-        traps[hand].release()
+        reconciler = first_caught(traps)
+        reconciler.pause()
+        traps[reconciler].release()
         time.sleep(trial.random.uniform(1, OVERTAKEN))
-        hand.run_in_background()
+        reconciler.resume()
         trial.injected()
     wait_until(lambda: is_right(stack), "correction of what was written late", CORRECTED)
     trial.require(not load.failures, f"requests failed meanwhile: {load.failures}")

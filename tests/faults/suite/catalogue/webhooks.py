@@ -20,7 +20,7 @@ def story(trial: Trial) -> None:
 
 
 def _disturb(trial: Trial, *kinds: str, probability: float = 1.0, seconds: float = 0.5) -> None:
-    faults = trial.stack.host.faults
+    faults = trial.stack.github.faults
     for kind in kinds:
         faults.add(kind, "webhook ", probability=probability, seconds=seconds, seed=trial.random.randrange(2**32))
     story(trial)

@@ -12,7 +12,7 @@ from tests.faults.suite.catalogue.steps import (
     is_right,
     is_settled,
     kill_and_restart,
-    trap_hands,
+    trap_reconcilers,
     trap_writes,
 )
 from tests.faults.suite.judge import unfinished_work
@@ -32,9 +32,9 @@ def killed_in_mid_fan_out(trial: Trial) -> None:
 def dies_before_its_record(trial: Trial) -> None:
     stack = trial.stack
     before = _runs(trial)
-    hand, trap = catch_at_a_freeze(trial, "answer")
+    reconciler, trap = catch_at_a_freeze(trial, "answer")
     written = _runs(trial) - before
-    kill_and_restart(trial, hand, trap)
+    kill_and_restart(trial, reconciler, trap)
     stack.skip(LEASE)
     wait_until(lambda: is_right(stack), "reading back", 90)
     twice = {head for head, count in (_runs(trial) - before).items() if head in written and count > 1}
@@ -45,32 +45,32 @@ def dies_before_its_record(trial: Trial) -> None:
 def _runs(trial: Trial) -> Counter[str]:
     """Count how often each head of `acme` was written."""
     ours = {repository.id for repository in trial.stack.acme.repositories}
-    with trial.stack.host.world.lock:
+    with trial.stack.github.world.lock:
         return Counter(
             f"{write['repositoryId']}@{write['headSha']}"
-            for write in trial.stack.host.calls.writes
+            for write in trial.stack.github.calls.writes
             if write["repositoryId"] in ours
         )
 
 
 @fault("A worker is stopped right before its write and goes on after a lift and a new freeze", load=False)
 def stopped_before_its_write(trial: Trial) -> None:
-    hand = _stopped_before_a_success(trial)
+    reconciler = _stopped_before_a_success(trial)
     trial.client.freeze()
     sent = successes(trial)
-    hand.run_in_background()
+    reconciler.resume()
     trial.injected()
     wait_until(lambda: successes(trial) > sent, "the late success", 30, 0.01)
 
 
 @fault("A worker is stopped for longer than its lease right before its write: it sends nothing", load=False)
 def stopped_for_longer_than_its_lease(trial: Trial) -> None:
-    hand = _stopped_before_a_success(trial)
+    reconciler = _stopped_before_a_success(trial)
     trial.client.freeze()
     time.sleep(MAX_EVALUATION_AGE)
     wait_until(lambda: is_settled(trial.stack), "the other worker", 90)
     sent = successes(trial)
-    hand.run_in_background()
+    reconciler.resume()
     trial.injected()
     time.sleep(1)
     trial.require(successes(trial) == sent, "what is out of date is not sent")
@@ -78,20 +78,20 @@ def stopped_for_longer_than_its_lease(trial: Trial) -> None:
 
 def _stopped_before_a_success(trial: Trial) -> Process:
     """Return a worker that was stopped after it had decided to send a `success`."""
-    hand, trap = catch_at_a_lift(trial, trap_decisions)
-    hand.pause()
+    reconciler, trap = catch_at_a_lift(trial, trap_decisions)
+    reconciler.pause()
     trap.release()
-    return hand
+    return reconciler
 
 
 @fault("A worker's write arrives after its lease has ended: it is corrected within 5 s", load=False, within=5)
 def write_arrives_late(trial: Trial) -> None:
-    hand, trap = catch_at_a_lift(trial)
-    hand.pause()
+    reconciler, trap = catch_at_a_lift(trial)
+    reconciler.pause()
     trial.client.freeze()
     wait_until(lambda: is_settled(trial.stack), "the other worker", 90)
     sent = successes(trial)
-    hand.run_in_background()
+    reconciler.resume()
     trap.release()
     trial.injected()
     wait_until(lambda: successes(trial) > sent, "the late success", 30, 0.01)
@@ -104,14 +104,14 @@ def trap_decisions(stack: Stack) -> dict[Process, Trap]:
         decides = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
         return decides and transaction.upper().endswith("COMMIT")
 
-    return trap_hands(stack, "postgres", decides_on_success, "answer")
+    return trap_reconcilers(stack, "postgres", decides_on_success, "answer")
 
 
 def successes(trial: Trial) -> int:
     """Return how many `success` GitHub has received for heads of `acme`."""
     ours = {repository.id for repository in trial.stack.acme.repositories}
-    with trial.stack.host.world.lock:
-        writes = trial.stack.host.calls.writes
+    with trial.stack.github.world.lock:
+        writes = trial.stack.github.calls.writes
         return sum(write["repositoryId"] in ours and write["conclusion"] == "success" for write in writes)
 
 
@@ -120,15 +120,15 @@ def loses_its_lease(trial: Trial) -> None:
     stack, client = trial.stack, trial.client
     traps = trap_writes(stack, "answer")
     freeze = client.freeze()
-    hand = first_caught(traps)
-    hand.pause()
+    reconciler = first_caught(traps)
+    reconciler.pause()
     late = client.evaluation()
-    traps[hand].release()
+    traps[reconciler].release()
     client.lift(freeze)
     stack.skip(LEASE)
     wait_until(lambda: is_settled(stack), "the other worker", 90)
-    refused = stack.wire(hand, "postgres").trap("SET read_back = true, wanted_generation", "answer")
-    hand.run_in_background()
+    refused = stack.wire(reconciler, "postgres").trap("SET read_back = true, wanted_generation", "answer")
+    reconciler.resume()
     trial.injected()
     refused.wait(30)
     refused.release()
@@ -145,21 +145,21 @@ def loses_its_lease(trial: Trial) -> None:
 
 @fault("A worker gets SIGTERM during a fan-out: it finishes and exits with 0")
 def stop_requested(trial: Trial) -> None:
-    hand, trap = catch_at_a_freeze(trial)
-    hand.terminate()
+    reconciler, trap = catch_at_a_freeze(trial)
+    reconciler.terminate()
     trial.injected()
     trap.release()
-    code = hand.ended(30)
+    code = reconciler.ended(30)
     trial.require(code == 0, f"it exited with {code}")
     trial.require(is_right(trial.stack), "it finished what it had in hand")
-    hand.start()
+    reconciler.start()
 
 
 @fault("One worker's database hangs in mid fan-out: another takes over", within=90)
 def database_of_one_worker_hangs(trial: Trial) -> None:
     stack = trial.stack
-    hand, trap = catch_at_a_freeze(trial)
-    wire = stack.wire(hand, "postgres")
+    reconciler, trap = catch_at_a_freeze(trial)
+    wire = stack.wire(reconciler, "postgres")
     wire.hang()
     trial.injected()
     trap.release()
@@ -171,8 +171,8 @@ def database_of_one_worker_hangs(trial: Trial) -> None:
 @fault("Every connection of the workers to the database breaks in mid fan-out", within=90)
 def connections_break(trial: Trial) -> None:
     stack = trial.stack
-    _hand, trap = catch_at_a_freeze(trial, "answer")
-    for one in stack.hands:
+    _reconciler, trap = catch_at_a_freeze(trial, "answer")
+    for one in stack.reconcilers:
         stack.wire(one, "postgres").cut()
     trial.injected()
     trap.release()
@@ -203,7 +203,7 @@ def _cut_at(trial: Trial, server: str, number: int) -> None:
         seen += 1
         return seen == number
 
-    traps = [stack.wire(hand, server).trap(is_the_one, strikes=True) for hand in stack.hands]
+    traps = [stack.wire(reconciler, server).trap(is_the_one, strikes=True) for reconciler in stack.reconcilers]
     second = client.freeze()
     trial.people.push_somewhere(trial.random)
     client.lift(second)

@@ -9,6 +9,7 @@ embedded ones start. Fixtures:
 - `unmigrated_database`: the same without any table.
 - `redis`: a client of an empty Redis; `redis_url` is its address.
 - `app_key`: the App's key at the simulated GitHub; `fake_github_server` serves one simulated GitHub after the other.
+- `fake_slack_server` serves a simulated Slack; `tls` is a certificate for servers on this machine.
 """
 
 import gc
@@ -29,6 +30,7 @@ from sqlalchemy import make_url
 
 from app.commands.migrate import migrate
 from tests.harness.app_key import AppKey, make_app_key
+from tests.harness.certificates import Certified, certified
 from tests.harness.cleaning import PROCESSES_RUN, RUNS_HERE, define_reset, reset
 from tests.harness.contracts import read_contracts_once
 from tests.harness.engines import dispose_engines
@@ -37,6 +39,7 @@ from tests.harness.server_directories import make_server_directory
 from tests.harness.time_slices import lengthen_time_slices
 from tests.harness.tls import make_tls_context_once
 from tests.harness.workers import WORKER, add_option, run_in_workers
+from tools import fake_slack
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.fake_github import FakeGitHub, Handle, serve
 
@@ -210,6 +213,20 @@ def fake_github_server() -> Iterator[Handle]:
     handle = serve(FakeGitHub())
     yield handle
     handle.stop()
+
+
+@pytest.fixture(scope="session")
+def fake_slack_server() -> Iterator[fake_slack.Handle]:
+    """Serve a simulated Slack, which a test resets."""
+    handle = fake_slack.serve(fake_slack.FakeSlack())
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    """Return both ends of TLS with a certificate for this machine."""
+    return certified(tmp_path_factory.mktemp("tls"))
 
 
 @contextmanager

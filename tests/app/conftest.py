@@ -13,24 +13,17 @@ from schemas.contract import Contract, parse_contract
 from tests.app.edge.machinery import things
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.served_fixtures import clock, clock_of_session, wakeups, wakeups_of_session
 from tests.harness.servers import client_of, serving
 from tests.harness.tenants import Tenant, tenant
 from tests.harness.wakeups import RecordedWakeups
+
+__all__ = ["clock", "clock_of_session", "wakeups", "wakeups_of_session"]
 
 
 @pytest.fixture(scope="session")
 def small_contract() -> Contract:
     return parse_contract((Path(__file__).parent / "edge" / "machinery" / "contract.yaml").read_bytes())
-
-
-@pytest.fixture(scope="session")
-def wakeups_of_session() -> RecordedWakeups:
-    return RecordedWakeups()
-
-
-@pytest.fixture(scope="session")
-def clock_of_session() -> MovableClock:
-    return MovableClock()
 
 
 @pytest.fixture(scope="session")
@@ -52,18 +45,6 @@ def served(
     )
     with serving(create_app(config, parts)) as url:
         yield url
-
-
-@pytest.fixture
-def clock(clock_of_session: MovableClock) -> Iterator[MovableClock]:
-    yield clock_of_session
-    clock_of_session.reset()
-
-
-@pytest.fixture
-def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
-    wakeups_of_session.sent.clear()
-    return wakeups_of_session
 
 
 @pytest.fixture

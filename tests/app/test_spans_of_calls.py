@@ -19,8 +19,9 @@ from integrations.slack import Slack, SlackError, SlackSettings
 from integrations.spans import root_span
 from integrations.stripe import Stripe, StripeError, StripeSettings, StripeUnavailableError
 from integrations.traces import continued
+from tests.harness.certificates import certified
 from tests.harness.collectors import Collector, SentSpan, collector
-from tests.harness.mail import SENDER, certified, mailbox
+from tests.harness.mail import SENDER, mailbox
 
 CANARY = "canary-name-of-a-person"
 HOST, MAIL_HOST = {"server.address": "127.0.0.1"}, {"server.address": "localhost"}

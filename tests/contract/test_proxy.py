@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests import factories
-from tests.harness.mail import certified
+from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.sessions import committing
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -49,8 +49,8 @@ def proxy(served: str, tmp_path: Path) -> Iterator[httpx.Client]:
         "127.0.0.1:8080": served.removeprefix("http://"),
         "listen 443": f"listen 127.0.0.1:{port}",
         "listen 80": f"listen 127.0.0.1:{plain_port}",
-        "/etc/ssl/change-freeze/fullchain.pem": str(tmp_path / "mail.pem"),
-        "/etc/ssl/change-freeze/privkey.pem": str(tmp_path / "mail.pem"),
+        "/etc/ssl/change-freeze/fullchain.pem": str(tmp_path / CERTIFICATE),
+        "/etc/ssl/change-freeze/privkey.pem": str(tmp_path / CERTIFICATE),
         "/var/log/nginx/change-freeze.log": str(tmp_path / "access.log"),
     }
     for name in ("upstream.conf", "change-freeze.conf"):

@@ -38,6 +38,7 @@ from tests.harness.audit_watch import AuditWatch
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.response_conformance import checked_client, watching
+from tests.harness.served_fixtures import clock, clock_of_session, wakeups, wakeups_of_session
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
 from tests.harness.wakeups import RecordedWakeups
@@ -47,6 +48,7 @@ from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET
 from tools.fake_slack.settings import SIGNING_SECRET, Settings
 
+__all__ = ["clock", "clock_of_session", "wakeups", "wakeups_of_session"]
 WEBHOOK_SECRET = "a secret of the webhooks"
 SLACK_SECRETS = (SIGNING_SECRET, "what replaces the signing secret of tests")
 STRIPE_SECRETS = ("whsec_of_the_tests_1", "whsec_of_the_tests_2")
@@ -57,11 +59,6 @@ def served_fake_github(app_key: AppKey) -> Iterator[Handle]:
     handle = serve(FakeGitHub(app_id=1, app_public_key=app_key.public))
     yield handle
     handle.stop()
-
-
-@pytest.fixture(scope="session")
-def clock_of_session() -> MovableClock:
-    return MovableClock()
 
 
 @pytest.fixture(scope="session")
@@ -95,11 +92,6 @@ def slack(served_fake_slack: fake_slack.Handle, served: str) -> fake_slack.FakeS
     found.reset()
     found.settings = Settings(request_url=f"{served}/webhooks/slack", seconds_per_message=0.0, request_timeout=30.0)
     return found
-
-
-@pytest.fixture(scope="session")
-def wakeups_of_session() -> RecordedWakeups:
-    return RecordedWakeups()
 
 
 @pytest.fixture(scope="session")
@@ -147,18 +139,6 @@ def http(served: str) -> Iterator[httpx.Client]:
     """Return a client that has openapi-core check every answer, besides the service itself."""
     with checked_client(served) as client:
         yield client
-
-
-@pytest.fixture
-def clock(clock_of_session: MovableClock) -> Iterator[MovableClock]:
-    yield clock_of_session
-    clock_of_session.reset()
-
-
-@pytest.fixture
-def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
-    wakeups_of_session.sent.clear()
-    return wakeups_of_session
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from tests.harness.mail import Certified
+from tests.harness.certificates import Certified
 
 DOCUMENT = b'{"client_id": "x"}'
 

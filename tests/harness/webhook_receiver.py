@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.harness.certificates import Certified
 from tests.harness.concurrency import PATIENCE
 from tests.harness.document_server import response
-from tests.harness.mail import Certified
 
 TAKEN = response(b"thanks", "200 OK", Content_Type="text/plain")
 

@@ -7,13 +7,8 @@ import pytest
 
 from integrations.client_documents import MAX_BYTES, ClientDocuments
 from rules.access.client_documents import ClientRefusedError
+from tests.harness.certificates import Certified
 from tests.harness.document_server import DOCUMENT, DocumentServer, document_server, response
-from tests.harness.mail import Certified, certified
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Certified:
-    return certified(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from app.main import create_app
 from integrations.client_documents import ClientDocuments
 from schemas.calls import Application
 from tests import factories
+from tests.harness.certificates import certified
 from tests.harness.document_server import document_server, response
-from tests.harness.mail import certified
 from tests.harness.passwords import hash_password
 from tests.harness.product import product_config, product_parts
 from tests.harness.servers import serving

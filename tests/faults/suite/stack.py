@@ -28,7 +28,7 @@ from tests.faults.suite.protocols import Statements
 from tests.faults.suite.releases import Release, downgrade
 from tests.faults.suite.seeding import Organization, fill, offer_plans
 from tests.faults.suite.tcp_proxies import Exchange, Wire
-from tests.harness.mail import CERTIFICATE, certified
+from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.pgbouncer import PgBouncer
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey

@@ -4,24 +4,17 @@ import gzip
 import http.server
 import multiprocessing
 import socket
-import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from integrations.github import CheckWrite, GitHub, GitHubError, GitHubSettings
 from integrations.github.transport import Bearer
+from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.concurrency import at_once
 from tests.integrations.github.scripted_server import Reply, Script, hang_up, serving
 
@@ -224,33 +217,15 @@ def test_concurrent_threads_receive_their_own_responses(github: GitHub, script: 
     assert at_once(*[partial(read_one, number) for number in range(1, 17)]) == [*range(1, 17)]
 
 
-@contextmanager
-def certified(directory: Path) -> Iterator[ssl.SSLContext]:
-    """Make a server context with a certificate for 127.0.0.1, which is written to `directory`."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
-    certificate = builder.add_extension(alternative, critical=False).sign(key, SHA256())
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
-    (directory / "server.pem").write_bytes(pem)
-    (directory / "authority.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "server.pem")
-    yield context
-
-
 def test_tls_is_verified_within_the_same_deadline(
     settings: GitHubSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script()
-    with certified(tmp_path) as context, serving(script, context) as base:
+    with serving(script, certified(tmp_path).server) as base:
         secure = replace(settings, api_url=base, graphql_url=base + "/graphql")
         failing(GitHub(secure), read)
         assert script.seen == []
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "authority.pem"))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / CERTIFICATE))
         script.then(REPOSITORY, FOUND, Reply(by_hand=SLOW["body"]))
         github = GitHub(secure)
         read(github)

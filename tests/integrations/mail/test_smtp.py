@@ -4,14 +4,14 @@ import socket
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from integrations.mail import smtp
 from integrations.mail.smtp import DelayedError, Envelope, MailError, MailServer, RefusedError, ServerError
 from integrations.mail.templates import RenderedMail
-from tests.harness.mail import SENDER, Certified, certified, mail_server, mailbox
+from tests.harness.certificates import Certified
+from tests.harness.mail import SENDER, mail_server, mailbox
 from tools.mailbox import Handle
 
 MAIL = RenderedMail("Grüße", "Read this:\nhttps://example.com/?token=1&a=b\n\n.\nEnd\n", "<p>Read <b>this</b></p>")
@@ -22,11 +22,6 @@ ENVELOPE = Envelope("ada@example.com", "mal_1", datetime(2026, 11, 21, 17, 0, tz
 def box() -> Iterator[Handle]:
     with mailbox() as handle:
         yield handle
-
-
-@pytest.fixture
-def tls(tmp_path: Path) -> Certified:
-    return certified(tmp_path)
 
 
 def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:

@@ -1,34 +1,29 @@
 """The client of Slack, at a simulated Slack in which the app is installed."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from integrations.slack import Slack, SlackSettings
-from tools.fake_slack import FakeSlack, Handle, serve
+from tools.fake_slack import FakeSlack, Handle
+from tools.fake_slack.settings import Settings
 
 REDIRECT = "https://freezes.test/slack"
 
 
-@pytest.fixture(scope="module")
-def handle() -> Iterator[Handle]:
-    handle = serve(FakeSlack())
-    yield handle
-    handle.stop()
+@pytest.fixture
+def fake(fake_slack_server: Handle) -> FakeSlack:
+    slack = fake_slack_server.slack
+    slack.reset()
+    slack.settings = Settings(seconds_per_message=0.0)
+    return slack
 
 
 @pytest.fixture
-def fake(handle: Handle) -> FakeSlack:
-    handle.slack.reset()
-    handle.slack.settings = type(handle.slack.settings)(seconds_per_message=0.0)
-    return handle.slack
-
-
-@pytest.fixture
-def slack(handle: Handle, fake: FakeSlack) -> Slack:
+def slack(fake_slack_server: Handle, fake: FakeSlack) -> Slack:
     settings = fake.settings
     return Slack(
-        SlackSettings(settings.client_id, settings.client_secret, (settings.signing_secret,), url=handle.base_url)
+        SlackSettings(
+            settings.client_id, settings.client_secret, (settings.signing_secret,), url=fake_slack_server.base_url
+        )
     )
 
 

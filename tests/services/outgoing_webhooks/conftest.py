@@ -17,17 +17,12 @@ from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.outgoing_webhooks.delivery import deliver_due
 from tests import factories
 from tests.factories.organizations import SECRET_KEY
+from tests.harness.certificates import Certified
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE
 from tests.harness.engines import engine_of
-from tests.harness.mail import Certified, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Certified:
-    return certified(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Delivery: messages are posted in order and updated, and what Slack refuses ends what it has to."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -20,7 +19,7 @@ from services.slack.delivery import has_messages, send_due
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.services.slack.conftest import Messages, Take
-from tools.fake_slack import FakeSlack, Handle, serve
+from tools.fake_slack import FakeSlack, Handle
 from tools.fake_slack.model import Message, Token
 from tools.fake_slack.settings import Settings
 
@@ -28,19 +27,12 @@ HOSTILE = "<!channel> <https://evil.example|click> & more"
 POST, UPDATE = "POST /api/chat.postMessage", "POST /api/chat.update"
 
 
-@pytest.fixture(scope="module")
-def handle() -> Iterator[Handle]:
-    handle = serve(FakeSlack())
-    yield handle
-    handle.stop()
-
-
 @pytest.fixture
-def fake(handle: Handle) -> FakeSlack:
-    handle.slack.reset()
-    handle.slack.settings = Settings(seconds_per_message=0.0)
-    handle.slack.tokens.append(Token("xoxb-of-tests", "T0ACME", list(SCOPES)))
-    return handle.slack
+def fake(fake_slack_server: Handle) -> FakeSlack:
+    fake_slack_server.slack.reset()
+    fake_slack_server.slack.settings = Settings(seconds_per_message=0.0)
+    fake_slack_server.slack.tokens.append(Token("xoxb-of-tests", "T0ACME", list(SCOPES)))
+    return fake_slack_server.slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ def slack(
     session: Session,
     acme: Organization,
     channel: SlackSubscription,
-    handle: Handle,
+    fake_slack_server: Handle,
     fake: FakeSlack,
     jobs: UnitOfWorkFactory,
     clock: MovableClock,
@@ -97,7 +89,9 @@ def slack(
     messages: Messages,
 ) -> SlackHarness:
     clock.at = factories.now()
-    settings = SlackSettings(fake.settings.client_id, fake.settings.client_secret, ("secret",), url=handle.base_url)
+    settings = SlackSettings(
+        fake.settings.client_id, fake.settings.client_secret, ("secret",), url=fake_slack_server.base_url
+    )
     jobs.dependencies = replace(jobs.dependencies, slack=Slack(settings))
     return SlackHarness(session, acme, channel, fake, jobs, clock, take, messages)
 

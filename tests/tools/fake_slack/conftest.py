@@ -13,7 +13,7 @@ import pytest
 from slack_sdk import WebClient
 
 from tests.harness.servers import client_of
-from tools.fake_slack import FakeSlack, Handle, serve
+from tools.fake_slack import FakeSlack, Handle
 from tools.fake_slack.settings import Settings
 
 REDIRECT = "https://freezes.test/slack"
@@ -63,13 +63,6 @@ def listening() -> Iterator[App]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def handle() -> Iterator[Handle]:
-    handle = serve(FakeSlack())
-    yield handle
-    handle.stop()
-
-
 @pytest.fixture
 def app(listening: App) -> App:
     listening.received.clear()
@@ -78,24 +71,25 @@ def app(listening: App) -> App:
 
 
 @pytest.fixture
-def slack(handle: Handle, app: App) -> FakeSlack:
-    handle.slack.reset()
-    handle.slack.settings = Settings(request_url=app.url, seconds_per_message=0.0)
-    return handle.slack
+def slack(fake_slack_server: Handle, app: App) -> FakeSlack:
+    fake_slack_server.slack.reset()
+    fake_slack_server.slack.settings = Settings(request_url=app.url, seconds_per_message=0.0)
+    return fake_slack_server.slack
 
 
 @pytest.fixture
-def http_client(handle: Handle) -> Iterator[httpx.Client]:
-    with client_of(handle.base_url) as client:
+def http_client(fake_slack_server: Handle) -> Iterator[httpx.Client]:
+    with client_of(fake_slack_server.base_url) as client:
         yield client
 
 
 @pytest.fixture
-def client(handle: Handle, slack: FakeSlack) -> WebClient:
+def client(fake_slack_server: Handle, slack: FakeSlack) -> WebClient:
     """Return the official client, with the token of an installation."""
-    url = f"{handle.base_url}/oauth/v2/authorize?client_id={slack.settings.client_id}&state=s&redirect_uri={REDIRECT}"
+    base_url, client_id = fake_slack_server.base_url, slack.settings.client_id
+    url = f"{base_url}/oauth/v2/authorize?client_id={client_id}&state=s&redirect_uri={REDIRECT}"
     back = slack.install(f"{url}&scope=commands,chat:write,chat:write.public")
-    client = WebClient(base_url=f"{handle.base_url}/api/", timeout=5, retry_handlers=[])
+    client = WebClient(base_url=f"{base_url}/api/", timeout=5, retry_handlers=[])
     settings = slack.settings
     given = client.oauth_v2_access(
         client_id=settings.client_id, client_secret=settings.client_secret, code=back["code"], redirect_uri=REDIRECT

@@ -19,10 +19,8 @@ def example(name: str) -> Any:
 def test_example_snippets_match_the_generated_snippets() -> None:
     ruleset = desired_ruleset(CHECK, APP_ID)
     place = Place("repository", "acme", "web", ruleset, ruleset["name"], "https://api.github.com")
-    made = {(one.tool, one.purpose): one for one in snippets_of([place])}
-    for shown in example("EnforcementSnippets")["snippets"]:
-        one = made[shown["tool"], shown["purpose"]]
-        assert shown == {
+    made = {
+        (one.tool, one.purpose): {
             "tool": one.tool,
             "level": one.level,
             "purpose": one.purpose,
@@ -31,6 +29,11 @@ def test_example_snippets_match_the_generated_snippets() -> None:
             "content": one.content,
             "checkName": CHECK,
         }
+        for one in snippets_of([place])
+    }
+    shown = example("EnforcementSnippets")["snippets"]
+    assert shown
+    assert shown == [made[one["tool"], one["purpose"]] for one in shown]
 
 
 def test_example_plan_shows_the_desired_ruleset_and_its_diff() -> None:

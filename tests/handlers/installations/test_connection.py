@@ -155,7 +155,9 @@ class TestGetOnboarding:
 
     def test_onboarding_names_existing_operations(self, connection: ConnectionFixture) -> None:
         operations = load_contract().operations
-        for step in connection.tenant.person("viewer").get(ONBOARDING).json()["steps"]:
-            if step["action"] is not None:
-                found = operations[step["action"]["operationId"]]
-                assert (found.method, found.path) == (step["action"]["method"], step["action"]["path"])
+        steps = connection.tenant.person("viewer").get(ONBOARDING).json()["steps"]
+        actions = [step["action"] for step in steps if step["action"] is not None]
+        assert actions
+        for action in actions:
+            found = operations[action["operationId"]]
+            assert (found.method, found.path) == (action["method"], action["path"])

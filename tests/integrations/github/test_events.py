@@ -1,5 +1,7 @@
-"""Webhooks become hints about what to look at again, and nothing else."""
+"""Webhooks become requests to read something again, and nothing else."""
 
+import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -201,10 +203,16 @@ FULL: dict[str, Any] = {
     "merge_group": {"base_ref": "refs/heads/main"},
     "check_run": RUN,
     "check_suite": {"head_sha": SHA},
+    "requested_action": {"identifier": "request"},
     "sender": {"login": "ann"},
     "changes": {"base": {"ref": {"from": "old"}}},
     **BASE,
 }
+
+
+def is_storable(value: str) -> bool:
+    """True if PostgreSQL can store a text: it has neither zero characters nor lone surrogates."""
+    return re.search("[\\x00\\ud800-\\udfff]", value) is None
 
 
 @given(
@@ -213,7 +221,7 @@ FULL: dict[str, Any] = {
         [(), *[(name,) for name in FULL], *[("pull_request", name) for name in PULL], ("check_run", "app")]
     ),
     odd=JSON,
-    action=st.sampled_from(["created", "opened", "edited", "rerequested", "checks_requested"]),
+    action=st.sampled_from(["created", "opened", "edited", "rerequested", "requested_action", "checks_requested"]),
 )
 def test_malformed_payloads_raise_no_error_and_give_valid_hints(
     event: str, place: tuple[str, ...], odd: Any, action: str
@@ -226,6 +234,11 @@ def test_malformed_payloads_raise_no_error_and_give_valid_hints(
     else:
         payload = payload | {place[0]: payload[place[0]] | {place[1]: odd}}
     for hint in read_event(event, payload, app_id=42):
-        if isinstance(hint, BranchRefresh):
-            assert hint.github_id > 0
-            assert all(name.encode() for name in hint.names)
+        for name, value in asdict(hint).items():
+            if name in {"installation_id", "github_id", "number"}:
+                assert (value is None and name == "installation_id") or 0 < value < 2**63
+            elif name == "names":
+                assert all(each and is_storable(each) for each in value)
+            elif isinstance(value, str):
+                assert is_storable(value)
+                assert value or name == "title"

@@ -13,8 +13,6 @@ from tools.fake_stripe import FakeStripe
 from tools.fake_stripe.webhooks.signatures import signature_header
 from tools.simulation.webhook_receiver import WebhookReceiver
 
-TOLERANCE = 300
-
 
 def received(receiver: WebhookReceiver) -> list[str]:
     """Return the types of what came, in its order."""

@@ -43,30 +43,34 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A period of real time in UTC; `end` is exclusive."""
+class Interval:
+    """One window in UTC, its end exclusive; one without real time starts and ends at the instant that skips it."""
 
     start: datetime
     end: datetime
 
-    def meets(self, other: "Span") -> bool:
-        """True if they share an instant."""
-        return self.start < other.end and other.start < self.end
+    @property
+    def is_real(self) -> bool:
+        """True if it contains an instant."""
+        return self.start < self.end
 
 
-def place(window: Window, day: date, zone: ZoneInfo) -> Span | None:
+def real_time_of(window: Window, day: date, zone: ZoneInfo) -> Interval | None:
     """Return the real time of the window that starts on `day`, or None if no clock of the zone shows any of it."""
-    begins, ends = _once(day, window.start, zone), _once(day + timedelta(days=window.days), window.end, zone)
+    begins, ends = (
+        _unambiguous_instant(day, window.start, zone),
+        _unambiguous_instant(day + timedelta(days=window.days), window.end, zone),
+    )
     if begins is not None and ends is not None:
-        return None if window.is_empty else Span(begins, ends)
+        return None if window.is_empty else Interval(begins, ends)
     start, end = window.on(day)
     begins = first_instant(start, zone)
     if local_time(begins, zone) >= end:
         return None
-    return Span(begins, last_instant(end, zone))
+    return Interval(begins, last_instant(end, zone))
 
 
-def _once(day: date, at: time, zone: ZoneInfo) -> datetime | None:
+def _unambiguous_instant(day: date, at: time, zone: ZoneInfo) -> datetime | None:
     """Return the instant (UTC) of a local time that occurs once, as nearly always; None near a change of the clocks."""
     offset = datetime.combine(day, at, zone).utcoffset()
     if offset is None or offset != datetime.combine(day, _again(at), zone).utcoffset():

@@ -3,29 +3,15 @@
 Pure: no clock is read.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
 import rules.time.zones  # noqa: F401 - selects the data that zoneinfo reads
 from rules.time.recurrence import LATEST, Recurrence, days
-from rules.time.wall_clock import Window, first_instant, local_time, place
+from rules.time.wall_clock import Interval, Window, first_instant, local_time, real_time_of
 
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """One window in UTC, its end exclusive; one without real time starts and ends at the instant that skips it."""
-
-    start: datetime
-    end: datetime
-
-    @property
-    def is_real(self) -> bool:
-        """True if it contains an instant."""
-        return self.start < self.end
 
 
 def expand_windows(
@@ -39,13 +25,14 @@ def expand_windows(
     last = local_time(until, zone).date() + _DAY
     found: dict[datetime, Interval] = {}
     for day in days(recurrence, first, last):
-        span = place(window, day, zone)
-        begins = span.start if span else first_instant(window.on(day)[0], zone)
-        ends = span.end if span else begins
-        if ends > after and begins <= until:
-            known = found.get(begins)
-            if known is None or ends > known.end:
-                found[begins] = Interval(begins, ends)
+        placed = real_time_of(window, day, zone)
+        if placed is None:
+            skipped_at = first_instant(window.on(day)[0], zone)
+            placed = Interval(skipped_at, skipped_at)
+        if placed.end > after and placed.start <= until:
+            known = found.get(placed.start)
+            if known is None or placed.end > known.end:
+                found[placed.start] = placed
     return sorted(found.values(), key=lambda one: one.start)
 
 
@@ -53,4 +40,4 @@ def are_over(recurrence: Recurrence, window: Window, zone: ZoneInfo, now: dateti
     """Return True if all windows of a recurrence have ended."""
     recent = now.date() - timedelta(days=window.days + 2)
     coming = islice(days(recurrence, recent, LATEST), window.days + 5)
-    return not any(span.end > now for day in coming if (span := place(window, day, zone)) is not None)
+    return not any(placed.end > now for day in coming if (placed := real_time_of(window, day, zone)) is not None)

@@ -13,8 +13,7 @@ from sqlalchemy import ColumnElement, select
 from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.ids import derive_id, instant_of
-from rules.time.wall_clock import clock_gaps
-from rules.time.windows import Interval
+from rules.time.wall_clock import Interval, clock_gaps
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.terms import windows_of
 

@@ -22,8 +22,7 @@ from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
-from rules.time.wall_clock import local_time
-from rules.time.windows import Interval
+from rules.time.wall_clock import Interval, local_time
 from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory

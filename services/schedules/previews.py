@@ -11,8 +11,7 @@ from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError, merge_errors
-from rules.time.wall_clock import local_time
-from rules.time.windows import Interval
+from rules.time.wall_clock import Interval, local_time
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from models.schedules import Schedule
 from rules.time.recurrence import Recurrence
-from rules.time.wall_clock import Window
-from rules.time.windows import Interval, are_over, expand_windows
+from rules.time.wall_clock import Interval, Window
+from rules.time.windows import are_over, expand_windows
 
 _DATES = ("start_date", "until")
 _LISTS_OF_DATES = ("dates", "except_dates")

@@ -11,7 +11,7 @@ from integrations.calendars.content import ImportedWindow, Options, ParsedCalend
 from integrations.calendars.parsing import parse
 from integrations.calendars.prevalidation import prevalidate
 from rules.time.recurrence import check, days
-from rules.time.wall_clock import Window, place
+from rules.time.wall_clock import Window, real_time_of
 from services.schedules.terms import recurrence_of, window_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -67,7 +67,7 @@ def _placed(found: ImportedWindow, first: str, last: str) -> Iterator[Any]:
     recurrence, window = recurrence_of(found.recurrence), window_of(found.window)
     check(recurrence)
     for day in days(recurrence, date.fromisoformat(first), date.fromisoformat(last)):
-        yield place(window, day, ZoneInfo(found.timezone))
+        yield real_time_of(window, day, ZoneInfo(found.timezone))
 
 
 def evening_before() -> Window:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.time.recurrence import Recurrence
-from rules.time.wall_clock import Window
-from rules.time.windows import Interval, expand_windows
+from rules.time.wall_clock import Interval, Window
+from rules.time.windows import expand_windows
 from tests.rules.time.recurrences import by_trying, rules
 from tests.rules.time.test_wall_clock_in_every_zone import EPOCH, MINUTE, ZONES, changes, expected, minutes, walk
 

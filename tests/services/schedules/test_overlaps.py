@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from models.organizations import Organization
 from models.schedules import Schedule
 from rules.errors import ServiceError
-from rules.time.wall_clock import Span
+from rules.time.wall_clock import Interval
 from services.schedules.overlaps import MAX_LISTED, Overlaps, overlaps_of, require_no_overlap
 from tests import factories
 from tests.services.conftest import UnitOfWorkOpener
@@ -152,25 +152,25 @@ class TestOverlapsOf:
         assert (found.count, len(found.named)) == (MAX_LISTED + 1, MAX_LISTED)
 
 
-SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 6)), max_size=6)
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 6)), max_size=6)
 
 
-def first_shared(one: Sequence[Span], other: Sequence[Span]) -> datetime | None:
-    """Return the first instant, by trying each half hour, that lies in a span of both."""
+def first_shared(one: Sequence[Interval], other: Sequence[Interval]) -> datetime | None:
+    """Return the first instant, by trying each half hour, that lies in an interval of both."""
     for step in range(150):
         at = NOON + step * HOUR / 2
-        if all(any(span.start <= at < span.end for span in spans) for spans in (one, other)):
+        if all(any(each.start <= at < each.end for each in intervals) for intervals in (one, other)):
             return at
     return None
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(mine=SPANS, theirs=SPANS)
+@given(mine=INTERVALS, theirs=INTERVALS)
 def test_first_overlap_equals_the_first_shared_instant(
     schedules: OverlapFixture, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
 ) -> None:
     tried = first_shared(
-        *([Span(NOON + at * HOUR, NOON + (at + hours) * HOUR) for at, hours in drawn] for drawn in (mine, theirs))
+        *([Interval(NOON + at * HOUR, NOON + (at + hours) * HOUR) for at, hours in drawn] for drawn in (mine, theirs))
     )
     saved = schedules.add(*((at, at + hours) for at, hours in theirs))
     found = schedules.overlaps(Schedule(scope=WEB, windows=windows(*((at, at + hours) for at, hours in mine))))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from models.schedules import Occurrence, OccurrenceState, Schedule
 from rules.time.recurrence import days
-from rules.time.wall_clock import place
+from rules.time.wall_clock import real_time_of
 from services.schedules import skips
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.plans import extend_plans
@@ -119,8 +119,8 @@ class Watched:
         """Return the real windows that the terms have after now, by their start."""
         recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
         zone = ZoneInfo(schedule.timezone)
-        spans = (place(window, day, zone) for day in days(recurrence, FIRST, LAST))
-        return {span.start: span.end for span in spans if span is not None and self.now < span.start <= until}
+        placed = (real_time_of(window, day, zone) for day in days(recurrence, FIRST, LAST))
+        return {each.start: each.end for each in placed if each is not None and self.now < each.start <= until}
 
     def check(self) -> None:
         schedule = self.schedules.schedule(self.id)

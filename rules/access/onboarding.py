@@ -19,14 +19,19 @@ class Facts:
     installation: str = "none"
     """State of the installation: `none`, `pending`, `active`, `suspended` or `removed`."""
     account: str = ""
+    """The account at GitHub in which the App is installed."""
     missing_permissions: Sequence[str] = ()
+    """Permissions that the App needs and was not granted, such as `checks:write`."""
     covered: int = 0
-    """Number of repositories that the installation covers, and of those that are enabled."""
+    """How many repositories the installation covers."""
     enabled: int = 0
+    """How many of them are enabled."""
     watched: int = 0
-    """Number of watched branches of enabled repositories, and of those without confirmed enforcement."""
+    """How many branches of enabled repositories are watched."""
     unenforced: int = 0
+    """How many of these are not known to be blocked by a freeze."""
     frozen_once: bool = False
+    """True if the organisation ever had a freeze."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,19 @@ REQUEST_EXCEPTION = "request_exception"
 """The identifier in the webhook of the requested action; GitHub allows 20 characters."""
 
 
-def instant(value: datetime | None) -> str:
-    """Return an instant as a summary shows it."""
-    return value.strftime("%Y-%m-%d %H:%M UTC") if value else "it is lifted"
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _end(at: datetime | None) -> str:
+    return _instant(at) if at else "it is lifted"
 
 
 def title(verdict: Verdict) -> str:
     """Return the check's title, one line."""
     if verdict.blocking:
         branches = ", ".join(verdict.branches)
-        return one_line(f"Merging into {branches} is frozen until {instant(verdict.changes_at)}", MAX_TITLE_LENGTH)
+        return one_line(f"Merging into {branches} is frozen until {_end(verdict.changes_at)}", MAX_TITLE_LENGTH)
     if verdict.grants:
         return f"Allowed by an exception until {_end_of_the_first(verdict)}"
     return "No freeze covers this branch"
@@ -97,7 +100,7 @@ def _unprotected_summary(verdict: Verdict) -> str:
 
 def _end_of_the_first(verdict: Verdict) -> str:
     ends = [grant.expires_at for grant in verdict.grants if grant.expires_at]
-    return instant(min(ends)) if ends else "the freeze ends"
+    return _instant(min(ends)) if ends else "the freeze ends"
 
 
 def _following(verdict: Verdict) -> list[str]:
@@ -107,12 +110,12 @@ def _following(verdict: Verdict) -> list[str]:
         return []
     return [
         "",
-        f"It stays frozen until {instant(verdict.changes_at)}, because planned windows follow or exceptions end.",
+        f"It stays frozen until {_instant(verdict.changes_at)}, because planned windows follow or exceptions end.",
     ]
 
 
 def _line(freeze: CoveringFreeze) -> str:
-    times = f"since {instant(freeze.started_at)}, until {instant(freeze.ends_at)}"
+    times = f"since {_instant(freeze.started_at)}, until {_end(freeze.ends_at)}"
     return f"- **{as_markdown(one_line(freeze.reason, MAX_REASON_LENGTH))}** (`{freeze.id}`), {times}"
 
 
@@ -121,7 +124,7 @@ def _granted(verdict: Verdict) -> list[str]:
 
 
 def _grant(grant: Grant) -> str:
-    end = instant(grant.expires_at) if grant.expires_at else "the freeze ends"
+    end = _instant(grant.expires_at) if grant.expires_at else "the freeze ends"
     name = as_markdown(one_line(grant.granted_by, MAX_NAME_LENGTH))
     return f"- #{grant.number} may be merged during `{grant.freeze_id}`, granted by {name}, until {end}"
 

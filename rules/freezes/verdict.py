@@ -64,15 +64,15 @@ class MergeCandidate:
         for grant in self.grants:
             key = grant.freeze_id, grant.number
             expiries[key] = max(expiries.get(key, _ALWAYS), grant.expires_at or _NEVER)
-        lost: dict[str, datetime] = {}
+        first_expiries: dict[str, datetime] = {}
         for (freeze_id, _), expires_at in expiries.items():
-            lost[freeze_id] = min(lost.get(freeze_id, _NEVER), expires_at)
+            first_expiries[freeze_id] = min(first_expiries.get(freeze_id, _NEVER), expires_at)
         spans = [(_ALWAYS, freeze) for freeze in self.freezes] + [
             (freeze.started_at, freeze) for freeze in self.planned
         ]
         for start, freeze in spans:
             is_excepted = self.members_known and freeze.id in self.excepted
-            begin = max(start, lost.get(freeze.id, _NEVER)) if is_excepted else start
+            begin = max(start, first_expiries.get(freeze.id, _NEVER)) if is_excepted else start
             end = freeze.ends_at or _NEVER
             if begin < end:
                 yield begin, end

@@ -57,10 +57,8 @@ class Interval:
 
 def real_time_of(window: Window, day: date, zone: ZoneInfo) -> Interval | None:
     """Return the real time of the window that starts on `day`, or None if no clock of the zone shows any of it."""
-    begins, ends = (
-        _unambiguous_instant(day, window.start, zone),
-        _unambiguous_instant(day + timedelta(days=window.days), window.end, zone),
-    )
+    begins = _unambiguous_instant(day, window.start, zone)
+    ends = _unambiguous_instant(day + timedelta(days=window.days), window.end, zone)
     if begins is not None and ends is not None:
         return None if window.is_empty else Interval(begins, ends)
     start, end = window.on(day)

@@ -45,12 +45,18 @@ class BranchChange:
     user_name: str = ""
     note: str = ""
 
-    def reason(self, verb: str) -> str:
-        """Return the reason of what is done: the note, if it is long enough."""
+    def reason_of_freeze(self) -> str:
+        """Return the reason of a freeze: the note, if it is long enough to be one alone."""
         if is_reason(self.note):
             return self.note
-        by = f"{verb} by {self.user_name}" if self.user_name else f"{verb} through the compatibility API"
+        by = f"Frozen by {self.user_name}" if self.user_name else "Frozen through the compatibility API"
         return (f"{by}: {self.note}" if self.note else by)[:MAX_REASON_LENGTH]
+
+    def reason_of_exceptions(self) -> str:
+        """Return the reason of granted and revoked exceptions: the note, if it is long enough to be one."""
+        if is_reason(self.note):
+            return self.note
+        return f"Let through by {self.user_name or 'a client'} (compatibility API)"
 
 
 def change(uow: UnitOfWork, account: str, repository: str, branch: str, wanted: BranchChange) -> dict[str, Any]:
@@ -89,10 +95,10 @@ def _freeze(uow: UnitOfWork, branch_id: str, wanted: BranchChange) -> None:
     if own_freezes(uow, branch_id):
         return
     if wanted.unblocked_prs is not None:  # freezes are locked before their branches
-        held = select(Freeze.id).where(Freeze.id.in_([freeze.id for freeze in _covering(uow, branch_id)]))
-        uow.session.execute(held.order_by(Freeze.id).with_for_update(read=True))
+        covering = select(Freeze.id).where(Freeze.id.in_([freeze.id for freeze in _covering(uow, branch_id)]))
+        uow.session.execute(covering.order_by(Freeze.id).with_for_update(read=True))
     scope = {"type": "branch", "branchId": branch_id}
-    start(uow, NewFreeze(scope, wanted.reason("Frozen")), max_targets=uow.dependencies.max_targets)
+    start(uow, NewFreeze(scope, wanted.reason_of_freeze()), max_targets=uow.dependencies.max_targets)
 
 
 def _not_ended(shown: dict[str, Any], still: Sequence[CoveringFreeze]) -> ServiceError:
@@ -118,7 +124,7 @@ def _let_through(uow: UnitOfWork, rows: Sequence[Row], wanted: BranchChange) -> 
         return
     numbers = set(wanted.unblocked_prs or ())
     tracked = [_tracked(uow, rows[0], number) for number in sorted(numbers)]
-    reason = _reason_of_exceptions(wanted)
+    reason = wanted.reason_of_exceptions()
     already = branches.let_through(rows)
     for pull_request in tracked:
         if pull_request.pull.number not in already:
@@ -150,9 +156,3 @@ def _tracked(uow: UnitOfWork, row: Row, number: int) -> TrackedPullRequest:
             "pull_request_not_found", f"Pull request {row['repository']}#{number} goes into {found.branch.name}."
         )
     return found
-
-
-def _reason_of_exceptions(wanted: BranchChange) -> str:
-    if is_reason(wanted.note):
-        return wanted.note
-    return f"Let through by {wanted.user_name or 'a client'} (compatibility API)"

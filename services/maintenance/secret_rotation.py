@@ -30,7 +30,8 @@ from services.mail import outbox
 from services.outgoing_webhooks import endpoints
 from services.slack import tokens
 
-BATCH = 200
+BATCH_SIZE = 200
+"""Values that one transaction reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Survey:
 
 def survey(uow_factory: UnitOfWorkFactory) -> Survey:
     """Return what can be read with which key. It writes nothing."""
-    counts = [_count(uow_factory, column) for column in COLUMNS]
+    counts = [_read_column(uow_factory, column) for column in COLUMNS]
     with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
         newest = uow.session.scalar(select(func.max(IdempotencyKey.created_at)).where(IdempotencyKey.secret))
         until = None if newest is None or newest + SECRET_RETENTION <= uow.now else newest + SECRET_RETENTION
@@ -92,10 +93,11 @@ def rotate(uow_factory: UnitOfWorkFactory) -> list[Count]:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         _commit_durably(uow)
         people.keep_keys(uow)
-    return [_count(uow_factory, column, rewrite=True) for column in COLUMNS]
+    return [_read_column(uow_factory, column, rewrite=True) for column in COLUMNS]
 
 
-def _count(uow_factory: UnitOfWorkFactory, column: EncryptedColumn, *, rewrite: bool = False) -> Count:
+def _read_column(uow_factory: UnitOfWorkFactory, column: EncryptedColumn, *, rewrite: bool = False) -> Count:
+    """Decrypt and count the values of a column; `rewrite` encrypts those of the previous key again."""
     count = Count(column)
     for uow, rows in _batches(uow_factory, column, read_only=not rewrite):
         secret, *others = uow.dependencies.secret_keys
@@ -124,9 +126,9 @@ def _batches(
         with uow_factory.open(SYSTEM_CALLER, read_only=read_only) as uow:
             if not read_only:
                 _commit_durably(uow)
-            rows = list(uow.session.execute(query.order_by(column.row[0]).limit(BATCH)))
+            rows = list(uow.session.execute(query.order_by(column.row[0]).limit(BATCH_SIZE)))
             yield uow, rows
-        if len(rows) < BATCH:
+        if len(rows) < BATCH_SIZE:
             return
         after = rows[-1][1]
 

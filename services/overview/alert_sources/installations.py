@@ -70,7 +70,7 @@ def gone_installation() -> Query:
     return query.where(Installation.id == newest, Installation.state != "active")
 
 
-def limits() -> Query:
+def paused_installation() -> Query:
     """Return an alert if GitHub's rate limit pauses the installation, with the number of branches that wait."""
     waiting = (
         select(func.count())

@@ -21,7 +21,7 @@ from services.core.lease_holder import KINDS
 from services.overview.alert_sources.api_keys import expiring_keys
 from services.overview.alert_sources.columns import ORGANIZATION, Query
 from services.overview.alert_sources.freezes import failed_targets, pending_requests
-from services.overview.alert_sources.installations import gone_installation, late_enforcement, limits
+from services.overview.alert_sources.installations import gone_installation, late_enforcement, paused_installation
 from services.overview.alert_sources.notifications import late_notifications
 from services.overview.alert_sources.plans import (
     ending_trial,
@@ -54,7 +54,7 @@ TYPES = (
 
 def union_of_sources() -> TextualSelect:
     """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
-    sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
+    sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, paused_installation)
     processes = [source(kind) for source in (missing_process, reduced_processes) for kind in KINDS]
     limited = (
         exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(ORGANIZATION)),

@@ -110,7 +110,7 @@ def test_rotation_encrypts_every_column_under_the_new_key(
 
 @pytest.mark.usefixtures("everything_encrypted")
 def test_rotation_goes_through_any_number_of_batches(session: Session, during: pytest.MonkeyPatch) -> None:
-    during.setattr("services.maintenance.secret_rotation.BATCH", 2)
+    during.setattr("services.maintenance.secret_rotation.BATCH_SIZE", 2)
     for number in range(4):
         kid = f"kid_{number}"
         encrypted = encrypt(OLD.encode(), signing_keys.USE, kid, b"private")

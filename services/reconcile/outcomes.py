@@ -14,7 +14,7 @@ from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.reconcile.evaluation import CheckUpdate
 from services.reconcile.heads import Head, HeadKey
-from services.reconcile.leases import LeasedBranch, LeasedTransaction
+from services.reconcile.leases import BRANCHES, LeasedBranch, LeasedTransaction
 from services.reconcile.tracked_heads import add_sibling_paths
 from services.reconcile.write_intents import (
     MAY_ARRIVE,
@@ -194,6 +194,7 @@ def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBr
         "generations": [branch.generation for branch, _heads in held],
     }
     uow.session.execute(_FINISH, {**columns, "token": leased.lease.token, "now": uow.now})
+    uow.dependencies.queue_observer.released(BRANCHES.kind, len(held))
     counts = {"heads": [heads for _branch, heads in held], "now": uow.now}
     return set(uow.session.scalars(_WRITTEN_TARGETS, {**columns, **counts}))
 
@@ -239,6 +240,7 @@ def defer_branches(leased: LeasedTransaction, deferred: Sequence[Deferred], due:
         "read_back": [one.branch.read_back for one in held],
     }
     leased.uow.session.execute(_DEFER, {**values, "token": leased.lease.token, "due": due})
+    leased.uow.dependencies.queue_observer.postponed(BRANCHES.kind, len(held))
     progress = {"totals": [one.total for one in held], "written": [one.written for one in held]}
     leased.uow.session.execute(_PROGRESS, {"branches": branches, **progress})
 
@@ -272,7 +274,8 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
     """
     if branch.id not in leased.held:
         return
-    uow = leased.uow
+    uow, observer = leased.uow, leased.uow.dependencies.queue_observer
+    waits = error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.WITHHELD}
     values = {
         "branch": branch.id,
         "generation": branch.generation,
@@ -286,8 +289,12 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
         "ended": uow.now + LEASE_DURATION,
         "heads": heads[0],
         "written": heads[1],
-        "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.WITHHELD},
+        "waits": waits,
     }
     due = uow.session.scalar(_FAIL, values)
     shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due
     uow.session.execute(_FAILED_TARGETS, {**values, "due": shown})
+    if waits:
+        observer.postponed(BRANCHES.kind, 1)
+    else:
+        observer.failed(BRANCHES.kind, error.code, 1)

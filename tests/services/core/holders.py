@@ -31,6 +31,9 @@ class Counts(IgnoreQueue):
     def released(self, kind: str, count: int) -> None:
         self.reports.append(("released", kind, str(count)))
 
+    def postponed(self, kind: str, count: int) -> None:
+        self.reports.append(("postponed", kind, str(count)))
+
     def failed(self, kind: str, code: str, count: int) -> None:
         self.reports.append(("failed", kind, code, str(count)))
 

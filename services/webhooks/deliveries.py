@@ -30,7 +30,7 @@ from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
-from services.core.work_queue import Lease, WorkQueue
+from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.github_access import client
 from services.installations.status import refresh_status
@@ -189,15 +189,21 @@ def _finish(uow: UnitOfWork, lease: Lease, delivery_ids: Collection[str]) -> Non
 def _apply_all(
     uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease, requests: Mapping[str, Sequence[RefreshRequest]]
 ) -> None:
-    """Apply the requests of each delivery, each distinct request once, and mark the deliveries as processed."""
+    """Apply the requests of each delivery, each distinct request once, and mark the deliveries as processed.
+
+    Raise LeaseLostError if another process has taken the deliveries that are left.
+    """
     errors: dict[RefreshRequest, GitHubError | None] = {}
     attempts = {row.delivery_id: row.attempts for row in lease.rows}
+    left = set(requests)
     for delivery_id, found in requests.items():
         for request in found:
             if request not in errors:
                 with uow_factory.open(GITHUB_CALLER) as uow:
-                    lease.renew(uow, requests)
+                    if not lease.renew(uow, left):
+                        raise LeaseLostError
                 errors[request] = _apply_refresh(uow_factory, github, request)
+        left.remove(delivery_id)
         error = next((errors[request] for request in found if errors[request] is not None), None)
         with uow_factory.open(GITHUB_CALLER) as uow:
             if error is None:

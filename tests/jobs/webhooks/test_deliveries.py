@@ -1,11 +1,13 @@
 """What each webhook makes of what we know, and what becomes of webhooks that cannot be read."""
 
+from dataclasses import replace
 from time import sleep
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from integrations.github import GitHub
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.repository_sync import sync
@@ -14,6 +16,7 @@ from tests import factories
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, work
 from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
+from tests.services.core.holders import Counts
 from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
@@ -266,6 +269,34 @@ class TestDeliveries:
         harness.process_webhooks()
         assert harness.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
+
+    def test_deliveries_of_one_batch_lose_no_lease(self, harness: Harness, webhook_queue: WebhookQueue) -> None:
+        """Each delivery is released when it is done; the leases of the others are renewed before each request."""
+        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
+        harness.person("PATCH", "/repos/acme/api", {"name": "core"})
+        observer = Counts()
+        harness.jobs.dependencies = replace(harness.jobs.dependencies, queue_observer=observer)
+        webhook_queue.deliver(webhook_queue.take())
+        assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
+        assert [report for report in observer.reports if report[0] == "lost"] == []
+
+    def test_work_on_deliveries_ends_when_another_process_has_taken_them(
+        self, harness: Harness, webhook_queue: WebhookQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process is stopped during its first request, until another one has done all the work."""
+        harness.person("PATCH", "/repos/acme/web", {"name": "site"})
+        harness.person("PATCH", "/repos/acme/api", {"name": "core"})
+        refreshed: list[int] = []
+
+        def be_overtaken(uow_factory: UnitOfWorkFactory, github: GitHub, github_id: int) -> None:
+            refreshed.append(github_id)
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                taken = "lease_token = NULL, lease_holder = NULL, lease_until = NULL"
+                uow.session.execute(text(f"UPDATE webhook_deliveries SET due_at = NULL, processed_at = now(), {taken}"))
+
+        monkeypatch.setattr(sync, "refresh_repository", be_overtaken)
+        webhook_queue.deliver(webhook_queue.take())
+        assert len(refreshed) == 1
 
     def test_delivery_is_abandoned_after_the_maximum_of_attempts(
         self, harness: Harness, webhook_queue: WebhookQueue

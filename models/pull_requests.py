@@ -36,7 +36,7 @@ class PullRequest(Base):
 
 
 class HeadCheck(Base):
-    """What we last wrote on a head under one check name.
+    """What we last wrote on a head under one check name. A row without an evaluation (0) only holds a write intent.
 
     `evaluation` orders verdicts (a database sequence): a record is never replaced by an older one (I2).
     `tracked` is false once no open pull request or queue entry has this head; a `success` may then not stand.
@@ -49,6 +49,7 @@ class HeadCheck(Base):
     head_sha: Mapped[str] = mapped_column(primary_key=True)
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
+    """The branch on whose account it was written: of a pattern's check, any of the siblings."""
     conclusion: Mapped[str]
     evaluation: Mapped[int] = mapped_column(BigInteger)
     check_run_id: Mapped[int | None] = mapped_column(BigInteger)
@@ -56,11 +57,12 @@ class HeadCheck(Base):
     """Of title and summary: where the text is outdated, the check is written again. Empty: in any case."""
     tracked: Mapped[bool] = mapped_column(server_default="true")
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
-    """True if GitHub may show a `success` that is not recorded: its write was started, or finished too late."""
+    """Whether GitHub may show something that is not recorded: a write was announced, or arrived too late
+    (`services/reconcile/write_intents.py`)."""
     intent_leases: Mapped[list[str]] = mapped_column(server_default="{}")
     """The tokens of the leases under which writes are sent whose results are not known."""
     intent_until: Mapped[datetime | None]
-    """Until when those writes may arrive. Until then the head is confirmed only when all results are known."""
+    """When the last of those writes has arrived, if it ever does. Until then other leases do not confirm the head."""
     written_at: Mapped[datetime]
 
     __table_args__ = (

@@ -88,20 +88,20 @@ class WatchedBranch(Leased, Base):
     created_at: Mapped[datetime]
     unwatched_at: Mapped[datetime | None]
     never_watched: Mapped[bool] = mapped_column(server_default="false")
-    """Whether it is unwatched, and not by people: it is here only because a rule may require our check on it, so that
-    its heads get `success`, or was deleted at GitHub. `autoWatch` watches it when it can."""
+    """Whether it is unwatched, and not by people: either a rule may require our check on it, so that its heads get
+    `success`, or it was deleted at GitHub. `autoWatch` watches it when it can."""
 
     wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
-    """How soon its most mergeable pull request could merge; 0 is first (`rules/freezes/merge_rank.py`)."""
+    """How soon its most mergeable head could be merged; the smallest is first (`rules/freezes/merge_rank.py`)."""
     deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)
     """The same of what is left to be written, where a pass has deferred it."""
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next pass must read the checks that GitHub shows instead of trusting our record."""
     reread_at: Mapped[datetime | None]
-    """When the branch is to be read back once more, after a lease that ran out was taken over, or an answer was lost:
-    until then a call may still arrive."""
+    """When the branch is to be read back once more, because a call of a former or another worker, or one whose answer
+    was lost, may arrive until then."""
 
     @property
     def check_names(self) -> tuple[str, ...]:

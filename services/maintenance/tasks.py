@@ -21,7 +21,7 @@ from services.freezes.failures import record_recovered, repair_failures
 from services.freezes.targets import add_remaining_targets
 from services.identity import signing_keys
 from services.pull_request_exceptions.expiry import next_end as next_end_of_exceptions
-from services.reconcile.outcomes import read_back_all
+from services.reconcile.read_backs import read_back_all
 from services.repository_sync.sync import request_all_comparisons
 
 MAX_ENDED_AT_ONCE = 200

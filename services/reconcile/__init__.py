@@ -1,8 +1,10 @@
 """The reconciler brings the checks on GitHub to what the database says.
 
 `reconciler.py` runs a pass: `leases.py` acquires due branches, `heads.py` reads their open heads, `mirror.py` and
-`tracked_heads.py` save what was read, `evaluation.py` gives verdicts, `check_writes.py` sends them, `write_intents.py`
-and `outcomes.py` record them. What other domains do meanwhile are `observers.py`.
+`tracked_heads.py` save what was read, `evaluation.py` gives verdicts, `write_intents.py` announces writes,
+`write_order.py` and `check_writes.py` send them, `check_records.py` and `outcomes.py` record them and release the
+branches. `read_backs.py` requests that branches are read back, `observers.py` are what other domains do meanwhile, and
+`late_freezes.py` finds freezes that no pass has written.
 
 `docs/reconciler.md` explains it.
 """

@@ -25,9 +25,10 @@ from services.pull_request_exceptions.verdicts import (
     planned_freezes,
 )
 from services.reconcile.heads import Head, HeadKey, MergePath
-from services.reconcile.leases import LeasedTransaction, schedule_reread
+from services.reconcile.leases import LeasedTransaction
+from services.reconcile.read_backs import schedule_reread
 from services.reconcile.tracked_heads import add_sibling_paths
-from services.reconcile.write_intents import clear_write_intents, key_columns, may_arrive
+from services.reconcile.write_intents import confirm_heads, key_columns, may_arrive
 
 STALE_HASH = ""
 """The summary hash of a check whose text is to be written again, whatever GitHub shows."""
@@ -71,7 +72,7 @@ class CheckUpdate:
 
     @property
     def urgency(self) -> int:
-        """Place in the order of writes, 0 first: changed verdicts by merge rank, then texts by merge rank."""
+        """Place in the order of writes, smallest first: changed verdicts by merge rank, then texts by merge rank."""
         return self.head.rank if self.verdict_differs else TEXT_ONLY_PENALTY + self.head.rank
 
     @property
@@ -111,15 +112,15 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     uow = leased.uow
     uow.refresh_now()
     own = [head for head in heads if head.branch_id in leased.held]
-    facts, written = _read(uow, own)
+    facts, recorded = _read(uow, own)
     evaluation, may_release = uow.session.execute(_EVALUATION).one() if own else (0, True)
-    updates = [_update(head, facts, written.get(head.key), evaluation) for head in own]
+    updates = [_update(head, facts, recorded.get(head.key), evaluation) for head in own]
     if not may_release:
         updates = [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
-    unconfirmed = {key for key, row in written.items() if row.unconfirmed}
-    confirmed = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
-    clear_write_intents(leased, [head for head in confirmed if head.key in unconfirmed])
-    awaited = {key for key, row in written.items() if may_arrive(row, leased.lease)}
+    unconfirmed = {key for key, row in recorded.items() if row.unconfirmed}
+    as_recorded = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
+    confirm_heads(leased, [head for head in as_recorded if head.key in unconfirmed])
+    awaited = {key for key, row in recorded.items() if may_arrive(row, leased.lease)}
     unreadable = not facts.exceptions.readable
     schedule_reread(leased, {head.branch_id for head in own if unreadable or head.key in awaited})
     return updates
@@ -127,8 +128,8 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
 
 def preview(uow: UnitOfWork, heads: Sequence[Head]) -> list[CheckUpdate]:
     """Return what each head's check would be made to say, without leases, in order to show it and not to write it."""
-    facts, written = _read(uow, heads)
-    return [_update(head, facts, written.get(head.key), 0) for head in heads]
+    facts, recorded = _read(uow, heads)
+    return [_update(head, facts, recorded.get(head.key), 0) for head in heads]
 
 
 _EVALUATION = text(f"SELECT nextval('evaluations'), {IS_CONFIRMED}")
@@ -145,6 +146,7 @@ class _Facts:
     entitled: Collection[str]
     """The organisations whose plan has exceptions."""
     closed: ClosedPatterns
+    """The patterns whose checks protect a frozen branch that has no rule of its own."""
 
     def verdict(self, head: Head) -> Verdict:
         """Return the verdict of a head under the name of its check."""
@@ -168,26 +170,25 @@ def _read(uow: UnitOfWork, heads: Sequence[Head]) -> tuple[_Facts, dict[HeadKey,
     """Add the paths into sibling branches; return what verdicts are made of, and what is recorded."""
     add_sibling_paths(uow, {head.key: head for head in heads})
     branch_ids = {path.branch_id for head in heads for path in head.paths} | {head.branch_id for head in heads}
-    return _read_facts(uow, heads, branch_ids), _read_written(uow, [head.key for head in heads])
+    return _read_facts(uow, heads, branch_ids), _read_recorded(uow, [head.key for head in heads])
 
 
 def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
     patterns = {(head.key.repository_id, head.key.check_name) for head in heads if head.key.of_pattern}
     freezes, closed = freezes_of(uow, branch_ids, patterns)
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    of = {head.organization_id for head in heads} if freezes else set()
     planned = planned_freezes(uow.session, list(freezes), uow.now)
-    grants = plan_grants(uow, of) if of else {}
-    entitled = {one for one, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
+    grants = plan_grants(uow, {head.organization_id for head in heads}) if freezes else {}
+    entitled = {each for each, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
     return _Facts(freezes, exceptions, planned, entitled, closed)
 
 
-def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
-    rows = uow.session.scalars(_WRITTEN, key_columns(keys))
+def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
+    rows = uow.session.scalars(_RECORDED, key_columns(keys))
     return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
 
 
-_WRITTEN = select(HeadCheck).from_statement(
+_RECORDED = select(HeadCheck).from_statement(
     text("""
         SELECT h.* FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
                         AS k (repository, name, sha)
@@ -196,33 +197,45 @@ _WRITTEN = select(HeadCheck).from_statement(
 )
 
 
-def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: int) -> CheckUpdate:
+def _update(head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: int) -> CheckUpdate:
     content = _content(head, facts)
-    conclusion = content.conclusion
-    shown = written.conclusion if written and not written.unconfirmed else None
-    if head.read_back:
-        remote = head.remote_check
-        shown = remote.conclusion if remote is not None and remote.status == "completed" else None
     text_hash = summary_hash(content.title, content.summary)
-    recorded = None if written is None else written.summary_hash
-    known = recorded if head.remote_check is None or recorded == STALE_HASH else hash_in(head.remote_check) or recorded
-    verdict_differs, text_differs = shown != conclusion, bool(head.paths) and known != text_hash
-    outdated = written is None or (written.conclusion, recorded) != (conclusion, text_hash)
-    matches_remote = outdated and head.remote_check is not None and not verdict_differs and not text_differs
+    verdict_differs = _shown_conclusion(head, recorded) != content.conclusion
+    text_differs = bool(head.paths) and _shown_hash(head, recorded) != text_hash
+    is_recorded = recorded is not None and (recorded.conclusion, recorded.summary_hash) == (
+        content.conclusion,
+        text_hash,
+    )
     covered = (head.branch_id, *(path.branch_id for path in head.paths))
     closed = head.key.of_pattern and (head.key.repository_id, head.key.check_name) in facts.closed
     return CheckUpdate(
         head,
-        conclusion,
+        content.conclusion,
         content.title,
         content.summary,
         evaluation,
         verdict_differs,
         text_differs,
-        matches_remote=matches_remote,
+        matches_remote=head.remote_check is not None and not (is_recorded or verdict_differs or text_differs),
         frozen=closed or any(facts.freezes.get(branch_id) for branch_id in covered),
         button=content.button,
     )
+
+
+def _shown_conclusion(head: Head, recorded: HeadCheck | None) -> str | None:
+    """Return the conclusion that GitHub shows, read back or as recorded; None if there is none or it is unconfirmed."""
+    if head.read_back:
+        remote = head.remote_check
+        return remote.conclusion if remote is not None and remote.status == "completed" else None
+    return recorded.conclusion if recorded is not None and not recorded.unconfirmed else None
+
+
+def _shown_hash(head: Head, recorded: HeadCheck | None) -> str | None:
+    """Return the summary hash of what GitHub shows, read back or as recorded; a recorded `STALE_HASH` goes first."""
+    recorded_hash = None if recorded is None else recorded.summary_hash
+    if head.remote_check is None or recorded_hash == STALE_HASH:
+        return recorded_hash
+    return hash_in(head.remote_check) or recorded_hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,10 @@ class LeasedBatch:
 
     installation_id: int
     lease: Lease | None
-    """None if all due branches were being acquired by others."""
+    """None if other transactions had locked every due branch at that moment."""
     branches: tuple[LeasedBranch, ...]
     best_rank_left: int | None = None
-    """The rank of the most mergeable due branch that was not leased; None if all were."""
+    """The rank of the most mergeable due branch with a new generation that was not leased; None if there is none."""
     permissions: Mapping[str, str] = field(default_factory=dict)
     """The App's permissions in the installation, as last read: a token that was issued earlier may have fewer."""
 
@@ -163,7 +163,7 @@ def leased_transaction(
 
     What the transaction leaves leased is renewed once more at its end if it took long: a call may follow.
     `before_locking` runs first in the transaction, for a lock that has to be taken before those of branches. Raise
-    `LeaseLostError` if no lease holds; what `before_locking` has written is then rolled back.
+    LeaseLostError if no lease holds; what `before_locking` has written is then rolled back.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if before_locking is not None:
@@ -175,12 +175,3 @@ def leased_transaction(
         yield LeasedTransaction(uow, lease, held)
         if monotonic() - began > LONG_TRANSACTION:
             lease.prolong(uow, held)
-
-
-def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:
-    """Have held branches read back after this pass as well, as late as after a lease that ran out."""
-    if branch_ids:
-        leased.uow.session.execute(
-            text("UPDATE watched_branches SET reread_at = coalesce(reread_at, :at) WHERE id = ANY(:ids)"),
-            {"at": leased.uow.now + LEASE_DURATION, "ids": list(branch_ids)},
-        )

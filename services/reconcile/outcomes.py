@@ -1,6 +1,6 @@
-"""Outcomes: record what was written, and release the leases of branches that are finished, deferred or failed."""
+"""Outcomes: release branches that are finished, deferred or failed, and record that on their freeze targets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,152 +8,9 @@ from typing import Any
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
-from services.core.row_locks import lock_branches
-from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
-from services.reconcile.evaluation import CheckUpdate
-from services.reconcile.heads import Head, HeadKey
 from services.reconcile.leases import BRANCHES, LeasedBranch, LeasedTransaction
-from services.reconcile.tracked_heads import add_sibling_paths
-from services.reconcile.write_intents import (
-    MAY_ARRIVE,
-    end_write_intents,
-    key_columns,
-    lease_columns,
-    mark_unconfirmed,
-)
-
-_RECORD = text(f"""
-    INSERT INTO head_checks AS h (repository_id, check_name, head_sha, organization_id, branch_id, conclusion,
-                                  evaluation, check_run_id, summary_hash, tracked, written_at)
-    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :tracked, :now)
-    ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
-    SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
-        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, tracked = excluded.tracked,
-        unconfirmed = {MAY_ARRIVE},
-        intent_leases = array_remove(h.intent_leases, :lease),
-        written_at = excluded.written_at
-    WHERE h.evaluation < excluded.evaluation
-""")  # noqa: S608 - a constant of ours
-# A head that two branches share under one name can be written on account of either, by two workers at once. GitHub
-# shows the run that it numbered last; where that is not the one that was evaluated last, it shows an older verdict.
-_OVERTAKEN = text("""
-    SELECT h.repository_id, h.check_name, h.head_sha, (h.evaluation > k.evaluation) <> (h.check_run_id > k.run)
-    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]),
-                CAST(:evaluations AS bigint[]), CAST(:runs AS bigint[])) AS k (repository, name, sha, evaluation, run)
-    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
-    WHERE h.evaluation > k.evaluation OR h.evaluation < k.evaluation AND h.check_run_id > k.run
-    ORDER BY h.repository_id, h.check_name, h.head_sha FOR UPDATE OF h
-""")
-_READ_BACK = text(
-    "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, due_at = :now "
-    "WHERE id = ANY(:ids)"
-)
-
-
-_READ_BACK_ALL = text("""
-    WITH every AS (
-        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-        JOIN installations i ON i.id = r.installation_id
-        WHERE r.removed_at IS NULL AND i.state = 'active' ORDER BY b.id FOR NO KEY UPDATE OF b
-    )
-    UPDATE watched_branches b
-    SET read_back = true, due_at = CASE WHEN :at_once THEN :now ELSE coalesce(b.due_at, :now) END
-    FROM every WHERE b.id = every.id
-""")
-
-
-def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
-    """Have the checks of all branches read back; `at_once`: also of those that wait for their next attempt."""
-    uow.session.execute(_READ_BACK_ALL, {"now": uow.now, "at_once": at_once})
-    uow.wake("reconcile")
-
-
-def record_writes(leased: LeasedTransaction, written: Sequence[tuple[CheckUpdate, int | None]]) -> None:
-    """Record the updates that GitHub has confirmed, with their check runs, for the branches that are held.
-
-    A head that another worker has written on account of a sibling branch is read back at once if the two writes arrived
-    in another order than they were evaluated in, or if that worker has mirrored a path into the sibling since the
-    evaluation: it may have found then that nothing was to be written.
-    """
-    held = [(update, run) for update, run in written if update.head.branch_id in leased.held]
-    if held:
-        entered = _find_new_paths(leased.uow, [update.head for update, _run in held])
-        overtaken = _find_overtaken(leased.uow, held)
-        leased.uow.session.execute(_RECORD, [_row(leased, update, run) for update, run in held])
-        end_write_intents(leased, (head for head, _out_of_order in overtaken))
-        out_of_order = {head.key: head for head, is_out_of_order in overtaken if is_out_of_order}
-        _read_back(leased.uow, list((entered | out_of_order).values()))
-
-
-def record_readings(leased: LeasedTransaction, updates: Sequence[CheckUpdate]) -> None:
-    """Record the checks that were read back, say what they should, and are not what we have recorded."""
-    read = [(update, update.head.remote_check) for update in updates if update.matches_remote]
-    record_writes(leased, [(update, check.id) for update, check in read if check is not None])
-
-
-def read_back_late_writes(uow: UnitOfWork, heads: Sequence[Head]) -> None:
-    """Have heads read back at once that were written, or may have been, after their lease was lost.
-
-    Such a write is not recorded (I2). Its `success` becomes unconfirmed, because the new lease holder may have recorded
-    something else meanwhile.
-    """
-    if heads:
-        lock_branches(uow, {head.branch_id for head in heads})
-        _read_back(uow, heads)
-
-
-def _read_back(uow: UnitOfWork, heads: Sequence[Head]) -> None:
-    """Make the locked branches of these heads due, to be read back; the heads are unconfirmed until then."""
-    if heads:
-        uow.session.execute(_READ_BACK, {"ids": sorted({head.branch_id for head in heads}), "now": uow.now})
-        mark_unconfirmed(uow, heads)
-        uow.wake("reconcile")
-
-
-def _find_new_paths(uow: UnitOfWork, heads: Iterable[Head]) -> dict[HeadKey, Head]:
-    """Add the paths into sibling branches that were mirrored since the evaluation; return the heads that have some."""
-    shared = {head.key: head for head in heads if head.key.of_pattern}
-    if not shared:
-        return {}
-    before = {key: len(head.paths) for key, head in shared.items()}
-    add_sibling_paths(uow, shared)
-    return {key: head for key, head in shared.items() if len(head.paths) > before[key]}
-
-
-def _find_overtaken(uow: UnitOfWork, written: Sequence[tuple[CheckUpdate, int | None]]) -> list[tuple[Head, bool]]:
-    """Return the heads that another worker has recorded as evaluated or written later.
-
-    With each goes whether its last check run at GitHub is not that of the last evaluation.
-    """
-    heads = {update.head.key: update.head for update, _run in written}
-    values = {
-        **key_columns(update.head.key for update, _run in written),
-        "evaluations": [update.evaluation for update, _run in written],
-        "runs": [run for _update, run in written],
-    }
-    rows = uow.session.execute(_OVERTAKEN, values)
-    return [(heads[HeadKey(*key)], bool(out_of_order)) for *key, out_of_order in rows]
-
-
-def _row(leased: LeasedTransaction, update: CheckUpdate, run: int | None) -> Mapping[str, object]:
-    key = update.head.key
-    return {
-        "repository": key.repository_id,
-        "name": key.check_name,
-        "sha": key.sha,
-        "organization": update.head.organization_id,
-        "branch": update.head.branch_id,
-        "conclusion": update.conclusion,
-        "evaluation": update.evaluation,
-        "run": run,
-        "digest": update.summary_hash,
-        "tracked": bool(update.head.paths),
-        "now": leased.uow.now,
-        **lease_columns(leased.lease),
-    }
-
 
 # A branch that was made due since it was leased (a higher generation, or to be read back) is due at once, whatever the
 # result of this pass; else at the time of the second reading after a lease that was taken over (`leases.py`).

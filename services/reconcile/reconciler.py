@@ -27,6 +27,7 @@ from services.github_access.failures import (
 )
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
+from services.reconcile.check_records import record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate, evaluate
 from services.reconcile.heads import FetchedHeads, Head, HeadKey, fetch_heads, gather_heads
@@ -40,15 +41,8 @@ from services.reconcile.leases import (
 )
 from services.reconcile.mirror import mirrored_heads, update_mirror
 from services.reconcile.observers import PassObservers
-from services.reconcile.outcomes import (
-    Deferred,
-    defer_branches,
-    fail_branch,
-    finish_branches,
-    read_back_late_writes,
-    record_readings,
-    record_writes,
-)
+from services.reconcile.outcomes import Deferred, defer_branches, fail_branch, finish_branches
+from services.reconcile.read_backs import read_back_late_writes
 from services.reconcile.tracked_heads import update_tracked_heads
 from services.reconcile.write_intents import mark_write_intents
 from services.reconcile.write_order import order_updates, take_commits
@@ -89,12 +83,13 @@ class Reconciler:
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False if nothing is due that is not leased already."""
+        others_due = False
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
             batch = acquire(uow)
             if batch is not None and batch.lease is None:
-                return other_installations_due(uow, batch.installation_id)
+                others_due = other_installations_due(uow, batch.installation_id)
         if batch is None or batch.lease is None:
-            return False
+            return others_due
         client = self.github.client(batch.installation_id)
         client.renew_for(batch.permissions)
         with batch.lease.while_held(self.uow_factory, wakes="reconcile"):
@@ -113,12 +108,13 @@ class Pass:
     pending: dict[str, LeasedBranch] = field(init=False)
     """The branches that this pass has neither finished nor lost."""
     read_at: dict[str, datetime] = field(default_factory=dict)
-    """The branches that were read, and when that began."""
-    total: Counter[str] = field(default_factory=Counter)
+    """When the reading of each branch began; also of those that could not be read, which have an error."""
+    head_counts: Counter[str] = field(default_factory=Counter)
     """How many heads each branch has."""
     unwritten: dict[str, set[HeadKey]] = field(default_factory=lambda: defaultdict(set))
     """By branch on whose account they are written: the checks that do not show their verdict yet."""
     errors: dict[str, GitHubError] = field(default_factory=dict)
+    """By branch: why it could not be read or written. Such a branch fails at the end of the pass."""
     wait: timedelta = NO_WAIT
     """For how long the rate limits are used up."""
     refused: bool = False
@@ -142,12 +138,12 @@ class Pass:
 
     def _end(self, planned: Sequence[CheckUpdate]) -> None:
         """Pause the installation if its limits are used up, and release what is left."""
-        worst = next((error for error in self.errors.values() if is_installation_wide(error)), None)
-        deferred = self._deferred(planned) if worst is None else []
-        self._pause(worst, self.wait if deferred else NO_WAIT)
+        installation_error = next((error for error in self.errors.values() if is_installation_wide(error)), None)
+        deferred = self._deferred(planned) if installation_error is None else []
+        self._pause(installation_error, self.wait if deferred else NO_WAIT)
         if self.pending:
-            self._release(deferred, worst)
-        if worst is not None and worst.kind is ErrorKind.INSTALLATION_REMOVED:
+            self._release(deferred, installation_error)
+        if installation_error is not None and installation_error.kind is ErrorKind.INSTALLATION_REMOVED:
             for installation_removed in self.reconciler.observers.installation_removed:
                 installation_removed(self.batch.installation_id)
 
@@ -218,7 +214,7 @@ class Pass:
             updates = evaluate(leased, list(heads.values()))
             record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
-            self.total.update(
+            self.head_counts.update(
                 update.head.branch_id for update in updates if update.head.paths and not update.head.key.of_pattern
             )
             for update in differing:
@@ -229,7 +225,10 @@ class Pass:
         return order_updates(differing)
 
     def _notify_written(self, freezes: set[str]) -> None:
-        for targets_written in self.reconciler.observers.targets_written if freezes else ():
+        """Inform the observers that targets of these freezes were written."""
+        if not freezes:
+            return
+        for targets_written in self.reconciler.observers.targets_written:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
                 targets_written(uow, freezes)
 
@@ -261,7 +260,10 @@ class Pass:
             return other_installations_due(uow, self.batch.installation_id)
 
     def _write(self, planned: deque[CheckUpdate]) -> bool:
-        """Evaluate the next batch again, send what still differs, record it; False if no more may be sent."""
+        """Evaluate the next batch again, send what still differs, record it; False if no more may be sent now.
+
+        What the rate limits do not allow goes back to `planned`, and so does a batch that was not sent in time.
+        """
         batch = take_commits(planned, self.reconciler.github.settings.checks_per_mutation)
 
         def reserve(uow: UnitOfWork) -> None:
@@ -271,7 +273,6 @@ class Pass:
             del batch[grant.checks :]
 
         branch_ids = {update.head.branch_id for update in batch}
-        evaluated = monotonic()
         try:
             with self._leased(branch_ids, reserve) as leased:
                 evaluated = monotonic()
@@ -282,7 +283,7 @@ class Pass:
                 self._drop(branch_ids - leased.held)
         except LeaseLostError:
             self._drop(branch_ids)
-            updates = differing = []
+            return bool(batch)
         client = self.client.with_hook(partial(_require_recent, evaluated))
         try:
             results = write_checks(client, differing, self.reconciler.details_url) if differing else []
@@ -339,26 +340,29 @@ class Pass:
         ]
         for branch in finished:
             del self.pending[branch.id]
-        return [(branch, self.total[branch.id]) for branch in finished]
+        return [(branch, self.head_counts[branch.id]) for branch in finished]
 
-    def _pause(self, worst: GitHubError | None, wait: timedelta) -> None:
+    def _pause(self, installation_error: GitHubError | None, wait: timedelta) -> None:
         """Keep every worker away from the installation while its limits are used up, and learn from a refusal."""
-        if worst is None and wait <= NO_WAIT and not self.refused:
+        if installation_error is None and wait <= NO_WAIT and not self.refused:
             return
         with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
             if wait > NO_WAIT:
                 pause_installation(uow, self.batch.installation_id, uow.now + wait)
             if self.refused:
                 learn_from_refusal(uow, self.batch.installation_id, self.reconciler.limits)
-            pause_when_limited(uow, self.batch.installation_id, worst)
+            pause_when_limited(uow, self.batch.installation_id, installation_error)
 
-    def _release(self, deferred: Sequence[Deferred], worst: GitHubError | None) -> None:
-        """Release what is left: deferred branches are due again at once or after the wait, failed ones later."""
+    def _release(self, deferred: Sequence[Deferred], installation_error: GitHubError | None) -> None:
+        """Release what is left: deferred branches are due again at once or after the wait, failed ones later.
+
+        `installation_error` concerns the whole installation: branches without an error of their own fail with it.
+        """
         failed = sorted(self.pending.keys() - {one.branch.id for one in deferred})
         with suppress(LeaseLostError), self._leased(self.pending) as leased:
             defer_branches(leased, deferred, leased.uow.now + self.wait)
             for branch_id in failed:
-                error = self.errors.get(branch_id) or worst or incomplete_error()
+                error = self.errors.get(branch_id) or installation_error or incomplete_error()
                 fail_branch(leased, self.pending[branch_id], error, self._progress(branch_id))
         if failed:
             for branches_failed in self.reconciler.observers.branches_failed:
@@ -372,7 +376,7 @@ class Pass:
             )
 
     def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Deferred]:
-        """Return the pending branches that have not failed."""
+        """Return the pending branches without an error that were not read or have updates left, with their progress."""
         ranks: dict[str, int] = {}
         for update in planned:
             branch_id = update.head.branch_id
@@ -385,7 +389,7 @@ class Pass:
 
     def _progress(self, branch_id: str) -> tuple[int, int]:
         """Return how many heads a branch has, and how many of them show their verdict."""
-        total = self.total[branch_id]
+        total = self.head_counts[branch_id]
         return total, max(0, total - len({key.commit for key in self.unwritten[branch_id]}))
 
 

@@ -68,26 +68,24 @@ def update_tracked_heads(
     does: its queue entries have no `success` of ours.
     """
     complete = [branch for branch, found in fetched if found.error is None and retryable(found.queue_error) is None]
-    missing = _find(uow, _TRACKED, complete, heads)
-    heads |= {found.head.key: found.head for found in missing}
+    unseen = _find(uow, _TRACKED, complete, heads)
+    heads |= {recorded.head.key: recorded.head for recorded in unseen}
     add_sibling_paths(uow, heads)
-    own = {
-        found.head.key for found in missing if found.own or (found.head.key.repository_id, found.head.key.sha) in before
-    }
-    superseded = [found.head.key for found in missing if not found.head.paths and found.head.key in own]
+    own = {recorded.head.key for recorded in unseen if recorded.own or recorded.head.key.commit in before}
+    superseded = [recorded.head.key for recorded in unseen if not recorded.head.paths and recorded.head.key in own]
     _set_tracked(uow, [head.key for head in heads.values() if head.paths], tracked=True)
     _set_tracked(uow, superseded, tracked=False)
     closed = _closed_patterns(uow, complete)
-    for found in missing:
-        key = found.head.key
-        opens = found.success and (key.repository_id, key.check_name) in closed
-        if not found.head.paths or not (key in own or found.unconfirmed or opens):
-            del heads[key]
-    heads |= {found.head.key: found.head for found in _find(uow, _TO_DEMOTE, complete, heads)}
+    for recorded in unseen:
+        key = recorded.head.key
+        opens = recorded.success and (key.repository_id, key.check_name) in closed
+        if not recorded.head.paths or not (key in own or recorded.unconfirmed or opens):
+            del heads[key]  # superseded heads come back below, if GitHub may show a `success` on them
+    heads |= {recorded.head.key: recorded.head for recorded in _find(uow, _TO_DEMOTE, complete, heads)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RecordedHead:
     """A head with a recorded check that the branches of this pass do not have now."""
 
     head: Head
@@ -104,7 +102,9 @@ def _closed_patterns(uow: UnitOfWork, branches: Iterable[LeasedBranch]) -> set[t
     return set(freezes_of(uow, (), pairs)[1])
 
 
-def _find(uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], heads: dict[HeadKey, Head]) -> list[_Found]:
+def _find(
+    uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], heads: dict[HeadKey, Head]
+) -> list[_RecordedHead]:
     """Return the heads that the query finds under the check names of these branches, except those in `heads`."""
     by_name = {(branch.repository_id, name): branch for branch in complete for name in branch.check_names}
     by_id = {branch.id: branch for branch in complete}
@@ -115,7 +115,7 @@ def _find(uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], head
         if key not in heads:
             branch = by_id.get(branch_id) or by_name[repository_id, check_name]
             head = Head(key, branch.repository_node_id, branch.id, branch.organization_id, SUPERSEDED)
-            found.append(_Found(head, branch_id in by_id, unconfirmed, conclusion == "success"))
+            found.append(_RecordedHead(head, branch_id in by_id, unconfirmed, conclusion == "success"))
     return found
 
 

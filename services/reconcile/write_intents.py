@@ -1,12 +1,18 @@
-"""Write intents: heads on which GitHub may show something, above all a `success`, that is not recorded.
+"""Write intents: what is committed about a write before it is sent, so that one whose result is lost leaves a trace.
 
-The intent to write a `success` is committed before the call, and cleared when the result is recorded; so is that to
-write the check of a pattern. Whatever happens in between (a lost response, a lost lease, a killed worker) leaves the
-head unconfirmed. An unconfirmed head is written again, or demoted if nothing can merge it any more. Reading back what
-is recorded confirms it as well.
+Whatever may open a head that should be closed is announced: each `success`, and whatever is written under the name of a
+pattern's check. Three columns of `head_checks` say so:
 
-The write may still be under way when another worker reads or writes the head. So only its sender confirms the head
-before it must have arrived, and the branch is read back after that.
+* `unconfirmed`: GitHub may show something else than is recorded, above all a `success`;
+* `intent_leases`: the leases under which writes were announced whose results are not known;
+* `intent_until`: when the last of these writes has arrived, if it ever does.
+
+`mark_write_intents` sets all three. Recording the result ends the intent of its lease, and confirms the head
+(`check_records.py`). If that never happens (a lost answer, a lost lease, a killed worker), the head stays unconfirmed:
+it is written again, or demoted if nothing can merge it any more, or confirmed by reading back what is recorded.
+
+While the write of one lease may still arrive, no other lease confirms the head, whatever it reads or writes; the branch
+is read back after that. What counts is when the other lease was acquired: what it has read may be as old as that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,14 +42,14 @@ _MARK = text("""
 """)
 MAY_ARRIVE = "coalesce(h.intent_until > :acquired_at AND array_remove(h.intent_leases, :lease) <> '{}', false)"
 """SQL: whether a write that another lease has sent may have arrived since this lease was acquired, or may still."""
-_CLEAR = text(f"""
+_CONFIRM = text(f"""
     UPDATE head_checks h SET unconfirmed = false
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
     WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.unconfirmed
       AND NOT {MAY_ARRIVE}
 """)  # noqa: S608 - a constant of ours
-_END = text("""
+_END_INTENTS = text("""
     UPDATE head_checks h SET intent_leases = array_remove(h.intent_leases, :lease)
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
@@ -73,16 +79,17 @@ def may_arrive(row: HeadCheck, lease: Lease) -> bool:
 
 
 def mark_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """Mark heads as unconfirmed that are about to be written, until the write is recorded.
+    """Announce writes of these heads, which are then unconfirmed until the results are recorded.
 
-    The evaluation begins at `now`, and its write has ended when a lease would that is acquired then.
+    The evaluation was made at `now`. A write begins `MAX_EVALUATION_AGE` later at most and lasts as long as a call may,
+    so it has ended when a lease would that is acquired at `now`.
     """
     uow = leased.uow
     _mark(uow, heads, {"leases": [leased.lease.token], "until": uow.now + LEASE_DURATION})
 
 
 def mark_unconfirmed(uow: UnitOfWork, heads: Iterable[Head]) -> None:
-    """Mark heads as unconfirmed on which writes have arrived too late, or in another order than they were evaluated."""
+    """Mark heads whose writes arrived after their leases, or in another order than they were evaluated in."""
     _mark(uow, heads, {"leases": [], "until": None})
 
 
@@ -102,17 +109,17 @@ def _mark(uow: UnitOfWork, heads: Iterable[Head], intent: Mapping[str, object]) 
         )
 
 
-def clear_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """Confirm heads that were read back and show what is recorded, unless another write may still arrive."""
+def confirm_heads(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
+    """Confirm heads that were read back and show what is recorded, unless a write of another lease may still arrive."""
     listed = list(heads)
     if listed:
         values = {**key_columns(head.key for head in listed), **lease_columns(leased.lease)}
-        leased.uow.session.execute(_CLEAR, values)
+        leased.uow.session.execute(_CONFIRM, values)
 
 
 def end_write_intents(leased: LeasedTransaction, heads: Iterable[Head]) -> None:
-    """End the intents of this lease on heads whose results are known, and not recorded."""
+    """End the intents of this lease on heads whose results are known, but not recorded: a newer evaluation is."""
     listed = list(heads)
     if listed:
         values = {**key_columns(head.key for head in listed), "lease": leased.lease.token}
-        leased.uow.session.execute(_END, values)
+        leased.uow.session.execute(_END_INTENTS, values)

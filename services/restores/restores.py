@@ -17,7 +17,7 @@ from rules.errors import ServiceError
 from rules.restores import difference, is_failover
 from services.core.database_identity import IdentityState, read_identity
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.reconcile.outcomes import read_back_all
+from services.reconcile.read_backs import read_back_all
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ MAX_LISTED = 100
 
 
 def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
-    """End a freeze by hand; raises `freeze_not_found`, and `not_frozen` once it has ended."""
+    """End a freeze by hand. Raise `freeze_not_found`, and `not_frozen` once it has ended."""
     freeze = get_freeze(uow, freeze_id, lock=True)
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
@@ -83,7 +83,7 @@ def end_own_freezes(uow: UnitOfWork, branch_id: str, reason: str | None) -> list
         return []
     locked = _lock_running(uow, Freeze.id.in_([freeze.id for freeze in own]))
     own = _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, locked)
-    lock_branches(uow, own)
+    lock_covered_branches(uow, own)
     for freeze in own:
         occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
         if occurrence is not None and occurrence.ends_at > uow.now:
@@ -100,7 +100,7 @@ def _covers(branch_id: str) -> ColumnElement[bool]:
     return Freeze.id.in_(covering)
 
 
-def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collection[str] = ()) -> None:
+def lock_covered_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collection[str] = ()) -> None:
     """Lock the branches of several freezes that are about to end, and others, in the order of all transactions."""
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
     lock_affected(uow.session, {*uow.session.scalars(covered.distinct()), *others})
@@ -138,15 +138,15 @@ def audit_end(uow: UnitOfWork, action: str, freeze: Freeze, **details: Any) -> N
 def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
     """End every freeze in force whose own scope lies inside `scope`.
 
-    Raises `not_frozen` when no branch of the scope is frozen, `invalid_state` (naming the freezes) when the ones
-    that are reach further than the scope, and what resolving a scope raises.
+    Raise `not_frozen` if no branch of the scope is frozen, `invalid_state` (with the ids of the freezes) if those that
+    cover it reach further than the scope, and what resolving a scope raises.
     """
     covered = resolve(uow, scope).ids
     running = _lock_running(uow)
     inside = _inside(uow, scope, set(covered), running)
     if not inside:
         raise _nothing_to_lift(covering_freezes(uow.session, covered, uow.now))
-    lock_branches(uow, inside)
+    lock_covered_branches(uow, inside)
     for freeze in inside:
         _lift(uow, freeze, reason, scope=scope)
     still = covering_freezes(uow.session, covered, uow.now)
@@ -186,19 +186,20 @@ def _lock_running(uow: UnitOfWork, *conditions: ColumnElement[bool]) -> Sequence
 
 
 def _inside(uow: UnitOfWork, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:
-    verdicts = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}
-    by_targets = [freeze_id for freeze_id, verdict in verdicts.items() if verdict is None]
+    """Return the running freezes that lie inside a scope, which covers the branches `covered`.
+
+    Where the two scopes alone do not tell, the branches of a freeze decide; one without branches is not inside.
+    """
+    contained = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}
+    unclear = [freeze_id for freeze_id, inside in contained.items() if inside is None]
     targets: dict[str, set[str]] = {}
     rows = uow.session.execute(
-        select(FreezeTarget.freeze_id, FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_(by_targets))
+        select(FreezeTarget.freeze_id, FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_(unclear))
     )
     for freeze_id, branch_id in rows:
         targets.setdefault(freeze_id, set()).add(branch_id)
-    return [
-        freeze
-        for freeze in running
-        if verdicts[freeze.id] or (verdicts[freeze.id] is None and targets.get(freeze.id, {""}) <= covered)
-    ]
+    by_branches = {freeze_id for freeze_id, branch_ids in targets.items() if branch_ids <= covered}
+    return [freeze for freeze in running if contained[freeze.id] or freeze.id in by_branches]
 
 
 def _nothing_to_lift(covering: Mapping[str, Iterable[CoveringFreeze]]) -> ServiceError:

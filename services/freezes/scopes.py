@@ -16,7 +16,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import freezable, is_unenforced
 
 MAX_LISTED = 100
-"""Repositories listed in a preview."""
+"""Repositories listed in a preview, and branches of each."""
 _MAX_NAMED = 3
 """Branches or patterns that an error names."""
 _MAX_UNENFORCED = 10
@@ -33,19 +33,19 @@ class Resolved:
     @property
     def ids(self) -> list[str]:
         """The ids of the branches."""
-        return [fact.branch_id for fact in self.branches]
+        return [branch.branch_id for branch in self.branches]
 
 
 def resolve(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
     """Resolve the contract's scope object.
 
-    Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
+    Raise `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
     A `stored` scope was valid when it was saved: references to what no longer exists are ignored.
     The result is empty if the scope covers no watched branch of an enabled repository.
     """
     compiled = _compile(uow, scope, stored=stored)
     found = watched_branches(uow.session, uow.organization, *_narrowed(compiled))
-    return Resolved(compiled, [fact for fact in found if compiled.covers(fact)])
+    return Resolved(compiled, [branch for branch in found if compiled.covers(branch)])
 
 
 def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
@@ -57,7 +57,7 @@ def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
 
 
 def resolve_targets(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
-    """Resolve a scope that has to reach a branch; raises `no_targets_in_scope` as well.
+    """Resolve a scope that has to reach a branch. Raise what `resolve` does, and `no_targets_in_scope`.
 
     A stored scope that is open-ended need not: branches that match later are added to the freeze.
     """
@@ -86,8 +86,8 @@ def normalize(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
         found = find_repositories(uow, scope["repositories"])
         return {**scope, "repositories": sorted({repository.id for repository in found.values()})}
     if scope["type"] == "branch":
-        fact = resolve_targets(uow, scope).branches[0]
-        return {"type": "branch", "repository": fact.repository_id, "branch": fact.branch}
+        [branch] = resolve_targets(uow, scope).branches
+        return {"type": "branch", "repository": branch.repository_id, "branch": branch.branch}
     if scope["type"] == "glob":
         return {**scope, "patterns": [pattern.lower() for pattern in scope["patterns"]]}
     return scope
@@ -140,8 +140,8 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     reached = _is_reached(uow, resolved)
     unenforced, first = first_branches(uow, and_(reached, is_unenforced()), _MAX_UNENFORCED)
     by_repository: dict[str, list[BranchRef]] = {}
-    for fact in resolved.branches:
-        by_repository.setdefault(fact.repository_id, []).append(fact)
+    for branch in resolved.branches:
+        by_repository.setdefault(branch.repository_id, []).append(branch)
     shown = list(by_repository.items())[:MAX_LISTED]
     return {
         "repository_count": len(by_repository),
@@ -153,13 +153,13 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
         "repositories": [
             {
                 "id": repository_id,
-                "full_name": facts[0].repository,
+                "full_name": branches[0].repository,
                 "branches": [
-                    {"id": fact.branch_id, "name": fact.branch, "frozen": fact.branch_id in frozen}
-                    for fact in facts[:MAX_LISTED]
+                    {"id": branch.branch_id, "name": branch.branch, "frozen": branch.branch_id in frozen}
+                    for branch in branches[:MAX_LISTED]
                 ],
             }
-            for repository_id, facts in shown
+            for repository_id, branches in shown
         ],
         "truncated": len(by_repository) > MAX_LISTED,
     }

@@ -158,7 +158,7 @@ def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
 def extend(uow: UnitOfWork, freeze_id: str, ends_at: datetime | None) -> Freeze:
     """Move the end of a freeze: a bounded end only moves later, or away (None); an open one takes any future end.
 
-    Raises `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
+    Raise `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
     """
     freeze = get_freeze(uow, freeze_id, lock=True)
     if not freeze.is_in_force(uow.now):

@@ -18,7 +18,7 @@ from services.freezes.start import add_targets
 
 
 def list_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
-    """Return a page of a freeze's targets, newest first; raises `freeze_not_found`."""
+    """Return a page of a freeze's targets, newest first. Raise `freeze_not_found`."""
     freeze = get_freeze(uow, freeze_id)
     query = (
         select(FreezeTarget, WatchedBranch.name, Repository.owner, Repository.name)
@@ -54,7 +54,7 @@ def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str,
 
 
 def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
-    """Try the failed targets of a freeze again now, in force or ended; raises `invalid_state` if none has failed."""
+    """Try the failed targets of a freeze again now, in force or ended. Raise `invalid_state` if none has failed."""
     freeze = get_freeze(uow, freeze_id, lock=True)
     failed = uow.session.scalars(
         select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id, FreezeTarget.state == "failed")
@@ -83,7 +83,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     is added after a release has started; and before the branches, in the order in which `end` locks them.
     """
     wanted = set(branch_ids)
-    facts = [fact for fact in watched_branches(uow.session, uow.organization) if fact.branch_id in wanted]
+    branches = [branch for branch in watched_branches(uow.session, uow.organization) if branch.branch_id in wanted]
     running = uow.session.scalars(
         select(Freeze)
         .where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
@@ -96,7 +96,8 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
         if freeze.scope["type"] not in OPEN_ENDED:
             continue
         scope, covered = compile_scope(freeze.scope), _covered(uow, freeze, wanted)
-        reached = [fact.branch_id for fact in facts if fact.branch_id not in covered and scope.covers(fact)]
+        new = (branch for branch in branches if branch.branch_id not in covered)
+        reached = [branch.branch_id for branch in new if scope.covers(branch)]
         if reached:
             add_targets(uow, freeze, reached)
             uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)

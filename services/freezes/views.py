@@ -68,7 +68,7 @@ def _covering(uow: UnitOfWork, filters: FreezeFilters, query: Select[Freeze]) ->
 
 
 def show(uow: UnitOfWork, freeze_id: str) -> dict[str, Any]:
-    """Return one freeze, ended or not; raises `freeze_not_found`."""
+    """Return one freeze, ended or not. Raise `freeze_not_found`."""
     return view(uow, get_freeze(uow, freeze_id))
 
 

@@ -26,7 +26,7 @@ from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
-from services.installations.status import fetch, save_state, schedule_reread
+from services.installations.status import fetch, read_back_installation, save_state
 from services.installations.sync_requests import request_comparison
 from services.installations.views import NOT_REMOVED, not_found, own, view
 from services.organizations import organizations, redirect_states
@@ -175,18 +175,16 @@ def _save_removals(uow: UnitOfWork, proof: _Proof) -> None:
                 f"This organisation already has the installation {other.id} of {other.account}. Uninstall it first."
             )
             raise ServiceError("invalid_state", message)
-        user = uow.actor
-        uow.bind_organization(uow.organization, CODE_HOST)
-        save_state(uow, other, None)
-        uow.bind_organization(uow.organization, user)
+        with uow.impersonate(actor=CODE_HOST):
+            save_state(uow, other, None)
 
 
 def _request_rereads(uow: UnitOfWork, installation: Installation) -> None:
-    """Move rows of a removed installation of the same account to this one, and request that all is read again."""
+    """Move rows of a removed installation of the same account to this one, and have everything read again."""
     uow.session.flush()
     values = {"id": installation.id, "account": installation.account, "organization": uow.organization}
     for statement in _INHERITED:
         uow.session.execute(statement, values)
     request_comparison(uow, [installation.id])
-    schedule_reread(uow, installation.id)
+    read_back_installation(uow, installation.id)
     schedule_installation_probes(uow, installation.id)

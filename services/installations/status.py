@@ -9,7 +9,7 @@ from rules.access.permissions import CODE_HOST
 from rules.rulesets.app_permissions import missing_permissions
 from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.freezes.end import audit_end, end, lock_branches
+from services.freezes.end import audit_end, end, lock_covered_branches
 from services.github_access.client import page
 
 
@@ -47,7 +47,7 @@ def save_state(uow: UnitOfWork, installation: Installation, info: InstallationIn
     if before != after:
         _handle_state_change(uow, installation, before, after)
     elif after == "active" and permissions != installation.permissions:
-        schedule_reread(uow, installation.id)
+        read_back_installation(uow, installation.id)
     return after
 
 
@@ -95,16 +95,16 @@ def _handle_state_change(uow: UnitOfWork, installation: Installation, before: st
     if state == "removed":
         running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-        lock_branches(uow, ending)
+        lock_covered_branches(uow, ending)
         for freeze in ending:
             end(uow, freeze, "installation_removed", uow.now, uow.actor)
             audit_end(uow, "freeze.ended", freeze)
     elif state == "active":
-        schedule_reread(uow, installation.id)
+        read_back_installation(uow, installation.id)
 
 
-def schedule_reread(uow: UnitOfWork, installation_id: int) -> None:
-    """Make all branches of an installation due, with a read of their checks from GitHub."""
+def read_back_installation(uow: UnitOfWork, installation_id: int) -> None:
+    """Make all branches of an installation due now, to be read back."""
     uow.session.execute(
         text(
             "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "

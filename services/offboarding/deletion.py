@@ -20,7 +20,7 @@ from rules.errors import Detail, ServiceError
 from services.billing.stripe_requests import customer_of, request_sync
 from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.freezes.end import audit_end, end, lock_branches
+from services.freezes.end import audit_end, end, lock_covered_branches
 from services.mail.outbox import enqueue_mail
 from services.organizations.organizations import lock_current
 
@@ -111,7 +111,7 @@ def end_all(uow: UnitOfWork, organization: Organization) -> None:
     uow.session.flush()
     running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-    lock_branches(uow, ending)
+    lock_covered_branches(uow, ending)
     for freeze in ending:
         end(uow, freeze, "organization_deleted", uow.now, uow.actor)
         audit_end(uow, "freeze.ended", freeze)

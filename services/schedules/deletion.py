@@ -8,7 +8,7 @@ from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
 from services.alerts.alerts import resolve_alerts
 from services.core.unit_of_work import UnitOfWork
-from services.freezes.end import lift, lock_branches
+from services.freezes.end import lift, lock_covered_branches
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.changes import audit_snapshot
@@ -65,5 +65,5 @@ def _end_freezes(uow: UnitOfWork, schedule: Schedule, others: Collection[str]) -
     """Lift the schedule's freezes that are in force, and return their ids; lock other branches together with theirs."""
     query = select(Freeze).where(Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
     running = uow.session.scalars(query.order_by(Freeze.id).with_for_update()).all()
-    lock_branches(uow, running, others)
+    lock_covered_branches(uow, running, others)
     return [lift(uow, freeze.id, REASON).id for freeze in running]

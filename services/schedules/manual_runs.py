@@ -12,7 +12,7 @@ from rules.errors import Detail, ServiceError
 from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
-from services.freezes.end import audit_end, end, lock_branches
+from services.freezes.end import audit_end, end, lock_covered_branches
 from services.freezes.start import require_future
 from services.schedules.occurrence_start import start_freeze, uninstalled
 from services.schedules.occurrence_views import occurrence_views
@@ -101,7 +101,7 @@ def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     running = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
     if not running:
         raise ServiceError("not_frozen", "This schedule has no freeze in force to lift.")
-    lock_branches(uow, running)
+    lock_covered_branches(uow, running)
     for freeze in running:
         end(uow, freeze, "lifted", uow.now, uow.actor)
         window = {"scheduleId": schedule.id, "occurrenceId": freeze.occurrence_id}

@@ -14,7 +14,7 @@ from integrations.github import ErrorKind, GitHubError
 from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.core.work_queue import LEASE_DURATION
-from services.installations.status import schedule_reread
+from services.installations.status import read_back_installation
 from services.maintenance.tasks import full_resync
 from services.reconcile import reconciler
 from services.reconcile.check_writes import WriteResult, write_checks
@@ -46,7 +46,7 @@ def forge_a_success(harness: Harness, pull: PullRequest) -> None:
 def ask_of_everything(harness: Harness) -> None:
     installation_id = next(iter(harness.fake_github.world.installations))
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        schedule_reread(uow, installation_id)
+        read_back_installation(uow, installation_id)
 
 
 class TestDuringAPass:

@@ -121,7 +121,7 @@ def _classify_all(uow_factory: UnitOfWorkFactory, github: GitHub, installation_i
     pending = [PushedBranch(*tuple(row)[:9]) for row in lease.rows]
     while pending:
         branch = pending[0]
-        unfinished = replace(lease, rows=lease.rows[-len(pending) :])
+        unfinished = replace(lease, rows=lease.rows[-len(pending) :])  # those of the branches that are pending
         client = background_client(uow_factory, github, installation_id, unfinished)
         try:
             accept_incomplete = branch.attempts >= MAX_INCOMPLETE_ATTEMPTS

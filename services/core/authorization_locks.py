@@ -1,9 +1,8 @@
 """Locks between writes and the revocation of what authorizes them.
 
-Each write holds shared locks (`lock_api_key`, `lock_session` and `lock_oauth_grant` in the
-database). Triggers of the tables have every
-revocation take the exclusive lock, and so wait for the writes that hold it; writes that begin later wait for the
-revocation, and are refused.
+Each write holds shared locks (functions `lock_api_key`, `lock_session` and `lock_oauth_grant` in the database).
+Triggers of the tables have every revocation take the exclusive lock, and so wait for the writes that hold it; writes
+that begin later wait for the revocation, and are refused.
 """
 
 from typing import Literal

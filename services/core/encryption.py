@@ -40,9 +40,9 @@ def decrypt(secret: bytes, use: str, row: str, ciphertext: bytes) -> bytes:
         raise DecryptionError from error
 
 
-def decrypt_with_any(keys: Iterable[bytes], use: str, row: str, ciphertext: bytes) -> bytes:
-    """Return the plain text under the first secret that decrypts it. Raise DecryptionError if none does."""
-    for secret in keys:
+def decrypt_with_any(accepted: Iterable[bytes], use: str, row: str, ciphertext: bytes) -> bytes:
+    """Return the plain text under the first accepted secret that decrypts it. Raise DecryptionError if none does."""
+    for secret in accepted:
         try:
             return decrypt(secret, use, row, ciphertext)
         except DecryptionError:
@@ -56,5 +56,5 @@ def keyed_hash(key: bytes, value: str) -> bytes:
 
 
 def derive_key(secret: bytes, use: str) -> bytes:
-    """Return the key of a purpose."""
+    """Return the key of a purpose, 32 bytes."""
     return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=use.encode()).derive(secret)

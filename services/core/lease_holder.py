@@ -76,14 +76,14 @@ _REMOVE = text(
     "DELETE FROM lease_holders h WHERE ended_at < :before "
     "AND EXISTS (SELECT FROM lease_holders n WHERE n.kind IS NOT DISTINCT FROM h.kind AND n.id > h.id)"
 )
-KEPT = timedelta(minutes=30)
+DEAD_HOLDER_RETENTION = timedelta(minutes=30)
 """Longer than any lease: until then one may name the dead process."""
 
 
 def remove_dead_holders(session: Session, now: datetime) -> None:
     """Remove the processes that were found dead so long ago that no lease can name them; the last of a kind stays."""
     session.execute(_MARK_DEAD, {"now": now})
-    session.execute(_REMOVE, {"before": now - KEPT})
+    session.execute(_REMOVE, {"before": now - DEAD_HOLDER_RETENTION})
 
 
 def runs(session: Session, kind: Kind) -> bool:

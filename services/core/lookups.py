@@ -22,7 +22,7 @@ from services.core.unit_of_work import UnitOfWork
 def find_repositories(uow: UnitOfWork, references: Collection[str]) -> dict[str, Repository]:
     """Return the repositories by reference; unknown references are missing from the result.
 
-    A name matches the current name of a covered repository first, then a former name.
+    A name matches the current name of a covered repository first, then a former name; of several, the newest one's.
     """
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
@@ -100,13 +100,14 @@ def require_schedule(uow: UnitOfWork, schedule_id: str) -> str:
 
 
 def get_exception(uow: UnitOfWork, exception_id: str) -> PullRequestException:
-    """Return an exception by id, in whatever state; raises `exception_not_found`."""
-    row = PullRequestException
-    query = select(row).where(row.id == exception_id, row.organization_id == uow.organization)
-    found = uow.session.scalar(query)
-    if found is None:
+    """Return an exception by id, in whatever state. Raise `exception_not_found`."""
+    query = select(PullRequestException).where(
+        PullRequestException.id == exception_id, PullRequestException.organization_id == uow.organization
+    )
+    exception = uow.session.scalar(query)
+    if exception is None:
         raise ServiceError("exception_not_found", f"No exception of this organisation has the id {exception_id!r}.")
-    return found
+    return exception
 
 
 def role_of_caller(uow: UnitOfWork) -> Role | None:

@@ -111,7 +111,10 @@ class WorkQueue:
 
     `candidates` selects from the table and what it is joined with. Its first column is the primary key of the table,
     its conditions are those of rows that may be acquired now (`NOW`), and its order is their priority. The rows of a
-    lease have its columns, and `taken_over`. `on_acquire` are further columns that acquiring changes.
+    lease have its columns, and `taken_over`, the last one. `on_acquire` are further columns that acquiring changes.
+
+    With `call_timeout`, the time after which a call has ended, the row of a dead or silent process is acquired no
+    sooner than that after its lease was last renewed.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ NEEDS_OPERATOR = frozenset(
         ErrorKind.WITHHELD,
     }
 )
-"""Errors that only a person can fix: retried seldom, never given up. A webhook, `retry` or the
-operator's confirmation makes them due at once."""
+"""Errors that only a person can fix: retried seldom, never given up. A webhook, a person's retry or the operator's
+confirmation makes their work due at once."""
 
 
 def backoff(error: GitHubError, attempts: int) -> timedelta:

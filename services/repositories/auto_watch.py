@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import ColumnElement, and_, or_, select
 
 from integrations.github import GitHub, InstallationClient
-from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.batches import batches
@@ -139,14 +138,13 @@ def _unknown(
 
 
 def watch_named_branches(uow_factory: UnitOfWorkFactory, job: Caller, named: Mapping[int, Collection[str]]) -> None:
-    """Watch or release branches that a webhook named, by GitHub's ids of their repositories."""
+    """Watch or release branches that a webhook named, by GitHub's ids of their repositories.
+
+    `job` has no organisation: each repository is worked on as its actor in the organisation of the repository.
+    """
     with uow_factory.open(job) as uow:
-        query = (
-            select(Repository)
-            .join(Organization, Organization.id == Repository.organization_id)
-            .where(Repository.github_id.in_(list(named)), _may_match())
-        )
-        repositories = uow.session.scalars(query.order_by(Repository.id)).all() if named else []
+        query = select(Repository).where(Repository.github_id.in_(list(named)), _may_match()).order_by(Repository.id)
+        repositories = uow.session.scalars(query).all() if named else []
         grants = plan_grants(uow, {repository.organization_id for repository in repositories})
     for repository in repositories:
         names = [name for name in named[repository.github_id] if watched_automatically(name, _globs(repository))]

@@ -35,12 +35,12 @@ def enable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
     """
     named = list(get_all_visible(uow, references).values())
     matching = _match_now_or_later(uow, [(row, row.auto_watch) for row in named if not row.enabled])
-    turning = [row for row in lock_repositories(uow, [row.id for row in named]) if not row.enabled]
-    for repository in turning:
+    enabling = [row for row in lock_repositories(uow, [row.id for row in named]) if not row.enabled]
+    for repository in enabling:
         repository.enabled = True
-    fresh = watch(uow, {row: [row.default_branch, *matching.get(row.id, ())] for row in turning})
-    cover_and_probe(uow, [branch.id for branch in _watched(uow, turning)])
-    for repository in turning:
+    fresh = watch(uow, {row: [row.default_branch, *matching.get(row.id, ())] for row in enabling})
+    cover_and_probe(uow, [branch.id for branch in _watched(uow, enabling)])
+    for repository in enabling:
         names = [branch.name for branch in fresh[repository.id]]
         _audit(uow, "repository.enabled", repository, {"enabled": False}, {"enabled": True, "watched": names})
     return views(uow, named)
@@ -52,12 +52,12 @@ def disable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
     Raise `invalid_parameter` (with pointers) for unknown ones, and `already_frozen` with the frozen branches.
     """
     named = get_all_visible(uow, references)
-    turning = [row for row in lock_repositories(uow, [row.id for row in named.values()]) if row.enabled]
-    branches = _watched(uow, turning)
+    disabling = [row for row in lock_repositories(uow, [row.id for row in named.values()]) if row.enabled]
+    branches = _watched(uow, disabling)
     _require_not_frozen(uow, named, branches)
     mark_dirty(uow.session, [branch.id for branch in branches], uow.now)
     schedule_probes(uow, [branch.id for branch in branches])
-    for repository in turning:
+    for repository in disabling:
         repository.enabled = False
         _audit(uow, "repository.disabled", repository, {"enabled": True}, {"enabled": False})
     uow.wake("reconcile")

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, ForeignKey, Index, LargeBinary, Select, fu
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base
+from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import existing
 from models.schedules import Schedule
@@ -89,17 +90,12 @@ def read_grants(rows: tuple[str | None, ...], default_plan: str) -> PlanGrants:
 
 
 def watched_branch_count(organization_id: str | ColumnElement[str]) -> Select[int]:
-    """Return the query of the number of watched branches that count towards the limit: of enabled repositories."""
+    """Return the query of the number of watched branches that count towards the limit: what a freeze can reach."""
     return (
         select(func.count())
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .where(
-            WatchedBranch.organization_id == organization_id,
-            WatchedBranch.unwatched_at.is_(None),
-            Repository.enabled,
-            Repository.removed_at.is_(None),
-        )
+        .where(*freezable(organization_id))
     )
 
 

@@ -99,18 +99,22 @@ def frozen_branches(organization: str | ColumnElement[str], now: datetime) -> Se
     )
 
 
+def freezable(organization_id: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of what a freeze can reach: watched branches of enabled repositories that are covered."""
+    return (
+        WatchedBranch.organization_id == organization_id,
+        WatchedBranch.unwatched_at.is_(None),
+        Repository.enabled.is_(True),
+        Repository.removed_at.is_(None),
+    )
+
+
 def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchRef]:
-    """Return the watched branches of enabled repositories that meet the conditions: what scopes can reach."""
+    """Return the branches that a freeze can reach and that meet the conditions, by repository and name."""
     rows = session.execute(
         select(WatchedBranch.id, Repository.id, Repository.owner, Repository.name, WatchedBranch.name)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .where(
-            WatchedBranch.organization_id == organization_id,
-            WatchedBranch.unwatched_at.is_(None),
-            Repository.enabled,
-            Repository.removed_at.is_(None),
-            *narrowed,
-        )
+        .where(*freezable(organization_id), *narrowed)
         .order_by(Repository.owner, Repository.name, WatchedBranch.name)
     )
     return [BranchRef(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows]

@@ -6,12 +6,13 @@ from typing import Any
 from sqlalchemy import Select, func, select, text
 
 from models.enforcement import BranchEnforcement, EnforcementSetup
+from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from rules.rulesets.findings import NOT_VERIFIED, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import LIGHTS, count_by_light, freezable, status_of
+from services.enforcement_status.status import LIGHTS, count_by_light, status_of
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.repositories import get_visible
 

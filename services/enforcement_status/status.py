@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 
 from models.enforcement import BranchEnforcement
+from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from rules.rulesets.findings import Light
 from services.core.unit_of_work import UnitOfWork
@@ -70,14 +71,4 @@ def counts_by_light(organization: str | ColumnElement[str], *counts: ColumnEleme
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
         .where(*freezable(organization))
         .group_by(BranchEnforcement.shown_light)
-    )
-
-
-def freezable(organization: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of what a freeze can reach: watched branches of enabled repositories that are covered."""
-    return (
-        WatchedBranch.organization_id == organization,
-        WatchedBranch.unwatched_at.is_(None),
-        Repository.enabled.is_(True),
-        Repository.removed_at.is_(None),
     )

@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func, select
 
 from models.pull_requests import PullRequest
-from models.queries import any_of, frozen_branches, watched_branches
+from models.queries import any_of, freezable, frozen_branches, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import freezable, is_unenforced
+from services.enforcement_status.status import is_unenforced
 
 MAX_LISTED = 100
 """Repositories listed in a preview, and branches of each."""

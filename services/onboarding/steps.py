@@ -8,10 +8,10 @@ from sqlalchemy import exists, func, or_, select
 from models.enforcement import BranchEnforcement
 from models.freezes import Freeze
 from models.organizations import Organization
+from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from rules.access.onboarding import Facts, Step, steps
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import freezable
 from services.installations.views import status
 
 

@@ -8,7 +8,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
 Id = Annotated[str, mapped_column(primary_key=True)]
-Instant = datetime
 
 
 class Base(DeclarativeBase):

@@ -83,7 +83,7 @@ class EnforcementSetup(Leased, Base):
     expires_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     progress: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}")
-    """Its progress (`services/enforcement/setups.py`)."""
+    """What it has written, what failed and what it is writing: `services/enforcement/setups.py` lists the keys."""
 
     __table_args__ = (
         Index("ix_enforcement_setups_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),

@@ -8,7 +8,7 @@ from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
-from models.predicates import NOW, Condition, and_, as_text, is_ahead, is_null, is_value, not_, or_
+from models.predicates import TEXT_NOW, Condition, and_, as_text, is_ahead, is_null, is_value, not_, or_
 from rules.freezes.pull_request_exceptions import STATES, ExceptionState
 
 
@@ -122,5 +122,5 @@ Index(
 )
 
 _EXCEPTION = aliased(PullRequestException, name="e")
-ACTIVE: LiteralString = as_text(_EXCEPTION.is_active(NOW, freeze_in_force=True))
+ACTIVE: LiteralString = as_text(_EXCEPTION.is_active(TEXT_NOW, freeze_in_force=True))
 """`is_active` for statements written as text, of freezes in force: of the table `exceptions` as `e`, at `:now`."""

@@ -8,7 +8,7 @@ from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
-from models.predicates import NOW, and_, as_text, is_ahead, is_null, not_, or_
+from models.predicates import TEXT_NOW, and_, as_text, is_ahead, is_null, not_, or_
 
 
 class Freeze(Base):
@@ -21,10 +21,12 @@ class Freeze(Base):
     reason: Mapped[str]
     scope: Mapped[dict[str, Any]]
     source: Mapped[str]
+    """`manual` or `schedule`."""
     started_at: Mapped[datetime]
     ends_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     end_reason: Mapped[str | None]
+    """`lifted`, `overridden`, `expired`, `schedule_ended`, `installation_removed` or `organization_deleted`."""
     exceptions_allowed: Mapped[bool]
     previewed_repo_count: Mapped[int | None]
     impact_acknowledged: Mapped[bool]
@@ -39,9 +41,9 @@ class Freeze(Base):
     targets_pending: Mapped[bool] = mapped_column(server_default="false")
     """Whether branches of its scope are still to be covered: a schedule's freeze covers very many in batches."""
     failing_since: Mapped[datetime | None]
-    """Since when it has failed targets, as it was recorded in the audit; none: it has none."""
+    """Since when it has failed targets, which is recorded in the audit; None: it has none."""
     late_at: Mapped[datetime | None]
-    """When it was recorded in the audit that its enforcement is late."""
+    """When it was recorded in the audit that its enforcement is late; None: never."""
 
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),
@@ -79,7 +81,7 @@ class Freeze(Base):
 Index("ix_freezes_incomplete", Freeze.id, postgresql_where=Freeze.is_incomplete)
 
 _FREEZE = aliased(Freeze, name="f")
-IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(NOW))
+IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(TEXT_NOW))
 """`Freeze.is_in_force` for statements written as text: of the table `freezes` as `f`, at `:now`."""
 INCOMPLETE: LiteralString = as_text(_FREEZE.is_incomplete)
 """`Freeze.is_incomplete` for statements written as text: of the table `freezes` as `f`."""
@@ -99,10 +101,12 @@ class FreezeTarget(Base):
     freeze_id: Mapped[str] = mapped_column(ForeignKey("freezes.id"))
     branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
     state: Mapped[str] = mapped_column(server_default="pending")
+    """`pending`, then `applied`; after the end of the freeze `releasing`, then `released`; or `failed`."""
     operation: Mapped[str] = mapped_column(server_default="apply")
     generation: Mapped[int] = mapped_column(BigInteger)
     heads_total: Mapped[int] = mapped_column(server_default="0")
     heads_written: Mapped[int] = mapped_column(server_default="0")
+    """How many heads the branch has, and how many of them show their verdict."""
     attempts: Mapped[int] = mapped_column(server_default="0")
     last_error_code: Mapped[str | None]
     last_error_message: Mapped[str | None]

@@ -1,4 +1,4 @@
-"""Organisations, the people in them, their sessions, and the keys that sign session tokens."""
+"""Organisations, the people in them, their sessions, and the keys that sign access tokens."""
 
 from datetime import datetime
 from typing import Any
@@ -68,7 +68,7 @@ class Membership(Base):
 
 
 class LoginSession(Base):
-    """A sign-in: the `sid` that session JWTs name. Revoking it ends them all at once."""
+    """A sign-in: the `sid` that access tokens name. Revoking it ends them all at once."""
 
     __tablename__ = "sessions"
 
@@ -96,7 +96,7 @@ class LoginSession(Base):
 
 
 class SigningKey(Base):
-    """A key pair that signs session tokens; retired ones still verify until their tokens have aged out."""
+    """A key pair that signs access tokens; retired ones still verify until their tokens have expired."""
 
     __tablename__ = "signing_keys"
 

@@ -16,8 +16,8 @@ from sqlalchemy.sql.elements import SQLCoreOperations
 Condition = bool | SQLCoreOperations[bool]
 """What a predicate returns: of a row, or as an expression of SQL."""
 
-NOW: Any = literal_column(":now")
-"""The present instant in a condition that `as_text` renders."""
+TEXT_NOW: Any = literal_column(":now")
+"""The present instant in a condition that `as_text` renders; in other conditions it is `models.queries.NOW`."""
 
 
 def and_(*conditions: Any) -> bool:

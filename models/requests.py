@@ -1,4 +1,4 @@
-"""What is stored of requests: idempotent replies, and webhook deliveries."""
+"""What is stored of requests and of tasks: idempotent replies, webhook deliveries, when periodic tasks were done."""
 
 from datetime import datetime
 from typing import Any

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, select, text
 from sqlalchemy.orm import Session, aliased, load_only
 
 from models.freezes import Freeze
-from models.predicates import NOW, as_text
+from models.predicates import TEXT_NOW, as_text
 from models.schedules import Occurrence, Schedule
 from rules.freezes.scope import BranchRef
 from rules.time.planned_windows import NamedBranch, PlannedWindow, windows_by_branch
@@ -18,7 +18,7 @@ ONLY_INSTANTS = load_only(Freeze.started_at, Freeze.ends_at, Freeze.ended_at)
 """What the state of an occurrence follows from, of its freeze: half of a row would be its scope and its people."""
 
 _PLANNED = aliased(Occurrence, name="p")
-COMING: LiteralString = as_text(and_(_PLANNED.is_unsettled, _PLANNED.starts_at > NOW))
+COMING: LiteralString = as_text(and_(_PLANNED.is_unsettled, _PLANNED.starts_at > TEXT_NOW))
 """Whether an occurrence begins later, for statements written as text: of the table `occurrences` as `p`, at `:now`."""
 NEXT_WINDOWS: LiteralString = f"""
     SELECT n.id, s.id AS schedule_id, s.scope, n.starts_at, n.ends_at

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Boolean, DateTime, String, literal, select
 from sqlalchemy.orm import Session
 
-from models.predicates import NOW, and_, as_text, choose, is_ahead, is_null, is_value, not_, or_
+from models.predicates import TEXT_NOW, and_, as_text, choose, is_ahead, is_null, is_value, not_, or_
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MOMENT = timedelta(milliseconds=1)
@@ -48,4 +48,4 @@ def test_conditions_combine_in_memory_as_in_sql(session: Session, *, first: bool
 
 
 def test_condition_as_text_names_the_present_instant() -> None:
-    assert as_text(literal("it's") == NOW) == "('it''s' = :now)"
+    assert as_text(literal("it's") == TEXT_NOW) == "('it''s' = :now)"

@@ -7,6 +7,7 @@ reported, so that people can remove it by hand.
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.rulesets import Rulesets
@@ -100,7 +101,10 @@ def _owned(uow: UnitOfWork) -> list[_Owned]:
 
 
 def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
-    """Return the creations that a worker began and did not record."""
+    """Return the creations that a worker began and did not record.
+
+    Each with the installation of its account: if the App was installed several times, the one that is not removed.
+    """
     writing = EnforcementSetup.progress["writing"]
     rows = uow.session.execute(
         select(writing, Installation.id)
@@ -110,7 +114,8 @@ def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
             Installation.organization_id == uow.organization,
             writing["action"].astext == "create",
         )
-        .order_by(EnforcementSetup.id)
+        .ext(distinct_on(EnforcementSetup.id))
+        .order_by(EnforcementSetup.id, Installation.state == "removed", Installation.created_at.desc())
     )
     found = [(installation_id, load_intent(intent)) for intent, installation_id in rows]
     return [_Owned(installation_id, intent.place, intent.check_name, None, intent) for installation_id, intent in found]

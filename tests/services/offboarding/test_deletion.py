@@ -300,10 +300,16 @@ class TestRulesets:
             id=harness.organization.id,
             progress=orjson.dumps({"writing": announced}).decode(),
         )
+        harness.sql(  # before the App was installed again
+            "INSERT INTO installations (id, organization_id, account, state, permissions, created_at) "
+            "VALUES (1, :id, 'acme', 'removed', '{}', now() - interval '1 year')",
+            id=harness.organization.id,
+        )
         gone(harness)
         withdrawn(harness)
         assert set(harness.fake_github.world.rulesets) == before
         assert harness.sql("SELECT progress FROM enforcement_setups") == [({},)]
+        assert "organization.rules_left" not in audit(harness)
 
 
 def _die(*_: Any, **__: Any) -> Any:

@@ -24,8 +24,8 @@ from tools.fake_slack.settings import SIGNING_SECRET
 from tools.fuzz.fixtures.call_fixtures import CallFixtures, open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
 from tools.fuzz.fixtures.per_call import WITH_CREDENTIAL, WITHOUT_CREDENTIAL
-from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
+from tools.sandbox.temporary import temporary_sandbox
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(45)]
 CONTRACT = load_contract()
@@ -157,7 +157,7 @@ PREPARED: dict[str, Callable[[Stage, Request], None]] = {
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with running_sandbox() as report:
+    with temporary_sandbox() as report:
         stage = Stage(report, tmp_path_factory.mktemp("examples"))
         yield stage
         stage.http.close()

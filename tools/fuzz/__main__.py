@@ -16,9 +16,9 @@ from schemas.contract import load_contract
 from tools.fuzz.credentials import SIGN_IN, Credential, credentials_of
 from tools.fuzz.fixtures.call_fixtures import open_call_fixtures
 from tools.fuzz.fixtures.organization import OrganizationFixture
-from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client
 from tools.sandbox.settings import ROOT
+from tools.sandbox.temporary import temporary_sandbox
 
 PHASES = "examples,coverage,fuzzing,stateful"
 QUICK_PHASES = "examples,fuzzing"
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"Seed {given.seed}: --seed {given.seed} repeats this run", flush=True)
     if given.sandbox:
         return fuzz(json.loads(given.sandbox.read_text()), given)
-    with running_sandbox() as report:
+    with temporary_sandbox() as report:
         return fuzz(report, given)
 
 

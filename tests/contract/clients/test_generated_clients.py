@@ -16,8 +16,8 @@ import pytest
 
 from schemas.contract import CONTRACT_PATH
 from tests.contract.clients.later_version import later_version
-from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client, Refused
+from tools.sandbox.temporary import temporary_sandbox
 from tools.sdk import (
     generate_go_client,
     generate_python_client,
@@ -99,7 +99,7 @@ PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[dict[str, Any]]:
-    with running_sandbox() as report:
+    with temporary_sandbox() as report:
         yield report
 
 

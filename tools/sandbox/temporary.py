@@ -1,4 +1,4 @@
-"""A sandbox for the length of one run."""
+"""A sandbox for the length of one run, with data of its own."""
 
 import json
 import os
@@ -20,9 +20,9 @@ START_TIMEOUT = 180.0
 
 
 @contextmanager
-def running_sandbox() -> Iterator[dict[str, Any]]:
+def temporary_sandbox() -> Iterator[dict[str, Any]]:
     """Start a sandbox in a directory of its own, yield its report, and leave nothing behind."""
-    home = Path(tempfile.mkdtemp(prefix="change-freeze-fuzz-", dir="/tmp"))  # short, for sockets
+    home = Path(tempfile.mkdtemp(prefix="change-freeze-sandbox-", dir="/tmp"))  # short, for sockets
     home.chmod(0o711)  # the servers' account has to reach its own directories
     environment = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
     environment |= {

@@ -25,6 +25,7 @@ def save(core: Core, path: Path) -> None:
                 "hidden": core.store.hidden,
                 "deleted": sorted(core.store.deleted),
                 "restrictedKeys": core.keys.restricted,
+                "expiredKeys": sorted(core.keys.expired),
             },
         )
     replace_file(path, document)
@@ -41,6 +42,7 @@ def load(core: Core, path: Path) -> None:
     core.store.hidden = defaultdict(dict, found["hidden"])
     core.store.deleted = set(found["deleted"])
     core.keys.restricted = found["restrictedKeys"]
+    core.keys.expired = set(found.get("expiredKeys", ()))
     _share_prices(core)
 
 

@@ -70,6 +70,7 @@ def test_state_file_restores_everything(tmp_path: Path, shop: Shop, fake: FakeSt
     shop.api.customers.delete(shop.customer().id)
     fake.state = tmp_path / "state.json"
     fake.keys.restricted["rk_test_x"] = {"customer": "read"}
+    fake.keys.expired.add("rk_test_y")
     fake.advance(DAY)
     fake.save()
     restored = FakeStripe(state=fake.state, clock=fake.clock)
@@ -77,6 +78,7 @@ def test_state_file_restores_everything(tmp_path: Path, shop: Shop, fake: FakeSt
     assert restored.store.hidden == fake.store.hidden
     assert restored.store.deleted == fake.store.deleted
     assert restored.keys.restricted == fake.keys.restricted
+    assert restored.keys.expired == fake.keys.expired
     assert restored.moment == fake.moment
     assert restored.settings == fake.settings
     price = restored.store.objects["subscription"][subscription.id]["items"]["data"][0]["price"]

@@ -1,6 +1,7 @@
 """Who calls: the App by its JWT, an installation by its token, a person by theirs."""
 
 import base64
+import binascii
 import hashlib
 import hmac
 import secrets
@@ -100,7 +101,7 @@ class Credentials:
         """Return the caller of an `Authorization` header, or refuse with 401."""
         kind, _, token = (header or "").partition(" ")
         if kind.lower() == "basic":
-            token = base64.b64decode(token).decode().rpartition(":")[2]
+            token = _password(token)
         if not token:
             raise Refusal(401, "Requires authentication")
         if token.startswith("ghs_"):
@@ -166,6 +167,14 @@ class Credentials:
                 401,
                 "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued",
             )
+
+
+def _password(encoded: str) -> str:
+    """Return the password of HTTP Basic, or refuse with 401."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode().rpartition(":")[2]
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise Refusal(401, "Bad credentials") from error
 
 
 def _verified(token: str, app: App) -> dict[str, object]:

@@ -80,6 +80,11 @@ def test_installation_token_expires_after_an_hour(http: httpx.Client, github: Fa
     assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
 
 
+def test_malformed_basic_credential_is_rejected(http: httpx.Client) -> None:
+    answer = http.get("/user", headers={"Authorization": "Basic %%%"})
+    assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
+
+
 def test_forged_installation_token_is_rejected(http: httpx.Client, app_key: AppKey) -> None:
     token = mint(http, app_key.private)["token"]
     signature = token.rindex(".") + 1

@@ -1,7 +1,7 @@
 """Exporting 500,000 audit entries, beside psql that runs the same `COPY` and throws its rows away.
 
 Alternating rounds on one database, with one API process. The client reads as fast as it can, in 64 KiB pieces. Memory
-is the highest that the process had while it exported, over what it had before. Aims: at least 0.25 of psql's
+is the highest that the process had while it read_export, over what it had before. Aims: at least 0.25 of psql's
 throughput, at most 30 MB, and a first byte at once.
 """
 
@@ -43,8 +43,8 @@ FILL = text("""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What one export took."""
+class Export:
+    """One export: seconds, those until the first byte, bytes, and the memory that the process took for it."""
 
     seconds: float
     first_byte: float
@@ -69,27 +69,27 @@ def seed(database_url: str) -> tuple[str, str]:
     return organization_id, secret
 
 
-def statement(connection: psycopg.Connection, organization_id: str) -> str:
-    """Return the very statement of the export, its values written out."""
+def export_statement(connection: psycopg.Connection, organization_id: str) -> str:
+    """Return the COPY statement that the export runs, with its values in it."""
     since = factories.now() - timedelta(days=365)
     conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     query, values = exporting.compiled(exporting.entries(conditions))
     return psycopg.ClientCursor(connection).mogrify(f"COPY ({query}) TO STDOUT (FORMAT csv, HEADER)", values)
 
 
-def copied(database_url: str, organization_id: str) -> float:
-    """Return how many seconds psql takes, its start included."""
+def copy_with_psql(database_url: str, organization_id: str) -> float:
+    """Run the export's statement with psql, and return the seconds, its start included."""
     url = database_url.replace("+psycopg", "")
     with psycopg.connect(url) as connection:
-        sql = statement(connection, organization_id)
+        sql = export_statement(connection, organization_id)
     own = f"SET role {ROLE}; SELECT set_config('app.organization_id', '{organization_id}', false) \\g /dev/null\n"
     start_time = time.perf_counter()
     subprocess.run([PSQL, "-q", url], input=f"{own}{sql};".encode(), stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start_time
 
 
-def exported(address: str, secret: str, worker: str) -> Read:
-    """Read an export to its end."""
+def read_export(address: str, secret: str, worker: str) -> Export:
+    """Export an export to its end."""
     Path(f"/proc/{worker}/clear_refs").write_text("5")  # the peak counts from now on
     before = _memory(worker, "VmRSS")
     start_time = time.perf_counter()
@@ -100,7 +100,7 @@ def exported(address: str, secret: str, worker: str) -> Read:
         size = len(next(pieces))
         first_byte = time.perf_counter() - start_time
         size += sum(len(piece) for piece in pieces)
-    return Read(time.perf_counter() - start_time, first_byte, size, _memory(worker, "VmHWM") - before)
+    return Export(time.perf_counter() - start_time, first_byte, size, _memory(worker, "VmHWM") - before)
 
 
 def _memory(process_id: str, name: str) -> float:
@@ -123,12 +123,12 @@ def main() -> None:
             requests.get(f"{address}/v1/audit?limit=1", headers=headers, timeout=10).raise_for_status()
             copies, exports = [], []
             for _ in range(ROUNDS):
-                copies.append(copied(stores.database_url, organization_id))
-                exports.append(exported(address, secret, worker))
+                copies.append(copy_with_psql(stores.database_url, organization_id))
+                exports.append(read_export(address, secret, worker))
     report(copies, exports)
 
 
-def report(copies: list[float], exports: list[Read]) -> None:
+def report(copies: list[float], exports: list[Export]) -> None:
     """Print what was found."""
     rates = [ROWS / copy for copy in copies], [ROWS / export.seconds for export in exports]
     copy, export = (statistics.median(each) for each in rates)

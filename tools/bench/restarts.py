@@ -85,8 +85,8 @@ def replace_hosts(stack: Stack) -> None:
         print("  replacing hosts: not measured, because nginx is not installed")
         return
     ports = [free_port(), free_port()]
-    with ExitStack() as every, nginx(ports) as address:
-        hosts = [every.enter_context(ExitStack()) for _ in ports]
+    with ExitStack() as exit_stack, nginx(ports) as address:
+        hosts = [exit_stack.enter_context(ExitStack()) for _ in ports]
         for host, port in zip(hosts, ports, strict=True):
             host.enter_context(web("app.main:app", stack.environment, "/readyz", port))
         over, seen = threading.Event(), Counter[str]()
@@ -161,7 +161,7 @@ def lose_postgres(stack: Stack) -> None:
         back = time.monotonic()
         until(lambda: _status(f"{stack.api}/v1/freezes?limit=1", headers) == 200, every=0.02)
         seconds["read"].append(time.monotonic() - back)
-        freeze = _freeze(stack)
+        freeze = _freeze_until_accepted(stack)
         seconds["write"].append(time.monotonic() - back)
         until(lambda: set(conclusions(stack)) == {"failure"}, every=0.02)
         seconds["fan-out"].append(time.monotonic() - back)
@@ -173,7 +173,7 @@ def lose_postgres(stack: Stack) -> None:
     )
 
 
-def _freeze(stack: Stack) -> str:
+def _freeze_until_accepted(stack: Stack) -> str:
     """Freeze everything, trying until it is accepted, and return the freeze's id."""
     body = {"scope": {"type": "organization"}, "reason": "PostgreSQL is back", "impactAcknowledged": True}
     while not (answer := stack.call("POST", "/v1/freezes", body)).ok:

@@ -59,10 +59,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(module: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a Python process, and stop it in order at the end."""
+def process(arguments: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `python -m` with these arguments during the block; what it wrote is shown if it fails."""
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", *module]
+        command = [sys.executable, "-m", *arguments]
         started = subprocess.Popen(command, env={**os.environ, **environment}, stderr=log, stdout=log)
         try:
             yield started

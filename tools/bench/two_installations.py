@@ -21,7 +21,9 @@ LARGE, SMALL = "globex", "acme"
 LARGE_REPOSITORIES, LARGE_HEADS = scaled(1000), 10
 SMALL_REPOSITORIES, SMALL_HEADS = 5, 4
 ALONE = 10
+"""Freezes of the small one alone."""
 PAUSE = 0.5
+"""Seconds between two freezes of the small one beside the large fan-out."""
 
 
 @dataclass(slots=True)
@@ -48,28 +50,28 @@ def main() -> None:
         )
         alone = Times()
         for _ in range(ALONE):
-            once(stack, Writes(stack), small, alone)
+            freeze_and_lift(stack, Writes(stack), small, alone)
         wait_for_rest(stack)
-        beside, seconds = during(stack, small, large)
+        beside, seconds = measure_beside(stack, small, large)
     report(alone, beside)
     print(f"  the large one's {len(large)} heads were blocked after {seconds:.0f} s")
 
 
-def once(stack: Stack, writes: Writes, heads: set[str], times: Times) -> None:
-    """Freeze and lift the small one, and note how long both took."""
+def freeze_and_lift(stack: Stack, writes: Writes, heads: set[str], times: Times) -> None:
+    """Freeze and lift the small one, and add the seconds that both took to `times`."""
     frozen, since = freeze(stack, SMALL, "A small organisation's freeze")
     times.blocked.append(writes.wait("failure", since, heads))
     since = lift(stack, SMALL, frozen)
     times.free.append(writes.wait("success", since, heads))
 
 
-def during(stack: Stack, small: set[str], large: set[str]) -> tuple[Times, float]:
+def measure_beside(stack: Stack, small: set[str], large: set[str]) -> tuple[Times, float]:
     """Freeze and lift the small one while the large fan-out runs; return what both took."""
     writes, times = Writes(stack), Times()
     writes.look()
     _, since = freeze(stack, LARGE, "A large organisation's freeze")
     while len(writes.first("failure", since, large)) < len(large):
-        once(stack, writes, small, times)
+        freeze_and_lift(stack, writes, small, times)
         time.sleep(PAUSE)
         writes.look()
     return times, writes.wait("failure", since, large)

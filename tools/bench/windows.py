@@ -18,17 +18,17 @@ from tools.bench.servers import machine
 from tools.bench.stack import Stack, running, scaled, wait_for_rest, warm
 from tools.bench.writes import Writes
 
-WINDOWS, EACH = scaled(100), 10
+WINDOWS, HEADS_PER_WINDOW = scaled(100), 10
 LATENCY_MS = 50
 AHEAD, LENGTH = timedelta(seconds=8), timedelta(seconds=60)
 
 
 def main() -> None:
     """Measure and print."""
-    with running(WINDOWS * EACH, latency_ms=LATENCY_MS) as stack:
+    with running(WINDOWS * HEADS_PER_WINDOW, latency_ms=LATENCY_MS) as stack:
         warm(stack, "acme/service-1")
         heads = {head["headSha"] for head in stack.control("GET", "/checks")["heads"]}
-        print(f"{WINDOWS} windows at one second, {EACH} heads each, {LATENCY_MS} ms a call ({machine()})")
+        print(f"{WINDOWS} windows at one second, {HEADS_PER_WINDOW} heads each, {LATENCY_MS} ms a call ({machine()})")
         starts_at = plan(stack)
         blocked = delays(stack, "failure", starts_at, heads)
         print(f"  last window started after {last_start(stack, starts_at):.2f} s (aim 5)")
@@ -45,7 +45,7 @@ def plan(stack: Stack) -> datetime:
         acme = session.query(Organization).one()
         starts_at = (datetime.now(UTC) + AHEAD).replace(microsecond=0)
         for number in range(WINDOWS):
-            names = [f"acme/service-{number * EACH + each + 1}" for each in range(EACH)]
+            names = [f"acme/service-{number * HEADS_PER_WINDOW + each + 1}" for each in range(HEADS_PER_WINDOW)]
             schedule = factories.schedule(
                 session,
                 acme,

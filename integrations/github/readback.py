@@ -10,7 +10,7 @@ from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.graphql import Data
 from integrations.github.responses import parsing
 from integrations.github.values import BranchHeads, CheckState
-from rules.freezes.batches import batches
+from rules.batches import batches
 
 _COMMITS_PER_QUERY = 50
 

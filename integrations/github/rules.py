@@ -23,7 +23,7 @@ from integrations.github.responses import parsing
 from integrations.github.rulesets import repository_rulesets
 from integrations.github.transport import unavailable
 from integrations.github.values import BranchRef, RepositoryInfo
-from rules.freezes.batches import batches
+from rules.batches import batches
 from rules.rulesets.enforcement import ActiveRule, BypassActor, ClassicProtection, Level, RequiredCheck, Ruleset
 
 RULESETS_PER_QUERY = 100

@@ -18,7 +18,7 @@ from integrations.github import GitHub, GitHubError
 from integrations.github.rules import BranchRules
 from models.installations import Installation
 from rules.access.permissions import CODE_HOST
-from rules.freezes.batches import batches
+from rules.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory

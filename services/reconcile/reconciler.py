@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
-from rules.freezes.batches import batches
+from rules.batches import batches
 from rules.rate_budget import NO_WAIT, GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError

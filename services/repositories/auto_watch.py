@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, and_, or_, select
 
 from integrations.github import GitHub, InstallationClient
 from models.repositories import Repository, WatchedBranch
+from rules.batches import batches
 from rules.errors import ServiceError
-from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory

@@ -10,7 +10,7 @@ from integrations.github import GitHub, GitHubError, InstallationClient
 from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.batches import batches
+from rules.batches import batches
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.github_access.failures import ThrottledError
 from services.github_access.rate_limiter import background_client

@@ -26,7 +26,8 @@ _MAX_WINDOW_LENGTH = timedelta(days=400)
 """More than any window takes: what starts before a time ends within this after it."""
 _GROWTH = 8
 """How many times as long each period is as the one before, in which the next windows are looked for."""
-_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+"""Schedules begin on this day at the earliest (`rules.time.recurrence.EARLIEST`)."""
 _MOMENT = timedelta(microseconds=1)
 
 Position = tuple[datetime, str]
@@ -119,7 +120,7 @@ class LaterWindows:
 
     def ending_after(self, since: datetime) -> list[LaterWindow]:
         """Return the windows that end after a time, in the order of their start and id."""
-        return self._between(since, _BEGINNING, self._until)
+        return self._between(since, BEGINNING, self._until)
 
     def first(
         self, count: int, since: datetime, after: Position | None, last: datetime | None, *, only_real: bool

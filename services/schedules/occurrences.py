@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Row, Select, func, select, text, tuple_
 
@@ -12,14 +12,13 @@ from models.schedules import LONG, Occurrence, OccurrenceState, Schedule
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
-from services.schedules.later_occurrences import MAX_AHEAD, LaterWindow, LaterWindows, Position
+from services.schedules.later_occurrences import BEGINNING, MAX_AHEAD, LaterWindow, LaterWindows, Position
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.plans import HORIZON
 from services.schedules.schedule_filters import NO_FILTERS, ScheduleFilters, matching_schedules, one_of
 
 NOT_LONG = timedelta(days=8)
 """Longest duration of occurrences outside of the index of long ones."""
-_BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
 _TO_COME: tuple[OccurrenceState | None, ...] = ("planned", "active")
 
 
@@ -128,7 +127,7 @@ def touching(uow: UnitOfWork, since: datetime | None, until: datetime | None) ->
         conditions.append(Occurrence.starts_at < until)
     if since is not None:
         first = uow.session.scalar(first_long(conditions, since))
-        earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, first or since)
+        earliest = min(max(since, BEGINNING) - NOT_LONG, first or since)
         conditions += [Occurrence.starts_at >= earliest, Occurrence.ends_at > since]
     return conditions
 

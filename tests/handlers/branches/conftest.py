@@ -1,20 +1,12 @@
-"""A repository with three branches, one of them watched."""
+"""A repository with three branches, one of them watched: `web`."""
 
 import pytest
-from sqlalchemy.orm import Session
 
-from models.repositories import Repository, WatchedBranch
-from tests import factories
+from models.repositories import Repository
 from tests.handlers.callers import Tenant
 
 
 @pytest.fixture
-def web(acme: Tenant) -> Repository:
-    """Return an enabled repository."""
+def repository(acme: Tenant) -> Repository:
+    """Return acme/web, enabled."""
     return acme.repository("web", "release/1", "release/2")
-
-
-@pytest.fixture
-def main(session: Session, web: Repository) -> WatchedBranch:
-    """Return its watched branch."""
-    return factories.branch(session, web)

@@ -1,4 +1,4 @@
-"""Reading branches: those that are watched, and those that the code host has."""
+"""Reading branches: those that are watched, and those that GitHub has."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.access_checks import takes_credentials, what_the_code_host_refuses
+from tests.handlers.access_checks import takes_credentials, what_github_refuses
 from tests.handlers.callers import Tenant, refusal
 from tools.fake_github import FakeGitHub
 
@@ -24,9 +24,9 @@ class TestListBranches:
         assert acme.key().get("/v1/branches").json() == {"data": [], "nextCursor": None}
 
     def test_list_branches_shows_the_light_of_the_last_probe(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        found = factories.branch_enforcement(session, factories.branch(session, web, "release/1"), "red")
+        found = factories.branch_enforcement(session, factories.branch(session, repository, "release/1"), "red")
         shown = {row["name"]: row["enforcement"] for row in acme.key().get("/v1/branches").json()["data"]}
         assert found.verified_at is not None
         assert shown.pop("main") == {"light": "amber", "lastVerifiedAt": None}
@@ -34,16 +34,16 @@ class TestListBranches:
         assert datetime.fromisoformat(shown["release/1"]["lastVerifiedAt"]) == found.verified_at
 
     def test_list_branches_returns_the_last_watched_first_page_by_page(
-        self, acme: Tenant, session: Session, web: Repository
+        self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
         for age, name in enumerate(["c", "b", "a"]):
-            factories.branch(session, web, name, created_at=factories.now() - timedelta(minutes=age))
+            factories.branch(session, repository, name, created_at=factories.now() - timedelta(minutes=age))
         first = acme.key().get("/v1/branches", limit=2).json()
         second = acme.key().get("/v1/branches", limit=2, cursor=first["nextCursor"]).json()
         assert [*names(first), *names(second)] == ["c", "b", "a"]
         assert second["nextCursor"] is None
 
-    def test_list_branches_applies_its_filters(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_list_branches_applies_its_filters(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         other = factories.branch(session, acme.repository("api"), "trunk")
         freeze = factories.freeze(session, acme.organization, [other])
         reader = acme.key("repo:read")
@@ -56,9 +56,9 @@ class TestListBranches:
         ]
 
     def test_list_branches_hides_unwatched_and_removed_branches(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.branch(session, web, "old", unwatched_at=factories.now())
+        factories.branch(session, repository, "old", unwatched_at=factories.now())
         factories.branch(session, acme.repository("gone", removed_at=factories.now()), "gone")
         assert names(acme.key().get("/v1/branches").json()) == ["main"]
 
@@ -68,30 +68,32 @@ class TestListBranches:
 
 
 class TestListRepositoryBranches:
-    def test_list_repository_branches_requires_read_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
-        path = f"/v1/repos/{web.id}/branches"
+    def test_list_repository_branches_requires_read_scope_or_membership(
+        self, acme: Tenant, repository: Repository
+    ) -> None:
+        path = f"/v1/repos/{repository.id}/branches"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
     def test_list_repository_branches_shows_only_its_own(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         factories.branch(session, acme.repository("api"), "trunk")
         assert names(acme.key().get("/v1/repos/acme%2Fweb/branches").json()) == ["main"]
 
     def test_list_repository_branches_filters_by_frozen(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
-        path = f"/v1/repos/{web.id}/branches"
+        factories.freeze(session, acme.organization, [factories.branch(session, repository, "release/1")])
+        path = f"/v1/repos/{repository.id}/branches"
         assert names(acme.key().get(path, frozen="true").json()) == ["release/1"]
         assert names(acme.key().get(path, frozen="false").json()) == ["main"]
 
     def test_list_repository_branches_rejects_a_cursor_of_another_list(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        factories.branch(session, web, "release/1")
-        cursor = acme.key().get("/v1/branches", limit=1, repo=web.id).json()["nextCursor"]
-        answer = acme.key().get(f"/v1/repos/{web.id}/branches", limit=1, cursor=cursor)
+        factories.branch(session, repository, "release/1")
+        cursor = acme.key().get("/v1/branches", limit=1, repo=repository.id).json()["nextCursor"]
+        answer = acme.key().get(f"/v1/repos/{repository.id}/branches", limit=1, cursor=cursor)
         refusal(answer, 400, "invalid_cursor")
 
     def test_list_repository_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
@@ -101,22 +103,22 @@ class TestListRepositoryBranches:
 class TestListRemoteBranches:
     path = "/v1/repos/acme%2Fweb/remote-branches"
 
-    def test_list_remote_branches_requires_read_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
+    def test_list_remote_branches_requires_read_scope_or_membership(self, acme: Tenant, repository: Repository) -> None:
         takes_credentials(acme, lambda caller: caller.get(self.path), scope="repo:read", least_role="viewer")
 
     def test_list_remote_branches_sorts_by_name_and_marks_watched_branches(
-        self, acme: Tenant, main: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
         shown = acme.key("repo:read").get(self.path).json()
         assert [(row["name"], row["watched"], row["branchId"]) for row in shown["data"]] == [
-            ("main", True, main.id),
+            ("main", True, web.id),
             ("release/1", False, None),
             ("release/2", False, None),
         ]
         assert all(len(row["sha"]) == 40 and row["protected"] is False for row in shown["data"])
         assert shown["nextCursor"] is None
 
-    def test_pages_of_remote_branches_list_each_branch_once(self, acme: Tenant, web: Repository) -> None:
+    def test_pages_of_remote_branches_list_each_branch_once(self, acme: Tenant, repository: Repository) -> None:
         first = acme.key().get(self.path, limit=2).json()
         second = acme.key().get(self.path, limit=2, cursor=first["nextCursor"]).json()
         assert names(first) + names(second) == ["main", "release/1", "release/2"]
@@ -124,11 +126,11 @@ class TestListRemoteBranches:
         refusal(acme.key().get(self.path, cursor="AAAA"), 400, "invalid_cursor")
 
     def test_remote_branches_are_cached_for_a_minute_but_show_watching_at_once(
-        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
+        self, acme: Tenant, repository: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
         first = acme.key().get(self.path).json()
         fake_github.organization("acme").repository("web").branch("new")
-        watched = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "release/1"}).json()
+        watched = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "release/1"}).json()
         later(seconds=45)
         kept = acme.key().get(self.path).json()
         assert kept["fetchedAt"] == first["fetchedAt"]
@@ -139,25 +141,31 @@ class TestListRemoteBranches:
         assert fresh["fetchedAt"] > first["fetchedAt"]
         assert "new" in names(fresh)
 
-    def test_support_session_reads_remote_branches_without_caching(self, acme: Tenant, web: Repository) -> None:
+    def test_support_session_reads_remote_branches_without_caching(self, acme: Tenant, repository: Repository) -> None:
         assert acme.support.get(self.path).status_code == 200
 
     def test_list_remote_branches_is_not_found_when_missing_on_github(
-        self, acme: Tenant, session: Session, web: Repository
+        self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
-        web.name = "elsewhere"
+        repository.name = "elsewhere"
         session.flush()
-        refusal(acme.key().get(f"/v1/repos/{web.id}/remote-branches"), 404, "repository_not_found")
+        refusal(acme.key().get(f"/v1/repos/{repository.id}/remote-branches"), 404, "repository_not_found")
 
     def test_list_remote_branches_is_gone_when_github_removed_the_installation(
-        self, acme: Tenant, web: Repository, fake_github: FakeGitHub
+        self, acme: Tenant, repository: Repository, fake_github: FakeGitHub
     ) -> None:
         fake_github.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
-    @what_the_code_host_refuses
+    @what_github_refuses
     def test_list_remote_branches_reports_the_error_of_github(
-        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
+        self,
+        acme: Tenant,
+        repository: Repository,
+        fake_github: FakeGitHub,
+        fault: dict[str, Any],
+        status: int,
+        code: str,
     ) -> None:
         fake_github.faults.add("error", "GET /repos/acme/web/branches", **fault)
         answer = acme.key().get(self.path)
@@ -166,7 +174,7 @@ class TestListRemoteBranches:
             assert int(answer.headers["retry-after"]) >= 1
 
     def test_list_remote_branches_leaves_the_remaining_quota_to_verdicts(
-        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
+        self, acme: Tenant, repository: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
         fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = True, 20
         reader, answers = acme.key(), []
@@ -177,10 +185,10 @@ class TestListRemoteBranches:
         finally:
             fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = False, None
         refusal(answers[-1], 429, "github_rate_limited")
-        assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # the code host gives 20
+        assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # GitHub gives 20
 
     def test_list_remote_branches_is_gone_when_the_installation_was_removed(
-        self, acme: Tenant, session: Session, web: Repository
+        self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
         acme.installation.state = "removed"
         session.flush()
@@ -191,25 +199,25 @@ class TestListRemoteBranches:
 
 
 class TestGetBranch:
-    def test_get_branch_requires_repository_read_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
-        path = f"/v1/branches/{main.id}"
+    def test_get_branch_requires_repository_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
+        path = f"/v1/branches/{web.id}"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
     def test_get_branch_names_every_freeze_that_covers_the_branch(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        early = factories.freeze(session, acme.organization, [main], started_at=factories.now() - timedelta(minutes=9))
-        late = factories.freeze(session, acme.organization, [main])
-        factories.freeze(session, acme.organization, [main], ended_at=factories.now())
-        factories.freeze(session, acme.organization, [main], ends_at=factories.now())
-        factories.freeze(session, acme.organization, [main], started_at=factories.now() + timedelta(hours=1))
-        shown = acme.key("repo:read").get(f"/v1/branches/{main.id}").json()
+        early = factories.freeze(session, acme.organization, [web], started_at=factories.now() - timedelta(minutes=9))
+        late = factories.freeze(session, acme.organization, [web])
+        factories.freeze(session, acme.organization, [web], ended_at=factories.now())
+        factories.freeze(session, acme.organization, [web], ends_at=factories.now())
+        factories.freeze(session, acme.organization, [web], started_at=factories.now() + timedelta(hours=1))
+        shown = acme.key("repo:read").get(f"/v1/branches/{web.id}").json()
         assert (shown["frozen"], shown["freezeIds"]) == (True, [early.id, late.id])
 
     def test_get_branch_is_not_found_when_unknown_foreign_or_unwatched(
-        self, acme: Tenant, globex: Tenant, session: Session, web: Repository
+        self, acme: Tenant, globex: Tenant, session: Session, repository: Repository
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
-        unwatched = factories.branch(session, web, "old", unwatched_at=factories.now())
-        for branch_id in (foreign.id, unwatched.id, "wbr_00000000000000000000000000", web.id, "main"):
+        unwatched = factories.branch(session, repository, "old", unwatched_at=factories.now())
+        for branch_id in (foreign.id, unwatched.id, "wbr_00000000000000000000000000", repository.id, "main"):
             refusal(acme.key().get(f"/v1/branches/{branch_id}"), 404, "branch_not_found")

@@ -16,14 +16,16 @@ from tests.harness.wakeups import RecordedWakeups
 
 
 class TestWatchBranch:
-    def test_watch_branch_requires_repository_write_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
-        path, body = f"/v1/repos/{web.id}/branches", {"name": "main"}
+    def test_watch_branch_requires_repository_write_scope_or_membership(
+        self, acme: Tenant, repository: Repository
+    ) -> None:
+        path, body = f"/v1/repos/{repository.id}/branches", {"name": "main"}
         takes_credentials(
             acme, lambda caller: caller.post(path, body), scope="repo:write", least_role="member", writes=True
         )
 
     def test_watch_branch_watches_and_schedules_the_heads(
-        self, acme: Tenant, session: Session, web: Repository, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, repository: Repository, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.key("repo:write").post("/v1/repos/acme%2Fweb/branches", {"name": "release/1"})
         assert answer.status_code == 201
@@ -32,7 +34,7 @@ class TestWatchBranch:
         assert shown.pop("createdAt").endswith("Z")
         assert shown == {
             "id": shown["id"],
-            "repositoryId": web.id,
+            "repositoryId": repository.id,
             "repository": "acme/web",
             "name": "release/1",
             "frozen": False,
@@ -47,8 +49,8 @@ class TestWatchBranch:
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.watched"]
 
-    def test_watch_branch_accepts_a_branch_missing_on_github(self, acme: Tenant, web: Repository) -> None:
-        assert acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "next"}).status_code == 201
+    def test_watch_branch_accepts_a_branch_missing_on_github(self, acme: Tenant, repository: Repository) -> None:
+        assert acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "next"}).status_code == 201
 
     def test_watch_branch_gives_the_branch_a_check_of_its_own(self, acme: Tenant, session: Session) -> None:
         acme.repository("api", auto_watch=["!hotfix/1", "hotfix/*"])
@@ -57,40 +59,42 @@ class TestWatchBranch:
         assert session.get_one(WatchedBranch, shown["id"]).pattern_check_name == "change-freeze/hotfix/*"
 
     def test_watch_branch_joins_open_freezes_that_cover_the_branch(
-        self, acme: Tenant, session: Session, web: Repository
+        self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
         scope = {"type": "organization", "branches": ["release/*"]}
         freeze = factories.freeze(session, acme.organization, scope=scope)
-        path = f"/v1/repos/{web.id}/branches"
+        path = f"/v1/repos/{repository.id}/branches"
         assert acme.key().post(path, {"name": "release/1"}).json()["freezeIds"] == [freeze.id]
         assert acme.key().post(path, {"name": "main"}).json()["freezeIds"] == []
         assert session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id).one().state == "pending"
 
     def test_watch_branch_is_a_conflict_when_already_watched(
-        self, acme: Tenant, web: Repository, main: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+        answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
         assert refusal(answer, 409, "already_exists")["details"][0]["path"] == "/name"
 
     def test_watch_branch_restores_a_formerly_watched_branch(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        acme.key().delete(f"/v1/branches/{main.id}")
-        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+        acme.key().delete(f"/v1/branches/{web.id}")
+        answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
         assert answer.status_code == 201
-        assert answer.json()["id"] == main.id
-        assert answer.json()["checkName"] == main.check_name
+        assert answer.json()["id"] == web.id
+        assert answer.json()["checkName"] == web.check_name
 
-    def test_concurrent_watches_of_a_branch_succeed_once(self, acme: Tenant, session: Session, web: Repository) -> None:
-        key, path = acme.key(), f"/v1/repos/{web.id}/branches"
+    def test_concurrent_watches_of_a_branch_succeed_once(
+        self, acme: Tenant, session: Session, repository: Repository
+    ) -> None:
+        key, path = acme.key(), f"/v1/repos/{repository.id}/branches"
         answers = at_once(*[lambda: key.post(path, {"name": "release/1"})] * 8)
         assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
         assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409} == {"already_exists"}
 
     def test_concurrently_started_freeze_covers_the_watched_branch(
-        self, acme: Tenant, web: Repository, main: WatchedBranch
+        self, acme: Tenant, repository: Repository, web: WatchedBranch
     ) -> None:
-        key, path = acme.key(), f"/v1/repos/{web.id}/branches"
+        key, path = acme.key(), f"/v1/repos/{repository.id}/branches"
         for number in range(6):
             body = {"name": f"b{number}"}
             freeze, watched = at_once(
@@ -107,17 +111,17 @@ class TestWatchBranch:
         refusal(acme.key().post(f"/v1/repos/{api.id}/branches", {"name": "main"}), 409, "invalid_state")
 
     def test_watch_branch_beyond_the_plan_is_refused(self, globex: Tenant, session: Session) -> None:
-        web = globex.repository("web")
+        repository = globex.repository("web")
         for number in range(25):
-            factories.branch(session, web, f"b{number}")
-        answer = globex.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+            factories.branch(session, repository, f"b{number}")
+        answer = globex.key().post(f"/v1/repos/{repository.id}/branches", {"name": "main"})
         assert "25" in refusal(answer, 403, "feature_not_available")["message"]
 
     @pytest.mark.parametrize(
         "name", ["", "a b", "a\nb", "a^b", "refs/heads/main", "a..b", "x.lock", "-x", "x" * 256, 7, None]
     )
-    def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, web: Repository, name: Any) -> None:
-        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": name})
+    def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, repository: Repository, name: Any) -> None:
+        answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": name})
         assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
 
     def test_watch_branch_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
@@ -128,35 +132,35 @@ class TestWatchBranch:
 
 class TestUpdateBranch:
     def test_update_branch_requires_repository_write_scope_or_membership(
-        self, acme: Tenant, main: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
-        path = f"/v1/branches/{main.id}"
+        path = f"/v1/branches/{web.id}"
         body: dict[str, Any] = {"settings": {}}
         takes_credentials(
             acme, lambda caller: caller.patch(path, body), scope="repo:write", least_role="member", writes=True
         )
 
     def test_update_branch_disables_exceptions_and_rewrites_the_checks(
-        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         body = {"settings": {"exceptionsAllowed": False}}
-        shown = acme.key("repo:write").patch(f"/v1/branches/{main.id}", body).json()
+        shown = acme.key("repo:write").patch(f"/v1/branches/{web.id}", body).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
-        session.refresh(main)
-        assert main.wanted_generation == 1
+        session.refresh(web)
+        assert web.wanted_generation == 1
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.updated"]
 
-    def test_update_branch_keeps_omitted_settings(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
-        main.exceptions_allowed = False
+    def test_update_branch_keeps_omitted_settings(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        web.exceptions_allowed = False
         session.flush()
-        shown = acme.key().patch(f"/v1/branches/{main.id}", {"settings": {}}).json()
+        shown = acme.key().patch(f"/v1/branches/{web.id}", {"settings": {}}).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
 
     @pytest.mark.parametrize("field", ["name", "checkName", "frozen", "organizationId"])
-    def test_update_branch_rejects_unknown_fields(self, acme: Tenant, main: WatchedBranch, field: str) -> None:
+    def test_update_branch_rejects_unknown_fields(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
         body = {"settings": {}, field: "x"}
-        refusal(acme.key().patch(f"/v1/branches/{main.id}", body), 422, "validation_failed")
+        refusal(acme.key().patch(f"/v1/branches/{web.id}", body), 422, "validation_failed")
 
     def test_update_branch_is_not_found_when_unknown_or_foreign(
         self, acme: Tenant, globex: Tenant, session: Session
@@ -168,46 +172,46 @@ class TestUpdateBranch:
 
 class TestUnwatchBranch:
     def test_unwatch_branch_requires_repository_write_scope_or_membership(
-        self, acme: Tenant, main: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
-        path = f"/v1/branches/{main.id}"
+        path = f"/v1/branches/{web.id}"
         takes_credentials(
             acme, lambda caller: caller.delete(path), scope="repo:write", least_role="member", writes=True
         )
 
     def test_unwatch_branch_leaves_no_blocking_check_behind(
-        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        answer = acme.key("repo:write").delete(f"/v1/branches/{main.id}")
+        answer = acme.key("repo:write").delete(f"/v1/branches/{web.id}")
         assert (answer.status_code, answer.content) == (204, b"")
-        session.refresh(main)
-        assert main.unwatched_at is not None
-        assert main.wanted_generation > main.written_generation
-        assert main.due_at is not None
+        session.refresh(web)
+        assert web.unwatched_at is not None
+        assert web.wanted_generation > web.written_generation
+        assert web.due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.unwatched"]
-        refusal(acme.key().get(f"/v1/branches/{main.id}"), 404, "branch_not_found")
-        refusal(acme.key().delete(f"/v1/branches/{main.id}"), 404, "branch_not_found")
+        refusal(acme.key().get(f"/v1/branches/{web.id}"), 404, "branch_not_found")
+        refusal(acme.key().delete(f"/v1/branches/{web.id}"), 404, "branch_not_found")
 
     def test_unwatch_branch_is_refused_with_the_freeze_while_frozen(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, [main])
-        error = refusal(acme.key().delete(f"/v1/branches/{main.id}"), 409, "already_frozen")
+        freeze = factories.freeze(session, acme.organization, [web])
+        error = refusal(acme.key().delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         assert freeze.id in error["message"]
-        session.refresh(main)
-        assert main.unwatched_at is None
+        session.refresh(web)
+        assert web.unwatched_at is None
         freeze.ended_at = factories.now()
         session.flush()
-        assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
+        assert acme.key().delete(f"/v1/branches/{web.id}").status_code == 204
 
     def test_unwatch_branch_is_allowed_after_the_freeze_has_ended(
-        self, acme: Tenant, session: Session, main: WatchedBranch, later: Any
+        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
     ) -> None:
-        factories.freeze(session, acme.organization, [main], ends_at=factories.now() + timedelta(minutes=1))
-        refusal(acme.key().delete(f"/v1/branches/{main.id}"), 409, "already_frozen")
+        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(minutes=1))
+        refusal(acme.key().delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         later(minutes=2)
-        assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
+        assert acme.key().delete(f"/v1/branches/{web.id}").status_code == 204
 
     def test_unwatch_branch_is_not_found_when_unknown_or_foreign(
         self, acme: Tenant, globex: Tenant, session: Session

@@ -10,43 +10,43 @@ from tests.handlers.callers import Tenant, refusal
 
 
 class TestGetBranchEnforcement:
-    def test_get_branch_enforcement_requires_read_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
-        path = f"/v1/enforcement/branches/{main.id}"
+    def test_get_branch_enforcement_requires_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
+        path = f"/v1/enforcement/branches/{web.id}"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
     def test_get_branch_enforcement_adds_check_progress_to_the_list_entry(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main)
-        shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()
+        factories.branch_enforcement(session, web)
+        shown = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()
         checks = shown.pop("checks")
         assert [shown] == acme.key().get("/v1/enforcement").json()["data"]
         assert checks == {"state": "written", "total": 0, "written": 0, "lastError": None}
 
     def test_head_counts_as_written_only_when_the_check_is_confirmed(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch
     ) -> None:
-        pulls = [factories.pull_request(session, web, number) for number in range(4)]
-        factories.pull_request(session, web, 9, state="closed")
-        factories.pull_request(session, web, 10, base_branch="release/1")
-        factories.head_check(session, main, pulls[0].head_sha, "failure", summary_hash="x")
-        factories.head_check(session, main, pulls[1].head_sha, "failure", summary_hash="")
-        factories.head_check(session, main, pulls[2].head_sha, "success", summary_hash="x", unconfirmed=True)
-        factories.head_check(session, main, factories.sha("queue entry"), "success", summary_hash="x")
-        factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
-        main.wanted_generation = 3
+        pulls = [factories.pull_request(session, repository, number) for number in range(4)]
+        factories.pull_request(session, repository, 9, state="closed")
+        factories.pull_request(session, repository, 10, base_branch="release/1")
+        factories.head_check(session, web, pulls[0].head_sha, "failure", summary_hash="x")
+        factories.head_check(session, web, pulls[1].head_sha, "failure", summary_hash="")
+        factories.head_check(session, web, pulls[2].head_sha, "success", summary_hash="x", unconfirmed=True)
+        factories.head_check(session, web, factories.sha("queue entry"), "success", summary_hash="x")
+        factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
+        web.wanted_generation = 3
         session.flush()
-        checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
+        checks = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
         assert checks == {"state": "pending", "total": 5, "written": 2, "lastError": None}
 
     def test_branch_enforcement_reports_github_errors_except_limits_as_failed(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        main.wanted_generation = 1
+        web.wanted_generation = 1
         for code, state in (("github_unavailable", "failed"), ("github_rate_limited", "pending")):
-            main.last_error_code, main.last_error_message = code, "GitHub did not answer."
+            web.last_error_code, web.last_error_message = code, "GitHub did not answer."
             session.flush()
-            checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
+            checks = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
             assert checks["state"] == state
             assert checks["lastError"] == {"code": code, "message": "GitHub did not answer."}
 
@@ -55,32 +55,30 @@ class TestGetBranchEnforcement:
         assert acme.key().get(f"/v1/enforcement/branches/{branch.id}").status_code == 200
 
     def test_get_branch_enforcement_is_not_found_when_unwatched_or_foreign(
-        self, acme: Tenant, globex: Tenant, session: Session, web: Repository
+        self, acme: Tenant, globex: Tenant, session: Session, repository: Repository
     ) -> None:
-        old = factories.branch(session, web, "old", unwatched_at=factories.now())
+        old = factories.branch(session, repository, "old", unwatched_at=factories.now())
         foreign = factories.branch(session, globex.repository("secret"))
         for branch_id in (old.id, foreign.id, new_id("wbr"), "main"):
             refusal(acme.key().get(f"/v1/enforcement/branches/{branch_id}"), 404, "branch_not_found")
 
     def test_get_branch_shows_the_light_of_its_enforcement(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main, "red")
-        shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()
-        branch = acme.key().get(f"/v1/branches/{main.id}").json()
+        factories.branch_enforcement(session, web, "red")
+        shown = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()
+        branch = acme.key().get(f"/v1/branches/{web.id}").json()
         assert branch["enforcement"] == {"light": "red", "lastVerifiedAt": shown["lastVerifiedAt"]}
 
 
 class TestGetEnforcementSnippets:
-    def test_get_enforcement_snippets_requires_read_scope_or_membership(
-        self, acme: Tenant, main: WatchedBranch
-    ) -> None:
-        path = f"/v1/enforcement/branches/{main.id}/snippets"
+    def test_get_enforcement_snippets_requires_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
+        path = f"/v1/enforcement/branches/{web.id}/snippets"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_snippets_cover_every_tool_purpose_and_level(self, acme: Tenant, main: WatchedBranch) -> None:
-        shown = acme.key("repo:read").get(f"/v1/enforcement/branches/{main.id}/snippets").json()
-        assert (shown["branchId"], shown["checkName"]) == (main.id, "change-freeze/main")
+    def test_snippets_cover_every_tool_purpose_and_level(self, acme: Tenant, web: WatchedBranch) -> None:
+        shown = acme.key("repo:read").get(f"/v1/enforcement/branches/{web.id}/snippets").json()
+        assert (shown["branchId"], shown["checkName"]) == (web.id, "change-freeze/main")
         found = {(each["tool"], each["level"], each["purpose"]) for each in shown["snippets"]}
         assert found == {
             (tool, level, purpose)

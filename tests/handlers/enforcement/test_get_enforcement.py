@@ -35,7 +35,7 @@ class TestGetEnforcement:
         }
 
     def test_enforcement_of_a_never_verified_branch_is_amber_with_a_finding(
-        self, acme: Tenant, main: WatchedBranch
+        self, acme: Tenant, web: WatchedBranch
     ) -> None:
         shown = acme.key("repo:read").get(self.path).json()
         assert (shown["light"], shown["counts"]) == ("amber", {"green": 0, "amber": 1, "red": 0})
@@ -43,7 +43,7 @@ class TestGetEnforcement:
         [finding] = row.pop("findings")
         assert finding["code"] == "not_verified"
         assert row == {
-            "branchId": main.id,
+            "branchId": web.id,
             "repository": "acme/web",
             "branch": "main",
             "light": "amber",
@@ -56,21 +56,21 @@ class TestGetEnforcement:
         }
 
     def test_enforcement_with_a_pending_first_probe_is_amber(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main, verified_at=None, due_at=factories.now())
+        factories.branch_enforcement(session, web, verified_at=None, due_at=factories.now())
         shown = acme.key().get(self.path).json()
         assert (shown["light"], shown["pending"]["verify"]) == ("amber", 1)
         assert shown["data"][0]["findings"][0]["code"] == "not_verified"
 
     def test_enforcement_shows_the_stored_findings_of_a_probe(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         ruleset = {"id": 7, "name": "Change freeze: main", "enforcement": "active"}
         actors = [{"type": "Team", "id": 3, "name": None, "mode": "exempt"}]
         queue = {"groupingStrategy": "HEADGREEN", "reported": True}
         row = factories.branch_enforcement(
-            session, main, "amber", ruleset=ruleset, bypass_actors=actors, merge_queue=queue
+            session, web, "amber", ruleset=ruleset, bypass_actors=actors, merge_queue=queue
         )
         [shown] = acme.key().get(self.path).json()["data"]
         assert (shown["ruleset"], shown["bypassActors"], shown["mergeQueue"]) == (ruleset, actors, queue)
@@ -87,18 +87,18 @@ class TestGetEnforcement:
         ],
     )
     def test_organization_has_the_worst_light_of_its_branches(
-        self, acme: Tenant, session: Session, web: Repository, branches: list[str], light: str
+        self, acme: Tenant, session: Session, repository: Repository, branches: list[str], light: str
     ) -> None:
         for number, each in enumerate(branches):
-            factories.branch_enforcement(session, factories.branch(session, web, f"release/{number}"), each)
+            factories.branch_enforcement(session, factories.branch(session, repository, f"release/{number}"), each)
         shown = acme.key().get(self.path).json()
         assert shown["light"] == light
         assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red")}
 
     def test_enforcement_counts_only_branches_within_reach_of_a_freeze(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main)
+        factories.branch_enforcement(session, web)
         now = factories.now()
         for branch in (
             factories.branch(session, acme.repository("off", enabled=False)),
@@ -110,10 +110,10 @@ class TestGetEnforcement:
         assert (shown["light"], names(shown), shown["counts"]["red"]) == ("green", ["main"], 0)
 
     def test_enforcement_lists_the_last_watched_first_page_by_page(
-        self, acme: Tenant, session: Session, web: Repository
+        self, acme: Tenant, session: Session, repository: Repository
     ) -> None:
         for age, name in enumerate(["c", "b", "a"]):
-            factories.branch(session, web, name, created_at=factories.now() - timedelta(minutes=age))
+            factories.branch(session, repository, name, created_at=factories.now() - timedelta(minutes=age))
         first = acme.key().get(self.path, limit=2).json()
         second = acme.key().get(self.path, limit=2, cursor=first["nextCursor"]).json()
         assert [*names(first), *names(second)] == ["c", "b", "a"]
@@ -121,9 +121,9 @@ class TestGetEnforcement:
         refusal(acme.key().get(self.path, light="red", cursor=first["nextCursor"]), 400, "invalid_cursor")
 
     def test_enforcement_filters_narrow_the_list_but_not_the_light(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main)
+        factories.branch_enforcement(session, web)
         api = acme.repository("api")
         factories.branch_enforcement(session, factories.branch(session, api, "trunk"), "red")
         factories.branch(session, api, "next")
@@ -143,16 +143,18 @@ class TestGetEnforcement:
         for reference in ("acme/nothing", globex.repository("secret").id):
             refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
 
-    def test_repository_without_owner_is_not_found_with_a_hint_on_the_form(self, acme: Tenant, web: Repository) -> None:
+    def test_repository_without_owner_is_not_found_with_a_hint_on_the_form(
+        self, acme: Tenant, repository: Repository
+    ) -> None:
         returned = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
         assert returned["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
 
-    def test_enforcement_counts_pending_work(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_enforcement_counts_pending_work(self, acme: Tenant, session: Session, repository: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
         for name, probe in (("a", due), ("b", tried_again), ("c", None)):
-            branch = factories.branch(session, web, name, wanted_generation=2, written_generation=2)
+            branch = factories.branch(session, repository, name, wanted_generation=2, written_generation=2)
             factories.branch_enforcement(session, branch, due_at=probe)
-        factories.branch(session, web, "d", wanted_generation=2, written_generation=1)
+        factories.branch(session, repository, "d", wanted_generation=2, written_generation=1)
         for state in ("queued", "done", "awaiting_authorization", "failed"):
             session.add(setup_of(acme, state))
         session.flush()

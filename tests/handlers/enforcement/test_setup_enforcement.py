@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.access_checks import takes_credentials, what_the_code_host_refuses
+from tests.handlers.access_checks import takes_credentials, what_github_refuses
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.enforcement.requests import EVERYWHERE
 from tests.harness.wakeups import RecordedWakeups
@@ -19,15 +19,15 @@ PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
 class TestSetupEnforcement:
     path = "/v1/enforcement/setup"
 
-    def test_setup_enforcement_requires_an_administrator_session(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_setup_enforcement_requires_an_administrator_session(self, acme: Tenant, web: WatchedBranch) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(self.path, PLAN), scope=None, least_role="admin", writes=True
         )
 
     def test_plan_shows_the_missing_ruleset_and_changes_nothing(
-        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
+        self, acme: Tenant, web: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
-        body = {"scope": {"type": "branch", "branchId": main.id}, "mode": "plan"}
+        body = {"scope": {"type": "branch", "branchId": web.id}, "mode": "plan"}
         shown = acme.person("admin").post(self.path, body).json()
         assert (shown["mode"], shown["state"], shown["level"]) == ("plan", "planned", "repository")
         [change] = shown["changes"]
@@ -38,7 +38,7 @@ class TestSetupEnforcement:
             "account": "acme",
             "repository": "acme/web",
             "checkName": "change-freeze/main",
-            "branches": [{"branchId": main.id, "repository": "acme/web", "branch": "main"}],
+            "branches": [{"branchId": web.id, "repository": "acme/web", "branch": "main"}],
             "rulesetId": None,
             "before": None,
         }
@@ -50,20 +50,20 @@ class TestSetupEnforcement:
         assert "setup" not in wakeups.sent
 
     def test_plan_for_several_repositories_uses_one_organization_ruleset(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         api = factories.branch(session, acme.repository("api"))
         shown = acme.person("owner").post(self.path, PLAN).json()
         assert shown["level"] == "organization"
         [change] = [each for each in shown["changes"] if each["checkName"] == "change-freeze/main"]
         assert (change["level"], change["repository"]) == ("organization", None)
-        assert {row["branchId"] for row in change["branches"]} == {main.id, api.id}
+        assert {row["branchId"] for row in change["branches"]} == {web.id, api.id}
         assert len(change["after"]["conditions"]["repository_id"]["repository_ids"]) == 2
 
     def test_apply_is_queued_for_a_job_and_audited_once(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        web.rulesets_authorized_by, web.rulesets_authorized_at = "root", factories.now()
+        repository.rulesets_authorized_by, repository.rulesets_authorized_at = "root", factories.now()
         session.flush()
         shown = acme.person("admin").post(self.path, APPLY).json()
         assert (shown["mode"], shown["state"]) == ("apply", "applying")
@@ -72,7 +72,7 @@ class TestSetupEnforcement:
         assert acme.audit() == ["enforcement.setup_requested"]
 
     def test_first_apply_requires_administrator_authorization(
-        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
+        self, acme: Tenant, web: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         error = refusal(acme.person("admin").post(self.path, APPLY), 409, "admin_authorization_required")
         [row] = error["details"]
@@ -83,7 +83,7 @@ class TestSetupEnforcement:
         assert acme.audit() == ["enforcement.authorization_requested"]
 
     def test_apply_without_app_permission_requires_administrator_authorization(
-        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub
+        self, acme: Tenant, web: WatchedBranch, fake_github: FakeGitHub
     ) -> None:
         installation = fake_github.world.installations[acme.installation.id]
         installation.permissions = {**installation.permissions, "administration": "read"}
@@ -96,14 +96,14 @@ class TestSetupEnforcement:
         assert row["authorizationUrl"].startswith("http")
         assert row["expiresAt"].endswith("Z")
 
-    def test_setup_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
+    def test_setup_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, repository: Repository) -> None:
         person = acme.person("admin")
         refusal(person.post(self.path, PLAN), 422, "no_targets_in_scope")
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}, "mode": "plan"}
         refusal(person.post(self.path, glob), 422, "invalid_glob")
 
     def test_setup_enforcement_rejects_a_foreign_branch(
-        self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         body = {"scope": {"type": "branch", "branchId": foreign.id}, "mode": "plan"}
@@ -118,20 +118,20 @@ class TestSetupEnforcement:
         ],
     )
     def test_setup_enforcement_requires_scope_and_mode(
-        self, acme: Tenant, main: WatchedBranch, body: dict[str, Any], status: int, code: str
+        self, acme: Tenant, web: WatchedBranch, body: dict[str, Any], status: int, code: str
     ) -> None:
         refusal(acme.person("admin").post(self.path, body), status, code)
 
     def test_setup_enforcement_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.person("admin").post(self.path, PLAN), 410, "installation_removed")
 
-    @what_the_code_host_refuses
+    @what_github_refuses
     def test_setup_enforcement_reports_the_error_of_github(
-        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
+        self, acme: Tenant, web: WatchedBranch, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
     ) -> None:
         fake_github.faults.add("error", "GET /repos/acme/web/rulesets", **fault)
         refusal(acme.person("admin").post(self.path, PLAN), status, code)

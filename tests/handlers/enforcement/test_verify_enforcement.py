@@ -16,7 +16,7 @@ from tests.harness.wakeups import RecordedWakeups
 class TestVerifyEnforcement:
     path = "/v1/enforcement/verify"
 
-    def test_verify_enforcement_requires_write_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_requires_write_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
         takes_credentials(
             acme,
             lambda caller: caller.post(self.path, EVERYWHERE),
@@ -26,9 +26,9 @@ class TestVerifyEnforcement:
         )
 
     def test_verify_enforcement_schedules_a_probe_of_each_branch_in_scope(
-        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        factories.branch_enforcement(session, main)
+        factories.branch_enforcement(session, web)
         factories.branch_enforcement(session, factories.branch(session, acme.repository("api")))
         scope = {"type": "repositories", "repositories": ["acme/web"]}
         answer = acme.key("repo:write").post(self.path, {"scope": scope})
@@ -38,25 +38,25 @@ class TestVerifyEnforcement:
         assert "verify" in wakeups.sent
         assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
-    def test_verify_enforcement_schedules_a_never_verified_branch(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_schedules_a_never_verified_branch(self, acme: Tenant, web: WatchedBranch) -> None:
         acme.key().post(self.path, EVERYWHERE)
         assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
     def test_verify_enforcement_is_audited_once_with_its_scope(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.key().post(self.path, EVERYWHERE)
         assert acme.audit() == ["enforcement.verify_requested"]
         details = details_of(session, "enforcement.verify_requested")
-        assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [main.id]}
+        assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [web.id]}
         [entry] = session.query(AuditEntry)
         assert (entry.target["type"], entry.target["name"]) == ("organization", "Acme")
 
-    def test_verify_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
+    def test_verify_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, repository: Repository) -> None:
         refusal(acme.key().post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         assert acme.audit() == []
 
-    def test_verify_enforcement_rejects_a_scope_with_unknown_resources(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_rejects_a_scope_with_unknown_resources(self, acme: Tenant, web: WatchedBranch) -> None:
         for scope, code in (
             ({"type": "branch", "branchId": new_id("wbr")}, "invalid_parameter"),
             ({"type": "repositories", "repositories": ["acme/nothing"]}, "invalid_parameter"),
@@ -65,13 +65,13 @@ class TestVerifyEnforcement:
             refusal(acme.key().post(self.path, {"scope": scope}), 422, code)
 
     def test_verify_enforcement_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.key().post(self.path, EVERYWHERE), 410, "installation_removed")
 
-    def test_repeated_verify_enforcement_is_replayed_and_audited_once(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_repeated_verify_enforcement_is_replayed_and_audited_once(self, acme: Tenant, web: WatchedBranch) -> None:
         key, headers = acme.key(), {"Idempotency-Key": "look-once"}
         first = key.post(self.path, EVERYWHERE, headers=headers)
         second = key.post(self.path, EVERYWHERE, headers=headers)
@@ -82,32 +82,34 @@ class TestVerifyEnforcement:
 class TestSeedCheck:
     path = "/v1/enforcement/seed-check"
 
-    def test_seed_check_requires_an_administrator_session(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_seed_check_requires_an_administrator_session(self, acme: Tenant, web: WatchedBranch) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(self.path, EVERYWHERE), scope=None, least_role="admin", writes=True
         )
 
     def test_seed_check_schedules_a_write_to_every_head_in_scope(
-        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
-        pull, new = factories.pull_request(session, web, 7), factories.pull_request(session, web, 8)
-        judged = factories.head_check(session, main, pull.head_sha, "success", summary_hash="x")
-        entry = factories.head_check(session, main, factories.sha("queue entry"), "success", summary_hash="x")
-        gone = factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
+        pull, new = factories.pull_request(session, repository, 7), factories.pull_request(session, repository, 8)
+        judged = factories.head_check(session, web, pull.head_sha, "success", summary_hash="x")
+        entry = factories.head_check(session, web, factories.sha("queue entry"), "success", summary_hash="x")
+        gone = factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
         answer = acme.person("admin").post(self.path, EVERYWHERE)
         assert answer.status_code == 202
         assert (answer.json()["branchCount"], answer.json()["headCount"]) == (1, 3)
         session.expire_all()
         assert [row.summary_hash for row in (judged, entry, gone)] == ["", "", "x"]
-        assert main.wanted_generation > main.written_generation
-        assert main.due_at is not None
+        assert web.wanted_generation > web.written_generation
+        assert web.due_at is not None
         assert "reconcile" in wakeups.sent
-        shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
+        shown = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
         assert (shown["state"], shown["total"], shown["written"]) == ("pending", 3, 0)
         assert new.head_sha not in {row.head_sha for row in session.query(HeadCheck)}
 
-    def test_seed_check_leaves_other_branches_unchanged(self, acme: Tenant, session: Session, web: Repository) -> None:
-        one, two = (factories.branch(session, web, name) for name in ("release/1", "release/2"))
+    def test_seed_check_leaves_other_branches_unchanged(
+        self, acme: Tenant, session: Session, repository: Repository
+    ) -> None:
+        one, two = (factories.branch(session, repository, name) for name in ("release/1", "release/2"))
         checks = [
             factories.head_check(session, each, factories.sha(each.name), "success", summary_hash="x")
             for each in (one, two)
@@ -119,27 +121,27 @@ class TestSeedCheck:
         assert (two.wanted_generation, two.due_at) == (0, None)
 
     def test_seed_check_is_audited_once_with_its_scope(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.person("admin").post(self.path, EVERYWHERE)
         assert acme.audit() == ["enforcement.seed_requested"]
         details = details_of(session, "enforcement.seed_requested")
-        assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [main.id], "heads": 0}
+        assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [web.id], "heads": 0}
 
-    def test_seed_check_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
+    def test_seed_check_refuses_a_scope_without_targets(self, acme: Tenant, repository: Repository) -> None:
         refusal(acme.person("admin").post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}}
         refusal(acme.person("admin").post(self.path, glob), 422, "invalid_glob")
 
     def test_seed_check_rejects_a_foreign_branch(
-        self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         body = {"scope": {"type": "branch", "branchId": foreign.id}}
         refusal(acme.person("admin").post(self.path, body), 422, "invalid_parameter")
 
     def test_seed_check_is_gone_without_an_installation(
-        self, acme: Tenant, session: Session, main: WatchedBranch
+        self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"
         session.flush()

@@ -96,7 +96,7 @@ class TestListAttentionItems:
 
 class TestAttentionSources:
     def test_failed_targets_of_a_freeze_are_one_item_until_written(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
         other = factories.watched(session, acme.organization, "acme/api")
         freeze = factories.freeze(session, acme.organization, reason="50% of it")
@@ -104,7 +104,7 @@ class TestAttentionSources:
             factories.target(
                 session, freeze, branch, state="failed", last_error_code="x", last_error_message="GitHub said no."
             )
-            for branch in (main, other)
+            for branch in (web, other)
         ]
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("failed_targets", "critical")
@@ -125,12 +125,12 @@ class TestAttentionSources:
 
     @pytest.mark.parametrize("what", ["repository", "installation"])
     def test_failed_targets_raise_no_item_when_the_repository_is_unreachable(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, what: str
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, what: str
     ) -> None:
         freeze = factories.freeze(session, acme.organization, ended_at=factories.now())
-        factories.target(session, freeze, main, state="failed", last_error_message="GitHub does not know it.")
+        factories.target(session, freeze, web, state="failed", last_error_message="GitHub does not know it.")
         assert only(viewer)["type"] == "failed_targets"
-        repository = session.get_one(Repository, main.repository_id)
+        repository = session.get_one(Repository, web.repository_id)
         if what == "repository":
             repository.removed_at = factories.now()
         else:
@@ -139,17 +139,17 @@ class TestAttentionSources:
         assert [item["type"] for item in items(viewer)] == (["installation_gone"] if what == "installation" else [])
 
     def test_pending_request_is_an_attention_item(
-        self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller
     ) -> None:
-        freezes = [factories.freeze(session, acme.organization, [main]) for _ in range(2)]
+        freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(2)]
         group, bob = new_id("exg"), {"type": "user", "id": "usr_1", "name": "Bob"}
         asked = factories.now() - timedelta(minutes=3)
         rows = [
             factories.exception(
                 session,
                 freeze,
-                hotfix,
-                main,
+                pull,
+                web,
                 decision=None,
                 requested_by=bob,
                 requested_at=asked,
@@ -173,15 +173,15 @@ class TestAttentionSources:
         assert items(viewer) == []
 
     def test_pending_request_item_closes_with_its_freeze_or_pull_request(
-        self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller, later: Any
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller, later: Any
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, [main], ends_at=factories.now() + timedelta(hours=1))
-        factories.exception(session, freeze, hotfix, main, decision=None)
+        freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+        factories.exception(session, freeze, pull, web, decision=None)
         assert only(viewer)["type"] == "pending_request"
-        hotfix.state = "closed"
+        pull.state = "closed"
         session.flush()
         assert items(viewer) == []
-        hotfix.state = "open"
+        pull.state = "open"
         session.flush()
         assert only(viewer)
         later(hours=2)
@@ -235,10 +235,10 @@ class TestAttentionSources:
         assert items(viewer) == []
 
     def test_github_limit_is_an_attention_item_until_reset(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, later: Any
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, later: Any
     ) -> None:
         now = factories.now()
-        main.wanted_generation, main.written_generation = 5, 4
+        web.wanted_generation, web.written_generation = 5, 4
         acme.installation.paused_since, acme.installation.paused_until = now, now + timedelta(minutes=10)
         session.flush()
         item = only(viewer)

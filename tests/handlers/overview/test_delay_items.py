@@ -47,59 +47,59 @@ class TestLateNotifications:
 
 class TestLateEnforcement:
     def test_branch_due_for_a_minute_makes_enforcement_late(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        main.wanted_generation, main.written_generation = 5, 4
-        due(session, main, seconds=55)
+        web.wanted_generation, web.written_generation = 5, 4
+        due(session, web, seconds=55)
         assert items(viewer) == []
-        due(session, main, seconds=65)
+        due(session, web, seconds=65)
         item = only(viewer)
         assert (item["type"], item["severity"]) == ("enforcement_late", "critical")
         assert item["subject"] == {"type": "installation", "id": str(acme.installation.id), "name": "acme"}
         assert "Checks of 1 branch in acme wait" in item["message"]
         assert "acme/web:main" in item["message"]
         assert shown(viewer)["attention"]["critical"] == 1
-        main.due_at = None
+        web.due_at = None
         session.flush()
         assert items(viewer) == []
 
     def test_branch_that_a_living_worker_has_leased_is_not_late(
-        self, session: Session, main: WatchedBranch, viewer: Caller
+        self, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        main.wanted_generation, main.lease_token = 5, "abc"
-        main.lease_until = factories.now() + timedelta(seconds=30)
-        due(session, main, seconds=65)
+        web.wanted_generation, web.lease_token = 5, "abc"
+        web.lease_until = factories.now() + timedelta(seconds=30)
+        due(session, web, seconds=65)
         assert items(viewer) == []
         dead = LeaseHolder(kind="worker", ended_at=factories.now(), stopped_at=factories.now())
         session.add(dead)
         session.flush()
-        main.lease_holder = dead.id
+        web.lease_holder = dead.id
         session.flush()
         assert only(viewer)["type"] == "enforcement_late"
 
     @pytest.mark.parametrize(("ended", "late"), [(-600, "code_host_limit"), (30, None), (65, "enforcement_late")])
     def test_branch_is_late_a_minute_after_the_end_of_a_pause(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, ended: float, late: str | None
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, ended: float, late: str | None
     ) -> None:
-        main.wanted_generation = 5
+        web.wanted_generation = 5
         acme.installation.paused_until = factories.now() - timedelta(seconds=ended)
-        due(session, main, seconds=700)
+        due(session, web, seconds=700)
         assert [item["type"] for item in items(viewer)] == ([late] if late else [])
 
     def test_branch_of_a_suspended_installation_is_not_late(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
         acme.installation.state = "suspended"
-        due(session, main, seconds=65)
+        due(session, web, seconds=65)
         assert only(viewer)["type"] == "installation_gone"
 
     def test_branch_that_is_only_read_again_may_wait_longer(
-        self, session: Session, main: WatchedBranch, viewer: Caller
+        self, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        main.read_back = True
-        due(session, main, seconds=14 * 60)
+        web.read_back = True
+        due(session, web, seconds=14 * 60)
         assert items(viewer) == []
-        due(session, main, seconds=16 * 60)
+        due(session, web, seconds=16 * 60)
         assert only(viewer)["type"] == "enforcement_late"
 
 

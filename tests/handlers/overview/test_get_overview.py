@@ -41,12 +41,12 @@ class TestGetOverview:
         }
 
     def test_overview_shows_a_freeze_and_its_activity(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        factories.branch_enforcement(session, main, "green")
+        factories.branch_enforcement(session, web, "green")
         factories.watched(session, acme.organization, "acme/api", "dev")
         freeze = acme.person("member").post(
-            "/v1/freezes", {**EVERYTHING, "scope": {"type": "branch", "branchId": main.id}}
+            "/v1/freezes", {**EVERYTHING, "scope": {"type": "branch", "branchId": web.id}}
         )
         overview = shown(viewer)
         assert overview["freezes"] == {"inForce": 1, "newest": [freeze.json()]}
@@ -62,10 +62,10 @@ class TestGetOverview:
         assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
 
     def test_overview_excludes_an_expired_freeze(
-        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
-        factories.freeze(session, acme.organization, [main], ends_at=over)
+        factories.freeze(session, acme.organization, [web], ends_at=over)
         overview = shown(viewer)
         assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
 
@@ -95,18 +95,18 @@ class TestGetOverview:
         assert {(window["scheduleId"], window["scheduleName"]) for window in windows} == {(weekends.id, "Weekends")}
 
     def test_overview_counts_effective_exceptions_only(
-        self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller
     ) -> None:
-        freezes = [factories.freeze(session, acme.organization, [main]) for _ in range(3)]
+        freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(3)]
         group = new_id("exg")
         for freeze in freezes[:2]:
-            factories.exception(session, freeze, hotfix, main, decision=None, request_group_id=group)
-        factories.exception(session, freezes[2], hotfix, main)
+            factories.exception(session, freeze, pull, web, decision=None, request_group_id=group)
+        factories.exception(session, freezes[2], pull, web)
         assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
-        hotfix.state = "closed"
+        pull.state = "closed"
         session.flush()
         assert shown(viewer)["exceptions"] == {"pending": 0, "granted": 0}
-        hotfix.state = "open"
+        pull.state = "open"
         session.flush()
         assert shown(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         for freeze in freezes:
@@ -156,10 +156,10 @@ class TestGetOverview:
         assert shown(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}
 
     def test_overview_shows_nothing_of_another_organization(
-        self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
     ) -> None:
-        freeze = factories.freeze(session, acme.organization, [main])
-        factories.exception(session, freeze, hotfix, main, decision=None)
+        freeze = factories.freeze(session, acme.organization, [web])
+        factories.exception(session, freeze, pull, web, decision=None)
         factories.occurrence(session, factories.schedule(session, acme.organization))
         raised(session, acme)
         overview = shown(globex.person("viewer"))

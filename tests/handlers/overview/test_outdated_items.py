@@ -15,10 +15,10 @@ from tests.handlers.overview.requests import items, only, shown
 
 
 @pytest.fixture
-def request_id(acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest) -> str:
+def request_id(acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest) -> str:
     """Return a request that waits."""
-    freeze = factories.freeze(session, acme.organization, [main])
-    return factories.exception(session, freeze, hotfix, main, decision=None).id
+    freeze = factories.freeze(session, acme.organization, [web])
+    return factories.exception(session, freeze, pull, web, decision=None).id
 
 
 def counted(caller: Caller) -> dict[str, int]:
@@ -39,22 +39,22 @@ def test_undecidable_request_item_advises_revocation(
 
 
 def test_pending_request_item_closes_with_its_repository(
-    session: Session, main: WatchedBranch, viewer: Caller, request_id: str
+    session: Session, web: WatchedBranch, viewer: Caller, request_id: str
 ) -> None:
     assert only(viewer)["subject"]["id"] == request_id
     assert counted(viewer) == {"pending": 1, "granted": 0}
-    session.get_one(Repository, main.repository_id).removed_at = factories.now()
+    session.get_one(Repository, web.repository_id).removed_at = factories.now()
     session.flush()
     assert items(viewer) == []
     assert counted(viewer) == {"pending": 0, "granted": 0}
 
 
 def test_failed_targets_of_an_expired_freeze_are_only_a_warning(
-    acme: Tenant, session: Session, main: WatchedBranch, later: Any
+    acme: Tenant, session: Session, web: WatchedBranch, later: Any
 ) -> None:
     ends_at = factories.now() + timedelta(minutes=30)
     freeze = factories.freeze(session, acme.organization, ends_at=ends_at)
-    factories.target(session, freeze, main, state="failed", last_error_message="GitHub said no.")
+    factories.target(session, freeze, web, state="failed", last_error_message="GitHub said no.")
     assert only(acme.key())["severity"] == "critical"
     later(hours=1)
     item = only(acme.key())

@@ -1,4 +1,4 @@
-"""The product served over real HTTP, without a code host: what is asked here never gets that far."""
+"""The product served over real HTTP, without GitHub: what is asked here never gets that far."""
 
 from collections.abc import Iterator
 from typing import Any

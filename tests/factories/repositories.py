@@ -1,4 +1,4 @@
-"""Installations, repositories, branches and pull requests, and what is known of them at the code host."""
+"""Installations, repositories, branches and pull requests, and what is known of them at GitHub."""
 
 from typing import Any
 

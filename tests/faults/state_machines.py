@@ -81,7 +81,7 @@ class HarnessMachine(RuleBasedStateMachine):
 
 
 def empty(harness: Harness, database: psycopg.Connection[Any]) -> None:
-    """Forget everything, here and at the code host."""
+    """Forget everything, here and at GitHub."""
     harness.session.rollback()
     harness.session.expunge_all()
     cleaning.reset(database)

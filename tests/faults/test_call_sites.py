@@ -1,7 +1,7 @@
 """I3 at every call site in turn: whatever fails, no `success` reaches a frozen branch, and trying again heals all.
 
 `acme/api` is frozen and `acme/web` is freed while people push to both, so that one pass has failures and successes to
-send. One of its calls to the code host fails, or its connection to the database dies at one of its statements; then
+send. One of its calls to GitHub fails, or its connection to the database dies at one of its statements; then
 `acme/web` is frozen again. This is repeated for the first, the second, … until a pass had no such call any more.
 """
 
@@ -58,7 +58,7 @@ class Rehearsed(Protocol):
 
 
 def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any]) -> None:
-    """Have one call to the code host fail, the first, the second, … until a pass has no such call any more."""
+    """Have one call to GitHub fail, the first, the second, … until a pass has no such call any more."""
     for call in count():
         rehearsal.take_a_turn()
         failure = rehearsal.harness.fake_github.faults.add(kind, skip=call, count=1, **details)

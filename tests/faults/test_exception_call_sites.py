@@ -1,7 +1,7 @@
 """Exceptions at every call site in turn: whatever fails, no `success` reaches what is blocked, and trying again heals.
 
 Two pull requests into a frozen branch swap their exception, again and again, while people push to both; so one pass
-has a failure and a success to send. One of its calls to the code host fails, or its connection to the database dies at
+has a failure and a success to send. One of its calls to GitHub fails, or its connection to the database dies at
 one of its statements, the first, the second, … until a pass had no such call any more.
 """
 

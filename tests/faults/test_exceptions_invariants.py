@@ -1,7 +1,7 @@
 """Exceptions in whatever order things happen: what a model of a few lines allows merges, what it blocks does not.
 
 Freezes begin and end, exceptions are requested, granted, denied, revoked and end by their time, people push, and push
-back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
+back, to heads that they share or not. The judge is the merge button of the simulated GitHub, and its merge queue:
 one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
 `tests/faults/state_machines.py` says how to explore.
@@ -305,7 +305,7 @@ class Machine(HarnessMachine):
         assert self._shown() == self._modelled()
 
     def _shown(self) -> dict[str, bool]:
-        """Return which open pull requests the code host would merge, or queue."""
+        """Return which open pull requests GitHub would merge, or queue."""
         world = self.harness.fake_github.world
         return {
             f"{repository.name}#{pull.number}": not merge_violations(

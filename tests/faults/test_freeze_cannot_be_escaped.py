@@ -164,7 +164,7 @@ class TestEscape:
 
 
 class TestUnwatching:
-    """Each way leaves what the rule at the code host requires: a check that says `success`."""
+    """Each way leaves what the rule at GitHub requires: a check that says `success`."""
 
     def unwatch(self, uow: UnitOfWork, harness: Harness) -> None:
         watches.unwatch(uow, harness.branches["acme/web"].id)

@@ -1,4 +1,4 @@
-"""I1, I2, I3 and I6 under whatever happens in whatever order: a state machine against the simulated code host.
+"""I1, I2, I3 and I6 under whatever happens in whatever order: a state machine against the simulated GitHub.
 
 Freezes begin and end, by hand and by schedule, exceptions are granted and revoked, people push, close, reopen, retarget
 and merge, webhooks arrive late, twice or never, workers fail, die and come back late, checks are edited by hand.
@@ -164,7 +164,7 @@ class Machine(HarnessMachine):
             passes -= 1
         self._no_success_where_frozen()
 
-    # --- people at the code host ----------------------------------------------------------------------------------
+    # --- people at GitHub ----------------------------------------------------------------------------------
 
     def _any(self, which: int, state: str = "open") -> tuple[Repository, PullRequest] | None:
         found = [

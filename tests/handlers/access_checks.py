@@ -10,7 +10,7 @@ from tests.handlers.callers import Caller, Tenant, refusal
 
 Call = Callable[[Caller], httpx.Response]
 
-what_the_code_host_refuses = pytest.mark.parametrize(
+what_github_refuses = pytest.mark.parametrize(
     ("fault", "status", "code"),
     [
         ({"status": 502}, 502, "github_unavailable"),

@@ -46,7 +46,7 @@ class Caller:
 
 @dataclass(slots=True)
 class Tenant:
-    """An organisation, here and at the code host."""
+    """An organisation, here and at GitHub."""
 
     session: Session
     http: httpx.Client
@@ -90,7 +90,7 @@ class Tenant:
         return Caller(self.http, factories.member_token(self.session, self.organization, "owner", support=True))
 
     def repository(self, name: str = "web", *branches: str, **columns: Any) -> Repository:
-        """Make a repository at the code host, with these branches beside `main`, and its row, enabled by default."""
+        """Make a repository at GitHub, with these branches beside `main`, and its row, enabled by default."""
         record = self.host.organization(self.account).repository(name, branches=branches).record
         given = {"github_id": record.id, "node_id": record.node_id, **columns}
         return factories.repository(self.session, self.organization, f"{self.account}/{name}", **given)

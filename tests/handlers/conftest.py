@@ -1,8 +1,8 @@
-"""The product served over real HTTP, with PostgreSQL, Redis and the simulated code host behind it.
+"""The product served over real HTTP, with PostgreSQL, Redis and the simulated GitHub behind it.
 
 Fixtures:
 
-- `acme`: an organisation whose installation is active at the code host; `acme.repository("web")` is there and here.
+- `acme`: an organisation whose installation is active at GitHub; `acme.repository("web")` is there and here.
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
 - `repository`, `web`: acme/web, and its watched branch `main`.
 - `pull`, `freeze`, `pending`: a pull request into that, a freeze of it, and a request to merge in spite of it.
@@ -37,7 +37,7 @@ from tests.harness.app_key import AppKey
 from tests.harness.audit_watch import AuditWatch
 from tests.harness.clock import MovableClock
 from tests.harness.product import address_of, product_config, product_parts
-from tests.harness.response_conformance import checked_client, watching
+from tests.harness.response_conformance import also_checking, checked_client
 from tests.harness.served_fixtures import clock, clock_of_session, wakeups, wakeups_of_session
 from tests.harness.servers import serving
 from tests.harness.sessions import committing
@@ -130,7 +130,7 @@ def served(
         slack_url=served_fake_slack.base_url,
     )
     parts = product_parts(clock=clock_of_session, wakeups=wakeups_of_session)
-    with serving(create_app(config, parts)) as url, watching(AuditWatch(shared_database)):
+    with serving(create_app(config, parts)) as url, also_checking(AuditWatch(shared_database)):
         yield url
 
 
@@ -143,7 +143,7 @@ def http(served: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def fake_github(served_fake_github: Handle) -> FakeGitHub:
-    """Return the code host without anything in it."""
+    """Return GitHub without anything in it."""
     served_fake_github.github.reset()
     return served_fake_github.github
 
@@ -155,7 +155,7 @@ def session(database: str) -> Iterator[Session]:
 
 
 def found(session: Session, http: httpx.Client, fake_github: FakeGitHub, name: str, plan: str) -> Tenant:
-    """Found an organisation here and at the code host."""
+    """Found an organisation here and at GitHub."""
     organization = factories.organization(session, name.title(), plan=plan)
     installation = factories.installation(session, organization, name)
     fake_github.organization(name).installed(installation_id=installation.id)

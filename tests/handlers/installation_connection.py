@@ -1,4 +1,4 @@
-"""Connecting an organisation to the code host: GitHub's address, what comes back from it, and the claim."""
+"""Connecting an organisation to GitHub: the address, what comes back from it, and the claim."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ BACK = "http://127.0.0.1:8080/installed"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFixture:
-    """An organisation that has no installation yet, and its account at the code host."""
+    """An organisation that has no installation yet, and its account at GitHub."""
 
     tenant: Tenant
     host: FakeGitHub

@@ -38,7 +38,7 @@ def setups(session: Session) -> int:
 
 
 def sent_back(address: str) -> dict[str, str]:
-    """Authorise at the code host, and return what the browser is sent back with."""
+    """Authorise at GitHub, and return what the browser is sent back with."""
     answer = httpx.get(address, follow_redirects=False, timeout=10)
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 

@@ -1,4 +1,4 @@
-"""What people do with pull requests at the simulated code host, with the webhooks that come of it."""
+"""What people do with pull requests at the simulated GitHub, with the webhooks that come of it."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ class Contributors:
             pulls.close(world, self.actor, repository, pull)
 
     def reopen(self, repository: Repository, pull: PullRequest) -> None:
-        """Open a closed pull request again; raises Refusal where the code host does not let people."""
+        """Open a closed pull request again; raises Refusal where GitHub does not let people."""
         world = self.harness.fake_github.world
         with world.lock:
             pulls.reopen(world, self.actor, repository, pull)

@@ -99,12 +99,12 @@ class Harness:
         )
 
     def person(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-        """Do something at the code host as a person."""
+        """Do something at GitHub as a person."""
         headers = {"Authorization": f"Bearer {self.fake_github.person_token}"}
         return requests.request(method, self.base_url + path, headers=headers, json=body, timeout=10)
 
     def conclusions(self, name: str | None = None) -> dict[str, str | None]:
-        """Return what the code host shows on every open head: `acme/web#1` → conclusion, None for no check.
+        """Return what GitHub shows on every open head: `acme/web#1` → conclusion, None for no check.
 
         `name` is that of the check; by default it is that of the pull request's base, or else the first there is.
         """

@@ -11,8 +11,9 @@ from schemas.contract import Operation, load_contract
 from tests.harness.contract_assertions import assert_conforms
 from tests.harness.servers import client_of
 
-Look = Callable[[str, httpx.Response], None]
-_also: list[Look] = []
+Check = Callable[[str, httpx.Response], None]
+"""Gets the id of an operation and its answer, and raises if that is wrong."""
+_further_checks: list[Check] = []
 
 
 def check_answer(response: httpx.Response) -> None:
@@ -21,8 +22,8 @@ def check_answer(response: httpx.Response) -> None:
     operation_id = operation_id_of(response.request)
     if operation_id is not None:
         assert_conforms(operation_id, response)
-        for look in _also:
-            look(operation_id, response)
+        for check in _further_checks:
+            check(operation_id, response)
 
 
 def checked_client(base_url: str) -> httpx.Client:
@@ -31,11 +32,11 @@ def checked_client(base_url: str) -> httpx.Client:
 
 
 @contextmanager
-def watching(look: Look) -> Iterator[None]:
-    """Call another check with every answer of an operation too."""
-    _also.append(look)
+def also_checking(check: Check) -> Iterator[None]:
+    """Have another check done of every answer of an operation, until the end of the block."""
+    _further_checks.append(check)
     yield
-    _also.remove(look)
+    _further_checks.remove(check)
 
 
 def operation_id_of(request: httpx.Request) -> str | None:

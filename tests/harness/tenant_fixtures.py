@@ -161,7 +161,7 @@ def notified(session: Session, organization: Organization, owner: User) -> None:
 
 
 def of_requests(organization: Organization, repository: Repository) -> list[Base]:
-    """Return rows of what requests leave behind: audited, sealed, replayed, and read from the code host."""
+    """Return rows of what requests leave behind: audited, sealed, replayed, and read from GitHub."""
     now = factories.now()
     return [
         AuditEntry(

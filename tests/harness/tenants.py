@@ -23,12 +23,9 @@ def _key_pair() -> tuple[str, str]:
     return new_key_pair()
 
 
-def test_signer() -> Signer:
+def signer_of_tests() -> Signer:
     """Return the signer of every test's tokens: one key pair for each test process."""
     return Signer("test-key", "ES256", _key_pair()[0], BASE_URL, BASE_URL)
-
-
-test_signer.__test__ = False  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -126,8 +123,8 @@ def token(
     connection.execute(
         "INSERT INTO signing_keys (kid, algorithm, public_key, created_at)"
         " VALUES (%s, %s, %s, now()) ON CONFLICT DO NOTHING",
-        (test_signer().kid, "ES256", _key_pair()[1]),
+        (signer_of_tests().kid, "ES256", _key_pair()[1]),
     )
     return issue_access_token(
-        test_signer(), user=user, organization=organization, sid=sid, ttl=ttl, now=now, support=support
+        signer_of_tests(), user=user, organization=organization, sid=sid, ttl=ttl, now=now, support=support
     )

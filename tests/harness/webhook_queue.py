@@ -1,4 +1,4 @@
-"""Webhooks of the simulated code host that arrive when and as often as a test wants, and what is right at rest."""
+"""Webhooks of the simulated GitHub that arrive when and as often as a test wants, and what is right at rest."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def full_resync(harness: Harness) -> None:
 
 
 def disagreements(harness: Harness, unreported: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
-    """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
+    """Compare every head at GitHub with the database: `acme/web#1` → (shown, expected), where they differ.
 
     An open head of a watched branch carries the verdict of the freezes that cover its base now, and of its exceptions
     from them; likewise for the check of the pattern. A head that was given up carries no `success`, unless it is a

@@ -229,7 +229,7 @@ def test_every_call_of_a_job_is_made_under_a_renewed_lease(
 
 
 def slow(harness: Harness, points_per_minute: int) -> None:
-    """Have the code host take fewer points in a minute than it does."""
+    """Have GitHub take fewer points in a minute than it does."""
     limits = GitHubLimits(points_per_minute=points_per_minute)
     harness.jobs.dependencies = replace(harness.jobs.dependencies, github_limits=limits)
 

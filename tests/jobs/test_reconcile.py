@@ -1,4 +1,4 @@
-"""The reconciler against a code host that really refuses and accepts merges."""
+"""The reconciler against a GitHub that really refuses and accepts merges."""
 
 from datetime import timedelta
 

@@ -23,7 +23,7 @@ from tests.harness.webhook_queue import work
 
 NEVER = timedelta(days=1000)
 HUNG = 6.0
-"""Seconds that the code host does not answer."""
+"""Seconds that GitHub does not answer."""
 SweeperOf = Callable[..., Sweeper]
 
 

@@ -46,7 +46,7 @@ class Asked:
         return str(refused_with(self.uow_factory, self.harness, scope or ORGANIZATION)["authorizationUrl"])
 
     def go(self, login: str = "root", url: str | None = None) -> dict[str, str]:
-        """Authorise at the code host as a person; returns what the browser is sent back with."""
+        """Authorise at GitHub as a person; returns what the browser is sent back with."""
         answer = requests.get(f"{url or self.authorization_url}&login={login}", allow_redirects=False, timeout=10)
         assert answer.status_code == 302, answer.text
         target = urlsplit(answer.headers["location"])

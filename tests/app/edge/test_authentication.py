@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from services.identity.access_tokens import TOKEN_TYPE, new_key_pair
 from services.identity.api_key_secrets import looks_like_secret, new_secret, secret_hash
 from tests.harness.clock import MovableClock
-from tests.harness.tenants import BASE_URL, Tenant, person, tenant, test_signer, token
+from tests.harness.tenants import BASE_URL, Tenant, person, signer_of_tests, tenant, token
 
 
 def get(http: httpx.Client, path: str, credential: str | None, method: str = "GET") -> httpx.Response:
@@ -181,8 +181,8 @@ class TestForgedTokens:
         return dict(jwt.decode(acme.session(), options={"verify_signature": False}))
 
     def sign(self, claims: dict[str, Any], key: str | None = None, algorithm: str = "ES256", **headers: Any) -> str:
-        headers = {"kid": test_signer().kid, "typ": TOKEN_TYPE, **headers}
-        return jwt.encode(claims, key or test_signer().private_key, algorithm=algorithm, headers=headers)
+        headers = {"kid": signer_of_tests().kid, "typ": TOKEN_TYPE, **headers}
+        return jwt.encode(claims, key or signer_of_tests().private_key, algorithm=algorithm, headers=headers)
 
     def test_unmodified_claims_are_accepted(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/things", self.sign(self.claims(acme)))) == OK
@@ -225,12 +225,12 @@ class TestForgedTokens:
 
     def test_unsigned_or_foreign_signed_token_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
         claims = self.claims(acme)
-        public = serialization.load_pem_private_key(test_signer().private_key.encode(), None)
+        public = serialization.load_pem_private_key(signer_of_tests().private_key.encode(), None)
         assert isinstance(public, ec.EllipticCurvePrivateKey)
         point = public.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        head = {"alg": "none", "typ": TOKEN_TYPE, "kid": test_signer().kid}
+        head = {"alg": "none", "typ": TOKEN_TYPE, "kid": signer_of_tests().kid}
         foreign = new_key_pair()[0]
         forged = [
             f"{part_of(head)}.{part_of(claims)}.",

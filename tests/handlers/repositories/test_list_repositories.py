@@ -1,4 +1,4 @@
-"""Reading repositories, one or in lists; what globs match; and having them read from the code host again."""
+"""Reading repositories, one or in lists; what globs match; and having them read from GitHub again."""
 
 from datetime import timedelta
 from typing import Any

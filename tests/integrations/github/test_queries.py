@@ -1,4 +1,4 @@
-"""The documents fit the schema that the simulated code host cut out of GitHub's own."""
+"""The documents fit the schema that the simulated GitHub cut out of GitHub's own."""
 
 from pathlib import Path
 

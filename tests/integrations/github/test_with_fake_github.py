@@ -1,4 +1,4 @@
-"""The client against the simulated code host, as a freeze uses it."""
+"""The client against the simulated GitHub, as a freeze uses it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ QUEUE = {
 
 @dataclass
 class SimulatedGitHub:
-    """A code host with one organisation, and the App's clients for it."""
+    """A GitHub with one organisation, and the App's clients for it."""
 
     host: FakeGitHub
     web: RepositoryBuilder

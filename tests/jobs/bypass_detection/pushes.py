@@ -19,7 +19,7 @@ Notice = Callable[[], None]
 
 
 class Clocks:
-    """The clocks of the code host and of the database, moved together."""
+    """The clocks of GitHub and of the database, moved together."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness, self.moved = harness, MovableClock()
@@ -31,7 +31,7 @@ class Clocks:
         self.moved.offset += timedelta(**(time or {"seconds": 2}))
 
     def stand_still(self) -> None:
-        """Let everything at the code host happen within one second from now on."""
+        """Let everything at GitHub happen within one second from now on."""
         instant = self.harness.fake_github.world.clock()
         self.harness.fake_github.world.clock = lambda: instant
 

@@ -1,4 +1,4 @@
-"""Probers at work: few calls, no result of one that was overtaken, patience with a code host that fails or limits."""
+"""Probers at work: few calls, no result of one that was overtaken, patience with a GitHub that fails or limits."""
 
 import threading
 import time

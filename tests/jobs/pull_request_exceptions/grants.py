@@ -1,4 +1,4 @@
-"""Exceptions at the code host in tests: how they are granted, and what is shown and recorded of them."""
+"""Exceptions at GitHub in tests: how they are granted, and what is shown and recorded of them."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,7 +42,7 @@ def notify(harness: Harness) -> None:
 
 
 def check(harness: Harness, pull: PullRequest) -> dict[str, Any]:
-    """Return what the code host shows on the pull request's head: conclusion, title, summary, buttons."""
+    """Return what GitHub shows on the pull request's head: conclusion, title, summary, buttons."""
     world = harness.fake_github.world
     run = world.newest_run(pull.repository_id, pull.head_sha, "change-freeze/main", harness.fake_github.app_id)
     assert run is not None

@@ -1,4 +1,4 @@
-"""The check's own button: a request by the person who pressed it at the code host, once, and for all it would take."""
+"""The check's own button: a request by the person who pressed it at GitHub, once, and for all it would take."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Exceptions at the code host: who may merge during a freeze, what the check says, and how it ends."""
+"""Exceptions at GitHub: who may merge during a freeze, what the check says, and how it ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

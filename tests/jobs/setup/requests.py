@@ -61,7 +61,7 @@ def work(harness: Harness) -> None:
 
 
 def names(host: FakeGitHub) -> dict[str, list[str]]:
-    """Return the rulesets at the code host: place → names."""
+    """Return the rulesets at GitHub: place → names."""
     found: dict[str, list[str]] = {}
     for ruleset in host.world.rulesets.values():
         above = ruleset.source_type == "Organization"

@@ -1,4 +1,4 @@
-"""Setting enforcement up when workers die and the code host refuses: each ruleset is written and audited once."""
+"""Setting enforcement up when workers die and GitHub refuses: each ruleset is written and audited once."""
 
 import gc
 from collections.abc import Iterator

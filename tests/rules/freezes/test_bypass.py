@@ -78,9 +78,7 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
             id="a failure of an earlier freeze was about another one",
         ),
         pytest.param(merged(9), [], "landed_before_block", 9, id="no check yet"),
-        pytest.param(
-            merged(9, head=None), [], "landed_before_block", 9, id="a pull request that the code host does not name"
-        ),
+        pytest.param(merged(9, head=None), [], "landed_before_block", 9, id="a pull request that GitHub does not name"),
         pytest.param(
             merged(9, "merge_queue_merge"), [failure(3)], "bypassed", None, id="a queue without checks of its own"
         ),

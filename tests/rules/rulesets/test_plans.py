@@ -1,4 +1,4 @@
-"""Which rulesets are needed where, and what has to be changed for that: tables without a code host."""
+"""Which rulesets are needed where, and what has to be changed for that: tables without GitHub."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rulesets: the code host's patterns name the very branches that ours do."""
+"""Rulesets: GitHub's patterns name the very branches that ours do."""
 
 import re
 

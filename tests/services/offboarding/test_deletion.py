@@ -1,4 +1,4 @@
-"""An organisation that is deleted, at the code host: it blocks no pull request any more, whatever fails on the way."""
+"""An organisation that is deleted, at GitHub: it blocks no pull request any more, whatever fails on the way."""
 
 from collections.abc import Iterator
 from datetime import timedelta

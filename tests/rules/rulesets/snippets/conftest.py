@@ -1,4 +1,4 @@
-"""Snippets of a ruleset at a simulated code host, and a shell that runs them with real tools."""
+"""Snippets of a ruleset at a simulated GitHub, and a shell that runs them with real tools."""
 
 import os
 import shlex
@@ -92,7 +92,7 @@ class Shell:
     settings: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, content: str) -> subprocess.CompletedProcess[str]:
-        """Run lines as they stand; nothing but the code host may be changed by them."""
+        """Run lines as they stand; nothing but GitHub may be changed by them."""
         environment = {
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "HOME": str(self.home),
@@ -132,7 +132,7 @@ def shell(served_host: Handle, host: FakeGitHub, tmp_path: Path) -> Shell:
 
 @pytest.fixture(params=["stand-in", "installed"])
 def gh(request: pytest.FixtureRequest, shell: Shell) -> Iterator[Shell]:
-    """Give the shell a `gh` that reaches the simulated code host: once a stand-in, once the real one."""
+    """Give the shell a `gh` that reaches the simulated GitHub: once a stand-in, once the real one."""
     shell.settings["GH_TOKEN"] = TOKEN
     if request.param == "stand-in":
         program = shell.programs / "gh"

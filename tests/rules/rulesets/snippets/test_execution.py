@@ -1,4 +1,4 @@
-"""Snippets as an administrator uses them: pasted into a real shell, against a code host that enforces its rules."""
+"""Snippets as an administrator uses them: pasted into a real shell, against a GitHub that enforces its rules."""
 
 import json
 from collections.abc import Callable

@@ -61,7 +61,7 @@ def resource_of(content: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def as_ruleset(resource: dict[str, Any]) -> dict[str, Any]:
-    """Return the code host's JSON of a Terraform resource, as the provider sends it."""
+    """Return GitHub's JSON of a Terraform resource, as the provider sends it."""
     [conditions], [rules] = resource["conditions"], resource["rules"]
     [names], [required] = conditions["ref_name"], rules["required_status_checks"]
     checks = required.pop("required_check")

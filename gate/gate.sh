@@ -11,6 +11,7 @@ on_frozen=${ON_FROZEN:-fail} on_error=${ON_ERROR:-fail} wait_minutes=${WAIT_MINU
 poll_seconds=${POLL_SECONDS:-15} retry_seconds=${RETRY_SECONDS:-5}
 
 # Texts of people are written as one line that is no command of the runner: these begin with :: or contain ##[.
+# Colons are parted twice, because a replacement in ::: leaves another :: behind.
 plain() { printf '%s' "$1" | LC_ALL=C tr -d '\000-\037\177' | sed -e 's/::/: :/g' -e 's/::/: :/g' -e 's/##\[/# #[/g'; }
 data_of_command() { plain "$1" | sed 's/%/%25/g'; }
 fail() { printf '::error title=Freeze gate::%s\n' "$(data_of_command "$2")"; exit "$1"; }

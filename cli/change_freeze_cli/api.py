@@ -168,7 +168,7 @@ def _answer_of(response: Any) -> Answer:
 
 
 def _pause(answer: Answer | None, attempt: int) -> float:
-    """Return the seconds until the next try: those of `Retry-After`, or 1, 2, 4."""
+    """Return the seconds until the next try: as `Retry-After` says, in seconds or as a date; without it 1, 2, 4."""
     value = answer.headers.get("retry-after", "") if answer else ""
     if value.isdecimal():
         return float(value)
@@ -178,6 +178,8 @@ def _pause(answer: Answer | None, attempt: int) -> float:
         at = parsedate_to_datetime(value)
     except ValueError:
         return 2.0 ** (attempt - 1)
+    if at.tzinfo is None:  # a date that ends with -0000
+        at = at.replace(tzinfo=UTC)
     return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 

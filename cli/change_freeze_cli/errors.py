@@ -32,6 +32,6 @@ class RefusedError(CommandError):
 
 
 class UnclearError(CommandError):
-    """It cannot be found out: the service cannot be reached, or its answer is none."""
+    """The result is not known: the service cannot be reached, fails, or does not answer as its API does."""
 
     exit_code = UNCLEAR

@@ -117,7 +117,7 @@ class TestRepeats:
         assert "rate_limited" in result.stderr
 
     def test_command_does_not_wait_longer_than_a_minute(self, freeze: Command, service: Service) -> None:
-        for value in ("61", "Fri, 31 Dec 2099 23:59:59 GMT"):
+        for value in ("61", "Fri, 31 Dec 2099 23:59:59 GMT", "Fri, 31 Dec 2099 23:59:59 -0000"):
             result = freeze("list", replies=[refused(429, "rate_limited", "rate_limited", Retry_After=value)])
             assert (result.exit_code, freeze.pauses) == (3, [])
 

@@ -131,7 +131,7 @@ class PageContext:
         A write of a form that is sent twice takes effect once.
         """
         operation = self.contract.operations[operation_id]
-        knows_browser = operation_id == "sign_in"  # where people have signed in before, strangers do not lock them out
+        knows_browser = operation_id == "sign_in"  # its cookie gives the person attempts of their own
         token = self.session_token() if operation.security or knows_browser else ""
         call = Call(operation_id, path_params or {}, query or {}, body, token, if_match=if_match)
         if knows_browser:
@@ -184,7 +184,10 @@ class PageContext:
         return visitor, [answer.content for answer in answers]
 
     def remember_visitor(self, me: Mapping[str, Any]) -> Visitor | None:
-        """Return the visitor, and keep them for the frame of the page; a support session has no pages of its own."""
+        """Return the visitor, and store them in `g` with what the frame of the dashboard shows.
+
+        Return None for a support session, which has no pages.
+        """
         if me["support"]:
             return None
         g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])

@@ -55,7 +55,7 @@ def enforcement_pages(authorizations: RulesetAuthorizations, web_url: str) -> Bl
         state, code = request.form.get("state", ""), request.form.get("code", "")
         guard.check(state)
         result = authorizations.confirm(state, code)
-        return render_page("enforcement/confirmed.html", result=result, most=MAX_LISTED)
+        return render_page("enforcement/confirmed.html", result=result, max_listed=MAX_LISTED)
 
     pages.register_error_handler(ForeignFormError, _foreign)
     pages.register_error_handler(NotAuthorizedError, _not_authorized)

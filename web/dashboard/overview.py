@@ -70,7 +70,7 @@ class Overview(DashboardPage):
         connected = any(step["done"] for step in onboarding["steps"] if step["name"] == "installation")
         if not connected and not overview["branches"]["watched"]:
             return self.show("onboarding.html", onboarding=onboarding, steps=STEPS)
-        shown = {"overview": overview, "lifts": self.may("lift_freeze")}
+        shown = {"overview": overview, "may_lift": self.may("lift_freeze")}
         return self.show("overview.html", onboarding=onboarding, steps=STEPS, moving=is_moving(overview), **shown)
 
     def _begin(self) -> Response:
@@ -90,8 +90,8 @@ class OverviewPart(DashboardPage):
     def get(self) -> Response:
         """Show the part."""
         [overview] = self.read_part(Call("get_overview"))
-        lifts = request.args.get("lifts") == "1"
-        return self.show_part("overview_part.html", overview=overview, lifts=lifts, moving=is_moving(overview))
+        may_lift = request.args.get("may_lift") == "1"
+        return self.show_part("overview_part.html", overview=overview, may_lift=may_lift, moving=is_moving(overview))
 
 
 class Onboarding(DashboardPage):

@@ -139,7 +139,11 @@ def state_of(shown: Mapping[str, Any], *names: str) -> str:
 
 
 def next_state(state: str, given: Mapping[str, str] | None, error: OperationError | None) -> str:
-    """Return the mark that a form sends next: of the present state, if its person knows that it has changed."""
+    """Return the mark that a form sends next time.
+
+    A person whose form was refused because of a change has been told: from then on it is the mark of the present state,
+    so that sending the form again replaces that change. After another refusal it stays the mark that the form had.
+    """
     return state if given is None or error is None or error.code == _STALE else given.get("shown") or state
 
 

@@ -137,11 +137,11 @@ class SchedulePage(DashboardPage):
         "ended": "The freezes of the schedule have ended.",
     }
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show the schedule."""
         return self._show(item_id)
 
-    def post(self, item_id: str = "") -> Response:
+    def post(self, item_id: str) -> Response:
         """Do what the button says."""
         given = self.context.form_fields("do", "occurrence_id", "ends_at", "end_active")
         params = {"scheduleId": item_id}
@@ -222,7 +222,7 @@ class EditSchedule(DashboardPage):
     path = web_addresses.EDIT_SCHEDULE
     section = web_addresses.CALENDAR
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show the form as the schedule is."""
         params = {"scheduleId": item_id}
         preview, schedule = self.read(
@@ -231,7 +231,7 @@ class EditSchedule(DashboardPage):
         form = _form(values_of(schedule), schedule, state_of(schedule, *_EDITED))
         return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
 
-    def post(self, item_id: str = "") -> Response:
+    def post(self, item_id: str) -> Response:
         """Change the schedule as it was shown, or show what the change would do."""
         given = self.context.form_fields(*FIELDS, "do", "shown")
         params = {"scheduleId": item_id}

@@ -49,11 +49,11 @@ class BranchPage(DashboardPage):
         "saved": "The setting is saved.",
     }
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show the branch."""
         return self._show(item_id)
 
-    def post(self, item_id: str = "") -> Response:
+    def post(self, item_id: str) -> Response:
         """Do what the button says."""
         given = self.context.form_fields("do", "repository_id", "exceptions_allowed")
         params, scope = {"branchId": item_id}, {"scope": {"type": "branch", "branchId": item_id}}
@@ -106,7 +106,7 @@ class Doctor(DashboardPage):
     path = web_addresses.BRANCH_DOCTOR
     section = web_addresses.REPOSITORIES
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show it as it is now."""
         [found] = self.read_part(Call("get_branch_enforcement", {"branchId": item_id}))
         return self.show_part("repositories/doctor.html", **doctor_of(found))

@@ -80,11 +80,11 @@ class RepositoryPage(DashboardPage):
         "patterns": "The patterns are saved; the branches that they match are watched.",
     }
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show the repository."""
         return self._show(item_id)
 
-    def post(self, item_id: str = "") -> Response:
+    def post(self, item_id: str) -> Response:
         """Do what the button says."""
         given = self.context.form_fields("do", "name", "auto_watch", "shown")
         try:

@@ -75,11 +75,11 @@ class WebhookPage(DashboardPage):
         "sent": "The message is sent again.",
     }
 
-    def get(self, item_id: str = "") -> Response:
+    def get(self, item_id: str) -> Response:
         """Show the webhook."""
         return self._show(item_id)
 
-    def post(self, item_id: str = "") -> Response:
+    def post(self, item_id: str) -> Response:
         """Do what the button says."""
         given = self.context.form_fields(*_FIELDS)
         params, call = {"webhookId": item_id}, self.context.call

@@ -1,4 +1,4 @@
-"""Row locks on watched branches, always acquired in the same order, so that they cannot deadlock."""
+"""Row locks, always acquired in the order of ids, so that two transactions cannot deadlock."""
 
 from collections.abc import Collection
 
@@ -6,8 +6,15 @@ from sqlalchemy import text
 
 from services.core.unit_of_work import UnitOfWork
 
+_BRANCHES = text("SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
+_FREEZES = text("SELECT id FROM freezes WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
+
 
 def lock_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Lock branches in the common order, leased or not; call it before a transaction locks some of them."""
-    query = text("SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
-    uow.session.execute(query, {"ids": list(branch_ids)})
+    """Lock watched branches, leased or not; call it before a transaction locks some of them."""
+    uow.session.execute(_BRANCHES, {"ids": list(branch_ids)})
+
+
+def lock_freezes(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
+    """Lock freezes, in force or ended."""
+    uow.session.execute(_FREEZES, {"ids": list(freeze_ids)})

@@ -10,11 +10,9 @@ from collections.abc import Collection
 from sqlalchemy import text
 
 from models.freezes import INCOMPLETE
+from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
 
-# The rows are locked before they are judged complete: of two workers that finish the last two targets at once, the
-# second then sees what the first has done.
-_LOCK = text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE")
 _ENFORCED = text("""
     UPDATE freezes f SET enforced_at = :now
     WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
@@ -37,10 +35,14 @@ _INCOMPLETE = text(f"""
 
 
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
-    """Record which of these freezes are enforced or released on all of their branches."""
+    """Record which of these freezes are enforced or released on all of their branches.
+
+    They are locked before: of two workers that finish the last two targets at once, the second sees what the first has
+    done.
+    """
     if freeze_ids:
-        listed = {"freezes": sorted(freeze_ids), "now": uow.now}
-        uow.session.execute(_LOCK, listed)
+        lock_freezes(uow, freeze_ids)
+        listed = {"freezes": list(freeze_ids), "now": uow.now}
         for freeze in uow.session.execute(_ENFORCED, listed).all():
             with uow.act_as_service(organization_id=freeze.organization_id):
                 times = {"startedAt": freeze.started_at, "enforcedAt": uow.now}

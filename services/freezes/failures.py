@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import text
 
+from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
 
 MAX_NAMED = 20
@@ -21,7 +22,6 @@ _FAILING = text("""
     SELECT DISTINCT t.freeze_id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
     WHERE t.state = 'failed' AND f.failing_since IS NULL LIMIT 500
 """)
-_LOCK = text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE")
 _RECORD = text("""
     UPDATE freezes f SET failing_since = :now
     WHERE f.id = ANY(:freezes) AND f.failing_since IS NULL
@@ -63,9 +63,8 @@ def repair_failures(uow: UnitOfWork) -> None:
 def _record(uow: UnitOfWork, freeze_ids: Sequence[str]) -> None:
     if not freeze_ids:
         return
-    values = {"freezes": sorted(freeze_ids), "now": uow.now}
-    uow.session.execute(_LOCK, values)
-    for freeze in uow.session.execute(_RECORD, values).all():
+    lock_freezes(uow, freeze_ids)
+    for freeze in uow.session.execute(_RECORD, {"freezes": list(freeze_ids), "now": uow.now}).all():
         failed = uow.session.execute(_FAILED, {"freeze": freeze.id, "limit": MAX_NAMED}).all()
         with uow.act_as_service(organization_id=freeze.organization_id):
             uow.audit(

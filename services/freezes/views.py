@@ -15,7 +15,7 @@ from services.core.pagination import Page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 
-STATES = ("pending", "applied", "releasing", "released", "failed")
+TARGET_STATES = ("pending", "applied", "releasing", "released", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     """Return the freezes with the counts of their targets, by one query."""
-    counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(STATES, 0) for freeze in freezes}
+    counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(TARGET_STATES, 0) for freeze in freezes}
     rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
         .where(FreezeTarget.freeze_id.in_(list(counts)))

@@ -41,7 +41,7 @@ def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
 def read_back_late_writes(uow: UnitOfWork, heads: Sequence[Head]) -> None:
     """Have heads read back at once that were written, or may have been, after their lease was lost.
 
-    Such a write is not recorded (I2). Its `success` becomes unconfirmed, because the new lease holder may have recorded
+    Such a write is not recorded (I2). The heads become unconfirmed, because the new lease holder may have recorded
     something else meanwhile.
     """
     if heads:

@@ -181,7 +181,8 @@ class Pass:
         """Renew the leases and reserve one query; return the present, or None if the rate limit is used up.
 
         Also before each further query of a chunk: many heads take many queries, and with a slow GitHub all of them
-        together would take longer than the leases last.
+        together would take longer than the leases last. Such a query is made even if the limit is used up just then:
+        without it, what was read of the chunk would be lost.
         """
         with self._leased(self.pending, self._reserve_one) as leased:
             return leased.uow.now if self.wait <= NO_WAIT else None

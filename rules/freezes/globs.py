@@ -100,7 +100,7 @@ def _repository_errors(text: str) -> tuple[tuple[bool, str], ...]:
 def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
     """Compile a list of patterns; `path` is its JSON Pointer in the request.
 
-    Raises `invalid_glob` with one row for each pattern that does not parse, or when no pattern includes anything.
+    Raise `invalid_glob` with one row for each pattern that does not parse, or when no pattern includes anything.
     """
     details = [
         Detail(f"{path}/{index}", f"{pattern!r} {wrong}", "invalid_glob")

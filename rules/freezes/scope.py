@@ -69,7 +69,7 @@ def compile_scope(
 ) -> Scope:
     """Compile the contract's scope object; `repositories` and `branch_id` are what its references resolved to.
 
-    Raises `invalid_glob` with the pointer of each pattern that does not parse.
+    Raise `invalid_glob` with the pointer of each pattern that does not parse.
     """
     patterns, branches = scope.get("patterns"), scope.get("branches")
     return Scope(

@@ -10,7 +10,7 @@ from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.check_names import is_pattern_check
 from rules.rulesets.rulesets import desired_ruleset, excluded_patterns, pattern_of, ruleset_name
-from rules.rulesets.snippets import Place, snippets_of
+from rules.rulesets.snippets import PlacedRuleset, snippets_of
 from services.core.lookups import get_branch
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import github
@@ -35,7 +35,7 @@ def snippets(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     }
 
 
-def _places(uow: UnitOfWork, check_name: str, repository: Repository, found_as: str) -> list[Place]:
+def _places(uow: UnitOfWork, check_name: str, repository: Repository, found_as: str) -> list[PlacedRuleset]:
     settings = github(uow).settings
     excluded = _excluded(uow, check_name, [repository, *_others(uow, check_name, repository)])
     exclude = excluded[repository]
@@ -43,8 +43,8 @@ def _places(uow: UnitOfWork, check_name: str, repository: Repository, found_as: 
     own = desired_ruleset(check_name, settings.app_id, None, exclude)
     shared = desired_ruleset(check_name, settings.app_id, alike, exclude)
     return [
-        Place("repository", repository.owner, repository.name, own, found_as, settings.api_url),
-        Place("organization", repository.owner, repository.name, shared, found_as, settings.api_url),
+        PlacedRuleset("repository", repository.owner, repository.name, own, found_as, settings.api_url),
+        PlacedRuleset("organization", repository.owner, repository.name, shared, found_as, settings.api_url),
     ]
 
 

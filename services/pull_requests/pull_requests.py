@@ -28,7 +28,7 @@ class PullFilters:
 def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of a repository's tracked pull requests, the highest number first.
 
-    Raises `repository_not_found`. The verdict is no column: verdicts are computed until the page is full.
+    Raise `repository_not_found`. The verdict is no column: verdicts are computed until the page is full.
     """
     repository = get_visible(uow, reference)
     secrets, bound = uow.dependencies.cursor_secrets, ("list_pull_requests", uow.organization, (repository.id, filters))

@@ -4,7 +4,7 @@ from typing import Any
 
 from rules.rulesets.plans import difference
 from rules.rulesets.rulesets import desired_ruleset
-from rules.rulesets.snippets import Place, snippets_of
+from rules.rulesets.snippets import PlacedRuleset, snippets_of
 from schemas.contract import load_contract
 from tools.sandbox.tenants import APP_ID
 
@@ -18,7 +18,7 @@ def example(name: str) -> Any:
 
 def test_example_snippets_match_the_generated_snippets() -> None:
     ruleset = desired_ruleset(CHECK, APP_ID)
-    place = Place("repository", "acme", "web", ruleset, ruleset["name"], "https://api.github.com")
+    place = PlacedRuleset("repository", "acme", "web", ruleset, ruleset["name"], "https://api.github.com")
     made = {
         (one.tool, one.purpose): {
             "tool": one.tool,

@@ -5,12 +5,12 @@ from unicodedata import is_normalized
 
 from rules.rulesets.needs import Level
 from rules.rulesets.snippets import curl, gh, ruleset_json, terraform
-from rules.rulesets.snippets.place import Place, Purpose, Snippet, Tool
+from rules.rulesets.snippets.place import PlacedRuleset, Purpose, Snippet, Tool
 
-__all__ = ["Level", "Place", "Purpose", "Snippet", "Tool", "snippets_of"]
+__all__ = ["Level", "PlacedRuleset", "Purpose", "Snippet", "Tool", "snippets_of"]
 
 
-def snippets_of(places: Iterable[Place]) -> list[Snippet]:
+def snippets_of(places: Iterable[PlacedRuleset]) -> list[Snippet]:
     """Return the snippets of every tool for each place.
 
     Terraform brings every string into Unicode's form NFC, and so has none for a branch whose name is not in it.

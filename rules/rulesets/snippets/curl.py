@@ -1,13 +1,13 @@
 """Plain HTTP with curl; the token is in the environment, never in the text."""
 
-from rules.rulesets.snippets.place import API_VERSION, ENFORCEMENT, SWITCHES, Place, Purpose, Snippet, title
+from rules.rulesets.snippets.place import API_VERSION, ENFORCEMENT, SWITCHES, PlacedRuleset, Purpose, Snippet, title
 from rules.rulesets.snippets.quoting import here_document, jq_string, shell_word
 
 TOKEN = "GITHUB_TOKEN"  # noqa: S105 -- the name of a variable
 _MEANS = f"with curl and an administrator's token in {TOKEN}"
 
 
-def snippets(place: Place) -> list[Snippet]:
+def snippets(place: PlacedRuleset) -> list[Snippet]:
     """Return the commands that create the ruleset, switch it off, and on again."""
     create = f"{_curl()} \\\n  --request POST {shell_word(f'{place.api_url}/{place.path}')} --data-binary @- "
     content = create + here_document(place.ruleset, "RULESET")
@@ -29,7 +29,7 @@ def _curl() -> str:
     )
 
 
-def _switch(place: Place, purpose: Purpose) -> Snippet:
+def _switch(place: PlacedRuleset, purpose: Purpose) -> Snippet:
     found = f".[] | select(.name == {jq_string(place.found_as)}) | .id"
     rulesets = shell_word(f"{place.api_url}/{place.path}/")
     body = f'{{"enforcement": "{ENFORCEMENT[purpose]}"}}'

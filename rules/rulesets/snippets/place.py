@@ -19,7 +19,7 @@ API_VERSION = "2022-11-28"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedRuleset:
     """The desired ruleset of a repository or of its owner, and its location in GitHub's API."""
 
     level: Level
@@ -86,7 +86,7 @@ class Snippet:
     content: str
 
 
-def title(place: Place, purpose: Purpose, means: str) -> str:
+def title(place: PlacedRuleset, purpose: Purpose, means: str) -> str:
     """Return a snippet's title: what it does, where, and what it needs."""
     titles = {
         "enable": f"Require the check in {place.title}",

@@ -1,10 +1,10 @@
 """Ruleset JSON: as GitHub's API accepts it, and its page `Rules → Import a ruleset`."""
 
-from rules.rulesets.snippets.place import ENFORCEMENT, SWITCHES, Place, Purpose, Snippet, title
+from rules.rulesets.snippets.place import ENFORCEMENT, SWITCHES, PlacedRuleset, Purpose, Snippet, title
 from rules.rulesets.snippets.quoting import json_text
 
 
-def snippets(place: Place) -> list[Snippet]:
+def snippets(place: PlacedRuleset) -> list[Snippet]:
     """Return the ruleset itself, and the bodies that switch it off and on again."""
     enable = title(place, "enable", f"body of POST /{place.path}, or a file for “Import a ruleset”")
     return [
@@ -13,7 +13,7 @@ def snippets(place: Place) -> list[Snippet]:
     ]
 
 
-def _switch(place: Place, purpose: Purpose) -> Snippet:
+def _switch(place: PlacedRuleset, purpose: Purpose) -> Snippet:
     means = title(place, purpose, f"body of PUT /{place.path}/{{ruleset_id}}")
     return Snippet(
         "ruleset_json", place.level, purpose, "json", means, json_text({"enforcement": ENFORCEMENT[purpose]})

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from rules.rulesets.snippets.place import ENFORCEMENT, SWITCHES, Place, Purpose, Snippet, title
+from rules.rulesets.snippets.place import ENFORCEMENT, SWITCHES, PlacedRuleset, Purpose, Snippet, title
 from rules.rulesets.snippets.quoting import hcl_string
 
 _NOT_IN_LABELS = re.compile(r"[^a-z0-9]+")
 
 
-def snippets(place: Place) -> list[Snippet]:
+def snippets(place: PlacedRuleset) -> list[Snippet]:
     """Return the resource, and the same resource switched off and on again."""
     means = f"with Terraform, provider integrations/github, owner {place.owner}"
     kinds: tuple[Purpose, ...] = ("enable", *SWITCHES)
@@ -24,7 +24,7 @@ def snippets(place: Place) -> list[Snippet]:
     ]
 
 
-def label(place: Place) -> str:
+def label(place: PlacedRuleset) -> str:
     """Return the resource's label; others of the same owner get others, since what it leaves out is in its digest."""
     rule = place.ruleset["name"]
     said = rule if place.level == "organization" else f"{rule} {place.repository}"
@@ -32,7 +32,7 @@ def label(place: Place) -> str:
     return f"{readable}_{sha256(said.encode()).hexdigest()[:6]}"
 
 
-def _resource(place: Place, purpose: Purpose) -> str:
+def _resource(place: PlacedRuleset, purpose: Purpose) -> str:
     kind = f"github_{place.level}_ruleset"
     attributes: list[tuple[str, Any]] = [("name", place.ruleset["name"])]
     if place.level == "repository":
@@ -47,13 +47,13 @@ def _resource(place: Place, purpose: Purpose) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _imported(place: Place, kind: str) -> list[str]:
+def _imported(place: PlacedRuleset, kind: str) -> list[str]:
     """Say how a ruleset that is there already comes under Terraform."""
     name = "RULESET_ID" if place.level == "organization" else f"{place.repository}:RULESET_ID"
     return [f"# If the ruleset is there already: terraform import {kind}.{label(place)} {name}"]
 
 
-def _conditions(place: Place) -> list[str]:
+def _conditions(place: PlacedRuleset) -> list[str]:
     conditions = place.ruleset["conditions"]
     names = conditions["ref_name"]
     lines = _block("ref_name", _attributes([("include", names["include"]), ("exclude", names["exclude"])]))
@@ -62,7 +62,7 @@ def _conditions(place: Place) -> list[str]:
     return _block("conditions", lines)
 
 
-def _rules(place: Place) -> list[str]:
+def _rules(place: PlacedRuleset) -> list[str]:
     lines: list[str] = []
     for rule in place.ruleset["rules"]:
         parameters = dict(rule["parameters"])

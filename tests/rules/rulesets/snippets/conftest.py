@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
-from rules.rulesets.snippets import Place, Snippet, snippets_of
+from rules.rulesets.snippets import PlacedRuleset, Snippet, snippets_of
 from tests.harness import gh_stand_in
 from tests.harness.unix_relay import unix_relay
 from tools.fake_github import FakeGitHub, Handle, serve
@@ -48,13 +48,13 @@ NASTY = [
 """Branch names that something would happen with, if anything read them as more than a name."""
 
 
-def places(branch: str, api_url: str, repository_ids: list[int] | None = None) -> list[Place]:
+def places(branch: str, api_url: str, repository_ids: list[int] | None = None) -> list[PlacedRuleset]:
     """Return the two places where a rule for a branch, or for a glob, can be."""
     check, name = f"change-freeze/{branch}", ruleset_name(branch)
     own, shared = (desired_ruleset(check, APP_ID, ids) for ids in (None, repository_ids or [1]))
     return [
-        Place("repository", "acme", "web", own, name, api_url),
-        Place("organization", "acme", "web", shared, name, api_url),
+        PlacedRuleset("repository", "acme", "web", own, name, api_url),
+        PlacedRuleset("organization", "acme", "web", shared, name, api_url),
     ]
 
 

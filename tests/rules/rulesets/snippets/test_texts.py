@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rules.rulesets.rulesets import desired_ruleset
-from rules.rulesets.snippets import Place
+from rules.rulesets.snippets import PlacedRuleset
 from rules.rulesets.snippets.quoting import hcl_string, jq_string
 from rules.rulesets.snippets.terraform import label
 from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, made
@@ -141,7 +141,7 @@ def test_terraform_uses_only_arguments_of_its_provider(level: str) -> None:
 
 def _label_of(branch: str, repository: str = "web") -> str:
     ruleset = desired_ruleset(f"change-freeze/{branch}", 1)
-    return label(Place("repository", "acme", repository, ruleset, "", API))
+    return label(PlacedRuleset("repository", "acme", repository, ruleset, "", API))
 
 
 @given(one=NAMES, other=NAMES)

@@ -17,7 +17,7 @@ from tools.sandbox.clients import Refused
 from tools.sandbox.console import say
 from tools.sandbox.processes import Processes
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.settings import SandboxError, Settings, check_ports, load_settings
+from tools.sandbox.settings import REPORT, SandboxError, Settings, load_settings, reserve_ports
 
 PREDECESSOR_TIMEOUT = 30.0
 """Seconds that the processes of an earlier sandbox have left to end."""
@@ -27,12 +27,10 @@ def run(settings: Settings, lock: int) -> int:
     """Run the sandbox until it is stopped; return the exit status."""
     logs = settings.directory / "logs"
     logs.mkdir(exist_ok=True)
-    report = settings.directory / "sandbox.json"
-    report.unlink(missing_ok=True)  # of a sandbox that was killed; it would say that this one is ready
+    report = settings.directory / REPORT
     processes, make = Processes(logs, lock), interrupts.Make()
     status = 0
     try:
-        check_ports(settings)
         sandbox = Sandbox(settings, processes)
         sandbox.start()
         sandbox.watch(make)
@@ -56,12 +54,16 @@ def run(settings: Settings, lock: int) -> int:
 
 def lock_directory(settings: Settings) -> int:
     """Return the lock that all processes of a sandbox share. Raise SandboxError if another uses the directory."""
-    settings.directory.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxError(f"SANDBOX_DIR={settings.directory} cannot be made: {error.strerror}.") from error
     if acquire_lock(settings.directory / "sandbox.lock", 0) is None:
         raise SandboxError(f"A sandbox runs in {settings.directory} already. Stop it, or set SANDBOX_DIR=…")
     lock = acquire_lock(settings.directory / "processes.lock", PREDECESSOR_TIMEOUT)
     if lock is None:
         raise SandboxError(f"Processes of an earlier sandbox in {settings.directory} do not end.")
+    (settings.directory / REPORT).unlink(missing_ok=True)  # of a sandbox that was killed; it would say: ready
     return lock
 
 
@@ -71,12 +73,17 @@ def main() -> int:
     try:
         settings = load_settings()
         lock = lock_directory(settings)
+        reservations = reserve_ports(settings)
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1
     except interrupts.Interrupted:
         return 0
-    return run(settings, lock)
+    try:
+        return run(settings, lock)
+    finally:
+        for reservation in reservations:
+            reservation.close()
 
 
 if __name__ == "__main__":

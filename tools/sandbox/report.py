@@ -6,7 +6,7 @@ from typing import Any
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.sandbox.console import say
 from tools.sandbox.persisted_secrets import PersistedSecrets, write_private
-from tools.sandbox.settings import ENVIRONMENT, Settings
+from tools.sandbox.settings import ENVIRONMENT, REPORT, Settings
 from tools.sandbox.tenants import PASSWORD
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
@@ -37,7 +37,7 @@ def write_report(
         **addresses,
         "organizations": organizations,
     }
-    write_private(settings.directory / "sandbox.json", report)
+    write_private(settings.directory / REPORT, report)
 
 
 def print_summary(settings: Settings, key: str, administrator: str) -> None:
@@ -51,7 +51,7 @@ Stripe     {settings.stripe_url}
 Slack      {settings.slack_url}
 Mail sent  {settings.mailbox_url}
 Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
-Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}
+Keys, session tokens and addresses are in {settings.directory / REPORT}
 
 Paste these into another terminal:
 

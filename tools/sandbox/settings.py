@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
 MAX_PORT = 65535
 ENVIRONMENT = "service.env"
+REPORT = "sandbox.json"
 """The file with the configuration of the service, for a shell."""
 
 
@@ -92,8 +93,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def check_ports(settings: Settings) -> None:
-    """Raise SandboxError if another process listens on one of our ports."""
+def reserve_ports(settings: Settings) -> list[socket.socket]:
+    """Return sockets that keep our ports from other sandboxes while they are open.
+
+    Raise SandboxError if another sandbox has reserved one of the ports, or another process listens on it.
+
+    Our processes listen seconds after their ports were found free. Another sandbox that starts meanwhile would find
+    them free, too, and send its keys to our API. So a sandbox first takes a name for each port, an abstract Unix
+    socket: the kernel gives it to one process, and takes it back at its end.
+    """
     ports = {
         "PORT": settings.port,
         "FAKE_GITHUB_PORT": settings.fake_github_port,
@@ -103,11 +111,17 @@ def check_ports(settings: Settings) -> None:
     }
     if len(set(ports.values())) < len(ports):
         raise SandboxError("PORT, FAKE_GITHUB_PORT, FAKE_STRIPE_PORT, FAKE_SLACK_PORT and MAILBOX_PORT must differ.")
+    reservations: list[socket.socket] = []
     for variable, port in ports.items():
+        reservations.append(socket.socket(socket.AF_UNIX))
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
+                reservations[-1].bind(f"\0change-freeze-sandbox:{port}")
                 probe.bind((HOST, port))
             except OSError as error:
+                for reservation in reservations:
+                    reservation.close()
                 message = f"Port {port} cannot be used: {error.strerror}. Set another, {variable}=…"
                 raise SandboxError(message) from error
+    return reservations

@@ -2,11 +2,15 @@
 
 import socket
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tools.sandbox.settings import SandboxError, check_ports, load_settings
+from tools.sandbox.__main__ import lock_directory
+from tools.sandbox.settings import SandboxError, load_settings, reserve_ports
 from tools.sandbox.tenants import TENANTS
+
+PORTS = ("PORT", "FAKE_GITHUB_PORT", "FAKE_STRIPE_PORT", "FAKE_SLACK_PORT", "MAILBOX_PORT")
 
 
 class TestSettings:
@@ -19,7 +23,24 @@ class TestSettings:
             with pytest.raises(
                 SandboxError, match=f"Port {port} cannot be used: Address already in use. Set another, PORT="
             ):
-                check_ports(settings)
+                reserve_ports(settings)
+
+    def test_port_of_another_sandbox_is_rejected_before_its_api_listens(self) -> None:
+        settings = load_settings(dict.fromkeys(PORTS, "0"))
+        reservations = reserve_ports(settings)
+        again = load_settings(dict.fromkeys(PORTS, "0") | {"PORT": str(settings.port)})
+        with pytest.raises(SandboxError, match=rf"Port {settings.port} cannot be used: .*Set another, PORT="):
+            reserve_ports(again)
+        for reservation in reservations:
+            reservation.close()
+        for reservation in reserve_ports(again):
+            reservation.close()
+
+    def test_directory_that_cannot_be_made_is_reported(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        settings = load_settings(dict.fromkeys(PORTS, "0") | {"SANDBOX_DIR": str(tmp_path / "file")})
+        with pytest.raises(SandboxError, match=r"SANDBOX_DIR=.*/file cannot be made: File exists"):
+            lock_directory(settings)
 
     @pytest.mark.parametrize("text", ["http", "-1", "65536", "1_0", "٨"])
     def test_invalid_port_is_rejected(self, text: str) -> None:

@@ -84,8 +84,10 @@ def run(given: argparse.Namespace, config: Config) -> int:
     """Run a command and return the exit status. Raise OperationalError."""
     try:
         return {"verify": _verify, "export": _export, "remove": _remove}[given.command](given, config)
-    except (ArchiveError, OSError) as error:
+    except ArchiveError as error:
         say(str(error))
+    except OSError as error:
+        say(f"{error.strerror}: {error.filename}" if error.filename else str(error))
     except sqlalchemy.exc.ProgrammingError as error:
         if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
             raise

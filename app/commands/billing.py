@@ -56,7 +56,9 @@ def run(given: argparse.Namespace, config: Config) -> int:
 def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ServiceError("validation_failed", f"{file} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ServiceError("validation_failed", f"{file} cannot be read: {error}") from error
 
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 import sqlalchemy.exc
 
@@ -10,6 +11,7 @@ from app.config import Config, ConfigurationError, load_config
 from rules.errors import ServiceError
 
 MAX_OPERATOR_NAME_LENGTH = 100
+Value = TypeVar("Value")
 
 
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -28,6 +30,18 @@ def operator_name(text: str) -> str:
     if not name or not name.isprintable() or len(name) > MAX_OPERATOR_NAME_LENGTH:
         raise argparse.ArgumentTypeError(f"must have 1 to {MAX_OPERATOR_NAME_LENGTH} printable characters")
     return name
+
+
+def argument(parse: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return the parser of a variable as one of an argument: of errors argparse shows only ArgumentTypeError's text."""
+
+    def read(text: str) -> Value:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def say(text: str) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import orjson
 
-from app.commands.command_line import parser_of, say
+from app.commands.command_line import argument, parser_of, say
 from app.config import Config
 from app.variable_parsers import number, url, web_origin
 from integrations.github.app_manifest import ManifestError, RegisteredApp, exchange_code
@@ -234,10 +234,13 @@ def _items(lines: Sequence[str]) -> str:
 
 def read_arguments(given: Sequence[str]) -> argparse.Namespace:
     """Read the command line; end the process with 2 if it is not valid."""
-    environment, http = os.environ, url("http", "https")
+    environment, http, port = os.environ, argument(url("http", "https")), argument(number(0, 65535))
     parser = parser_of("github-app", "Register the GitHub App, with everything that it needs, from one page.", _EPILOG)
     parser.add_argument(
-        "--web-url", type=web_origin, default=environment.get("WEB_URL"), help="origin of the web pages (WEB_URL)"
+        "--web-url",
+        type=argument(web_origin),
+        default=environment.get("WEB_URL"),
+        help="origin of the web pages (WEB_URL)",
     )
     parser.add_argument("--base-url", type=http, default=environment.get("BASE_URL"), help="URL of the API (BASE_URL)")
     parser.add_argument("--organization", help="organisation at GitHub that will own the App (default: you)")
@@ -249,7 +252,7 @@ def read_arguments(given: Sequence[str]) -> argparse.Namespace:
         help="do not let it write rulesets: an administrator authorises each setup",
     )
     parser.add_argument("--directory", type=Path, default=Path(), help="where the two files go (default: here)")
-    parser.add_argument("--port", type=number(0, 65535), default=8765, help="port of the page (default: 8765; 0: any)")
+    parser.add_argument("--port", type=port, default=8765, help="port of the page (default: 8765; 0: any)")
     found = parser.parse_args(given)
     if not found.web_url:
         parser.error("--web-url or WEB_URL is required")

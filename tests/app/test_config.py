@@ -84,6 +84,11 @@ MAIL = {
 }
 
 
+def test_invalid_sender_of_mail_is_not_reported_as_missing_besides() -> None:
+    with pytest.raises(ConfigurationError, match=r"^MAIL_FROM must be an e-mail address, with or without a name$"):
+        load_config({**NEEDED, **MAIL, "MAIL_FROM": "freezes"})
+
+
 def test_mail_requires_a_server_and_a_sender() -> None:
     config = load_config({**NEEDED, **MAIL})
     assert (config.smtp_url, config.mail_from) == (MAIL["SMTP_URL"], MAIL["MAIL_FROM"])

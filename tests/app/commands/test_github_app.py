@@ -163,3 +163,19 @@ def test_interrupted_registration_leaves_no_files(
     assert main(["--web-url", WEB, "--directory", str(tmp_path), "--port", "0"]) == 1
     assert capsys.readouterr().out.startswith("http://127.0.0.1:")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "reason"),
+    [
+        ("--web-url", "freeze.example.com", "must be an https URL, or an http URL of this machine"),
+        ("--base-url", "freeze.example.com", "must be a URL of http or https"),
+        ("--port", "http", "must be a whole number from 0 to 65535"),
+    ],
+)
+def test_github_app_says_what_an_argument_must_be(
+    capsys: pytest.CaptureFixture[str], option: str, text: str, reason: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([option, text])
+    assert f"argument {option}: {reason}" in capsys.readouterr().err

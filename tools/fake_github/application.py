@@ -50,7 +50,7 @@ NO_AGENT = "Request forbidden by administrative rules. Please make sure your req
 
 @dataclass(slots=True)
 class RequestedOperation:
-    """Which operation a request is: its name for counters, its label for faults, and what runs it."""
+    """The operation that a request is for: its name for counters, its label for faults, and what runs it."""
 
     operation: str
     label: str
@@ -98,22 +98,10 @@ class Application:
                 return
             await reply(send, answer_control(self.github, incoming), {})
             return
-        if incoming.path.startswith(OAUTH_PATHS):
-            with self.github.world.lock:
-                answer = self.github.oauth.answer(
-                    incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
-                )
-            await reply(send, answer, {})
-            return
-        if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
-            with self.github.world.lock:
-                answer = install_page(self.github, page["slug"], incoming.query)
-            await reply(send, answer, {})
-            return
         with self.github.world.lock:
-            of_manifest = answer_manifest(self.github, incoming)
-        if of_manifest is not None:
-            await reply(send, of_manifest, {})
+            answer = self._answer_without_token(incoming)
+        if answer is not None:
+            await reply(send, answer, {})
             return
         found = self._find_operation(incoming)
         self.github.calls.began(found.operation)
@@ -123,8 +111,18 @@ class Application:
         finally:
             self.github.calls.ended(status)
 
+    def _answer_without_token(self, incoming: Incoming) -> Answer | None:
+        """Answer a request of GitHub's pages and of OAuth clients; None if it is one of the API."""
+        if incoming.path.startswith(OAUTH_PATHS):
+            return self.github.oauth.answer(
+                incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
+            )
+        if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
+            return install_page(self.github, page["slug"], incoming.query)
+        return answer_manifest(self.github, incoming)
+
     def _find_operation(self, incoming: Incoming) -> RequestedOperation:
-        """Find out which operation a request is."""
+        """Return the operation of the API that a request is for."""
         if incoming.path in {"/graphql", "/api/graphql"} and incoming.method == "POST":
             try:
                 body = _json(incoming.raw)
@@ -143,7 +141,7 @@ class Application:
         return RequestedOperation(f"{route.method} {route.template}", f"{incoming.method} {path}", route, params, path)
 
     def _path_of_id(self, path: str) -> str:
-        """Turn `/repositories/{id}/...` into the path under the present name."""
+        """Return the path `/repos/{owner}/{name}/…` of `/repositories/{id}/…`, or the same if there is no such id."""
         parts = path.split("/", 3)
         repository = self.github.world.repositories.get(int(parts[2])) if parts[2].isdigit() else None
         if repository is None:

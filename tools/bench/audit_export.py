@@ -1,7 +1,7 @@
 """Exporting 500,000 audit entries, beside psql that runs the same `COPY` and throws its rows away.
 
 Alternating rounds on one database, with one API process. The client reads as fast as it can, in 64 KiB pieces. Memory
-is the highest that the process had while it read_export, over what it had before. Aims: at least 0.25 of psql's
+is the highest that the process had while it exported, over what it had before. Aims: at least 0.25 of psql's
 throughput, at most 30 MB, and a first byte at once.
 """
 
@@ -89,7 +89,7 @@ def copy_with_psql(database_url: str, organization_id: str) -> float:
 
 
 def read_export(address: str, secret: str, worker: str) -> Export:
-    """Export an export to its end."""
+    """Read an export to its end."""
     Path(f"/proc/{worker}/clear_refs").write_text("5")  # the peak counts from now on
     before = _memory(worker, "VmRSS")
     start_time = time.perf_counter()

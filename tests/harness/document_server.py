@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.harness.certificates import Certified
+from tests.harness.concurrency import PATIENCE
+from tests.harness.listeners import accepting
 
 DOCUMENT = b'{"client_id": "x"}'
 
@@ -41,32 +43,23 @@ class DocumentServer:
     def address(self) -> str:
         return f"https://localhost:{self.port}/oauth/client.json?v=1"
 
-    def serve(self) -> None:
-        """Serve until the listener is closed."""
-        self.context.sni_callback = lambda _, name, __: self.names.append(name)
-        while True:
-            try:
-                plain, _ = self.listener.accept()
-            except OSError:
-                return
-            with suppress(OSError), plain, self.context.wrap_socket(plain, server_side=True) as connection:
-                self.requests.append(connection.recv(4096))
-                connection.sendall(self.answer)
-                if self.silent:
-                    self.done.wait(10)
+    def serve(self, plain: socket.socket) -> None:
+        """Answer one connection."""
+        with suppress(OSError), plain, self.context.wrap_socket(plain, server_side=True) as connection:
+            self.requests.append(connection.recv(4096))
+            connection.sendall(self.answer)
+            if self.silent:
+                self.done.wait(PATIENCE)
 
 
 @contextmanager
 def document_server(tls: Certified) -> Iterator[DocumentServer]:
-    """Serve in a thread."""
+    """Serve while the block runs."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = DocumentServer(listener, tls.server)
-    thread = threading.Thread(target=server.serve, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.done.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(10)
+    server.context.sni_callback = lambda _, name, __: server.names.append(name)
+    with accepting(listener, server.serve):
+        try:
+            yield server
+        finally:
+            server.done.set()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import make_url
 
 from tests.harness.concurrency import PATIENCE
+from tests.harness.listeners import accepting
 
 _NO_ENCRYPTION = {80877103, 80877104}
 """Requests for TLS and GSSAPI."""
@@ -155,19 +156,8 @@ def postgres_proxy(database_url: str, *, shares_sessions: bool = False) -> Itera
     port = listener.getsockname()[1]
     url = make_url(database_url).set(host="127.0.0.1", port=port, query={})
     proxy = Proxy(url.render_as_string(hide_password=False), database_url, shares_sessions)
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _address = listener.accept()
-                threading.Thread(target=proxy.serve, args=(client,), daemon=True).start()
-
-    accepting = threading.Thread(target=accept, daemon=True)
-    accepting.start()
     try:
-        yield proxy
+        with accepting(listener, proxy.serve):
+            yield proxy
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        accepting.join(PATIENCE)
         proxy.close()

@@ -4,12 +4,12 @@ import select
 import shutil
 import socket
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-PATIENCE = 10.0
+from tests.harness.listeners import accepting
 
 
 def _relay(near: socket.socket, port: int) -> None:
@@ -26,29 +26,14 @@ def _relay(near: socket.socket, port: int) -> None:
 
 @contextmanager
 def unix_relay(port: int) -> Iterator[Path]:
-    """Give the path of a socket that leads to a port of this machine, as long as the block runs."""
+    """Yield the path of a socket that leads to a port of this machine while the block runs."""
     directory = Path(tempfile.mkdtemp(prefix="relay-", dir="/tmp"))
     path = directory / "socket"
-    carrying: list[threading.Thread] = []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                near, _address = listener.accept()
-                thread = threading.Thread(target=_relay, args=(near, port), daemon=True)
-                carrying.append(thread)
-                thread.start()
-
-    accepting = threading.Thread(target=accept, daemon=True)
-    accepting.start()
     try:
-        yield path
+        with accepting(listener, partial(_relay, port=port)):
+            yield path
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        for thread in (accepting, *carrying):
-            thread.join(PATIENCE)
-        listener.close()
         shutil.rmtree(directory)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tests.harness.certificates import Certified
 from tests.harness.concurrency import PATIENCE
 from tests.harness.document_server import response
+from tests.harness.listeners import accepting
 
 TAKEN = response(b"thanks", "200 OK", Content_Type="text/plain")
 
@@ -34,6 +35,7 @@ class WebhookReceiver:
     release: threading.Event = field(default_factory=threading.Event)
     requests: list[Received] = field(default_factory=list)
     connections: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, path: str = "/in") -> str:
         """Return the address of a path."""
@@ -43,17 +45,10 @@ class WebhookReceiver:
         """Return the requests for a path, in their order."""
         return [request for request in self.requests if request.path == path]
 
-    def serve(self) -> None:
-        """Serve until the listener is closed, each connection on a thread of its own."""
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
+    def serve(self, plain: socket.socket) -> None:
+        """Answer one connection."""
+        with self._lock:
             self.connections += 1
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, plain: socket.socket) -> None:
         with suppress(OSError), plain:
             plain.settimeout(PATIENCE)
             with self.context.wrap_socket(plain, server_side=True) as connection:
@@ -78,15 +73,11 @@ def _read(connection: ssl.SSLSocket) -> Received:
 
 @contextmanager
 def webhook_receiver(tls: Certified) -> Iterator[WebhookReceiver]:
-    """Serve in threads."""
+    """Serve while the block runs."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     receiver = WebhookReceiver(listener, tls.server)
-    thread = threading.Thread(target=receiver.serve, daemon=True)
-    thread.start()
-    try:
-        yield receiver
-    finally:
-        receiver.release.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(10)
+    with accepting(listener, receiver.serve):
+        try:
+            yield receiver
+        finally:
+            receiver.release.set()

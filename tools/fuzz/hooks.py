@@ -70,7 +70,7 @@ SEMANTIC_PATHS = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
-    r"(ref|repo|branch|branchId|organization|action|to|startedBefore|timezone|query|one_off_unfreeze_at)$"
+    r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|timezone|query|one_off_unfreeze_at)$"
 )
 """Paths of values that can be wrong though they are valid by their schema.
 
@@ -88,7 +88,7 @@ schemathesis.openapi.format(
     "branch-name", st.text(min_size=1, max_size=60).filter(lambda name: branch_name_error(name) is None)
 )
 schemathesis.openapi.format(
-    "reason", st.text(st.characters(exclude_characters="\0"), max_size=80).map(lambda text: f"Release 8 {text}!")
+    "reason", st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80).map(lambda text: f"Release 8 {text}!")
 )
 
 

@@ -13,7 +13,7 @@ from integrations.github import CALL_DEADLINE_SECONDS
 from models.identity import Mail
 from services.bypass_detection.detection import TIPS
 from services.core.lease_holder import (
-    KEPT,
+    DEAD_HOLDER_RETENTION,
     MAX_SILENCE,
     Heartbeat,
     HolderLock,
@@ -106,7 +106,7 @@ class TestDeadHolders:
             session.rollback()
             assert session.scalar(OF_TESTS) == expected
             assert has_work(jobs)
-            clock.offset += KEPT * 1.1
+            clock.offset += DEAD_HOLDER_RETENTION * 1.1
 
 
 @pytest.mark.usefixtures("work")
@@ -187,7 +187,7 @@ class TestSilentHolders:
         for _ in range(2):
             with jobs.open(SYSTEM_CALLER) as uow:
                 remove_dead_holders(uow.session, uow.now)
-            clock.offset += KEPT * 1.1
+            clock.offset += DEAD_HOLDER_RETENTION * 1.1
         assert session.scalar(OF_TESTS) == 1
 
     def test_end_of_a_process_is_recorded_with_its_heartbeats(

@@ -34,7 +34,7 @@ from services.events.destinations import add_destination
 from services.outgoing_webhooks.endpoints import NewWebhook, create
 from services.slack.tokens import seal_tokens
 from tests import factories
-from tests.harness.mail import CERTIFICATE, certified
+from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_receiver import WebhookReceiver, webhook_receiver
 from tools.bench.seeding import Account, plain

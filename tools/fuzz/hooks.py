@@ -88,7 +88,8 @@ schemathesis.openapi.format(
     "branch-name", st.text(min_size=1, max_size=60).filter(lambda name: branch_name_error(name) is None)
 )
 schemathesis.openapi.format(
-    "reason", st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80).map(lambda text: f"Release 8 {text}!")
+    "reason",
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80).map(lambda text: f"Release 8 {text}!"),
 )
 
 

@@ -32,4 +32,4 @@ def revoke_calendar_feed(uow: UnitOfWork, calendar_feed_id: str) -> None:
 
 def get_calendar(uow: UnitOfWork, calendar_file: str) -> RawReply:
     """Return the calendar of a feed."""
-    return RawReply(200, _HEADERS, calendar.render(uow, calendar_feeds.enter(uow, calendar_file)))
+    return RawReply(200, _HEADERS, calendar.render(uow, calendar_feeds.open_feed(uow, calendar_file)))

@@ -17,6 +17,7 @@ from rules.access.permissions import role_reaches
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
 from services.core.lookups import get_repository, require_schedule, role_of_caller
+from services.core.named_locks import acquire_lock
 from services.core.pagination import Page, page_of
 from services.core.tokens import new_feed_token, token_hash
 from services.core.unit_of_work import UnitOfWork
@@ -26,6 +27,7 @@ MAX_FEEDS = 50
 SUFFIX = ".ics"
 _KEYS = (CalendarFeed.created_at, CalendarFeed.id)
 _FIND = text("SELECT * FROM find_calendar_feed(:hash)")
+"""Feed and organisation of a token; the caller has no organisation yet, and so sees no rows."""
 
 Why = Literal["by_person", "member_removed"]
 
@@ -37,11 +39,12 @@ class NewFeed:
     name: str
     schedule_id: str | None = None
     repo: str | None = None
+    """The repository's id, or its owner and name."""
 
 
 def list_feeds(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the organisation's feeds, newest first, without their addresses. Raise `invalid_cursor`."""
-    page = page_of(uow, "list_calendar_feeds", None, _shown(uow), _KEYS, cursor=cursor, limit=limit)
+    page = page_of(uow, "list_calendar_feeds", None, _listed(uow), _KEYS, cursor=cursor, limit=limit)
     return Page([_to_response(*row) for row in page.data], page.next_cursor)
 
 
@@ -71,7 +74,7 @@ def create(uow: UnitOfWork, wanted: NewFeed) -> dict[str, Any]:
     uow.session.flush()
     after = {"scheduleId": feed.schedule_id, "repositoryId": feed.repository_id}
     uow.audit("calendar_feed.created", _target(feed), before=None, after=after)
-    [row] = uow.session.execute(_shown(uow).where(CalendarFeed.id == feed.id)).all()
+    [row] = uow.session.execute(_listed(uow).where(CalendarFeed.id == feed.id)).all()
     address = f"{uow.dependencies.token_audience}/calendars/{token}{SUFFIX}"
     return {"calendar_feed": _to_response(*row), "url": address}
 
@@ -93,16 +96,16 @@ def revoke(uow: UnitOfWork, feed_id: str) -> None:
 
 
 def end_feeds_of(uow: UnitOfWork, user_id: str, why: Why) -> None:
-    """Revoke all feeds of a person in the organisation."""
+    """Revoke all feeds of a person in the organisation of the unit of work."""
     query = _live(uow).where(CalendarFeed.user_id == user_id).order_by(CalendarFeed.id).with_for_update()
     for feed in uow.session.scalars(query).all():
         _end(uow, feed, why)
 
 
-def enter(uow: UnitOfWork, file_name: str) -> CalendarFeed:
-    """Return the feed of a calendar's file name, and continue in its organisation.
+def open_feed(uow: UnitOfWork, file_name: str) -> CalendarFeed:
+    """Return the feed of a calendar's file name (`svc_feed_….ics`), and continue in its organisation.
 
-    Raise `calendar_feed_not_found` if it is unknown or has ended, by whatever.
+    Raise `calendar_feed_not_found` if it is unknown or has ended.
     """
     token = file_name.removesuffix(SUFFIX)
     row = uow.session.execute(_FIND, {"hash": token_hash(token)}).one_or_none() if token != file_name else None
@@ -113,15 +116,17 @@ def enter(uow: UnitOfWork, file_name: str) -> CalendarFeed:
 
 
 def _live(uow: UnitOfWork) -> Select[CalendarFeed]:
-    return select(CalendarFeed).where(*_are_live(uow))
+    return select(CalendarFeed).where(*_is_live(uow))
 
 
-def _are_live(uow: UnitOfWork) -> tuple[ColumnElement[bool], ...]:
+def _is_live(uow: UnitOfWork) -> tuple[ColumnElement[bool], ...]:
     return CalendarFeed.organization_id == uow.organization, CalendarFeed.revoked_at.is_(None)
 
 
 def _require_below_limit(uow: UnitOfWork) -> None:
-    mine = select(func.count()).where(*_are_live(uow), CalendarFeed.user_id == uow.caller.user_id)
+    """Raise `invalid_state` if the person has too many feeds; another creation of theirs waits for this transaction."""
+    acquire_lock(uow, f"calendar feeds {uow.organization} {uow.caller.user_id}")
+    mine = select(func.count()).where(*_is_live(uow), CalendarFeed.user_id == uow.caller.user_id)
     if uow.session.scalars(mine).one() >= MAX_FEEDS:
         message = f"You have {MAX_FEEDS} calendar feeds in this organisation, which is the maximum. Revoke one first."
         raise ServiceError("invalid_state", message)
@@ -141,12 +146,13 @@ def _target(feed: CalendarFeed) -> tuple[str, str, str]:
     return "calendar_feed", feed.id, feed.name
 
 
-def _shown(uow: UnitOfWork) -> Select[CalendarFeed, str | None, str | None]:
+def _listed(uow: UnitOfWork) -> Select[CalendarFeed, str | None, str | None]:
+    """Return the query for live feeds, each with the name of its schedule and of its repository."""
     return (
         select(CalendarFeed, Schedule.name, Repository.owner + "/" + Repository.name)
         .outerjoin(Schedule, Schedule.id == CalendarFeed.schedule_id)
         .outerjoin(Repository, Repository.id == CalendarFeed.repository_id)
-        .where(*_are_live(uow))
+        .where(*_is_live(uow))
     )
 
 

@@ -1,5 +1,6 @@
 """Calendar feeds: who may create, list and revoke them."""
 
+import psycopg
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -9,11 +10,15 @@ from models.calendar_feeds import CalendarFeed
 from models.repositories import WatchedBranch
 from services.identity.calendar_feeds import MAX_FEEDS
 from tests import factories
+from tests.conftest import as_libpq
 from tests.handlers.access_checks import takes_credentials
 from tests.handlers.calendar_feeds.requests import FEEDS, WANTED, new_feed, read
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.people import Person, member, through_pages
 from tests.handlers.schedules.requests import created
+from tests.harness.concurrency import Task, eventually, results_of
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -73,6 +78,20 @@ class TestCreateCalendarFeed:
         refusal(grace.caller.post(FEEDS, WANTED), 409, "invalid_state")
         assert grace.caller.delete(f"{FEEDS}/{feed['calendarFeed']['id']}").status_code == 204
         new_feed(grace.caller)
+
+    def test_limit_of_feeds_holds_for_concurrent_requests(
+        self, acme: Tenant, grace: Person, session: Session, database: str
+    ) -> None:
+        for _ in range(MAX_FEEDS - 1):
+            factories.calendar_feed(session, grace.user, acme.organization)
+        with (
+            psycopg.connect(as_libpq(database)) as inserts_wait,
+            psycopg.connect(as_libpq(database), autocommit=True) as watch,
+        ):
+            inserts_wait.execute("SELECT FROM users WHERE id = %s FOR UPDATE", [grace.user.id])
+            requests = [Task(lambda: grace.caller.post(FEEDS, WANTED)) for _ in range(2)]
+            eventually(lambda: watch.execute(WAITING).fetchone() == (2,))
+        assert sorted(answer.status_code for answer in results_of(requests)) == [201, 409]
 
 
 class TestListCalendarFeeds:

@@ -92,10 +92,10 @@ class Caller:
 
     @property
     def signed_in_user(self) -> str:
-        """The id of the user who is signed in. Raise `RuntimeError` without one, which authorization rules out."""
-        if self.principal_id is None:
-            raise RuntimeError("not signed in")
-        return self.principal_id
+        """The id of the person who acts. Raise `RuntimeError` without one, which authorization rules out."""
+        if self.user_id is None:
+            raise RuntimeError("no person acts")
+        return self.user_id
 
 
 SYSTEM_CALLER = Caller(None, SYSTEM, "system")

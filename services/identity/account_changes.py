@@ -39,7 +39,8 @@ def change_password(uow: UnitOfWork, current: str, password: str) -> None:
     """
     require_strong_password(password, _person(uow).email)
     stored, hashed = _check_password(uow, current, password)
-    devices.revoke_approvals(uow, str(uow.caller.user_id))  # first, as by a reset
+    # Before the account is locked, as in `password_sign_in.reset_password`.
+    devices.revoke_approvals(uow, uow.caller.signed_in_user)
     user = _lock(uow, stored)
     user.password_hash = hashed
     one_time_tokens.invalidate(uow, "reset_password", user.id)
@@ -80,10 +81,10 @@ def confirm_email_change(uow: UnitOfWork, token: str) -> User:
 
     Raise `not_found` if the link is used, unknown or expired, or another person's, or if the address has an account.
     """
-    known = one_time_tokens.peek(uow, "change_email", token)
-    if known is None or known.subject != uow.caller.user_id:
+    link = one_time_tokens.peek(uow, "change_email", token)
+    if link is None or link.subject != uow.caller.user_id:
         raise _expired_link()
-    email = cast(str, known.details["email"])
+    email = cast(str, link.details["email"])
     acquire_lock(uow, f"sign-up {email}")
     if one_time_tokens.consume(uow, "change_email", token) is None or find_account(uow, email) is not None:
         raise _expired_link()
@@ -106,9 +107,10 @@ def sign_out_everywhere(uow: UnitOfWork) -> None:
 
 
 def _check_password(uow: UnitOfWork, password: str, new: str | None = None) -> tuple[str | None, str | None]:
-    """Return the stored hash of the caller's present password, which this is, and the hash of a new one.
+    """Check the caller's present password; return its stored hash, and the hash of the new password if one is given.
 
-    Attempts are counted for each session, so that a stolen one does not lock the user out.
+    Raise `wrong_password` and `rate_limited`. Attempts are counted for each session, so that a stolen one does not lock
+    the user out.
     """
     hasher, person = uow.dependencies.password_hasher, _person(uow)
     with hasher.slot(throttle.network_of(uow.caller.address), known=True):
@@ -130,9 +132,10 @@ def _person(uow: UnitOfWork) -> User:
 
 
 def _lock(uow: UnitOfWork, stored: str | None = None) -> User:
-    """Return the caller's account, locked. Raise `wrong_password` if its password is no longer the checked one.
+    """Return the caller's account, locked. Raise `wrong_password` if its password hash is no longer `stored`.
 
-    Not against foreign keys: an approval that holds its session refers to the person with its connection.
+    The lock lets other transactions insert rows that refer to the account (`key_share`), such as a connection.
+    `sessions.revoke_all` waits for the writes of the sessions, so a stronger lock could deadlock with them.
     """
     user = uow.session.get_one(User, uow.caller.user_id, with_for_update={"key_share": True}, populate_existing=True)
     if stored is not None and user.password_hash != stored:

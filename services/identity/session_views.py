@@ -15,13 +15,13 @@ from services.identity.sessions import SignedIn
 
 def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the caller's open sessions, newest first."""
-    person = str(uow.caller.principal_id)
+    user_id = uow.caller.signed_in_user
     page = page_of(
         uow,
         "list_sessions",
         None,
         select(LoginSession).where(
-            LoginSession.user_id == person,
+            LoginSession.user_id == user_id,
             LoginSession.support.is_(False),
             LoginSession.revoked_at.is_(None),
             LoginSession.expires_at > uow.now,
@@ -29,7 +29,7 @@ def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
         (LoginSession.created_at, LoginSession.id),
         cursor=cursor,
         limit=limit,
-        owner=person,
+        owner=user_id,
     )
     return Page([to_response(uow, session) for session in page.data], page.next_cursor)
 
@@ -37,7 +37,7 @@ def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
 def end(uow: UnitOfWork, session_id: str) -> None:
     """End one of the caller's sessions. Raise `not_found` if it is not theirs or not open."""
     session = uow.session.get(LoginSession, session_id)
-    own = session is not None and session.user_id == uow.caller.principal_id and not session.support
+    own = session is not None and session.user_id == uow.caller.signed_in_user and not session.support
     if not own or not sessions.revoke(uow, session_id):
         raise ServiceError("not_found", "Session not found among your open sessions.")
 

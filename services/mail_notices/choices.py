@@ -18,7 +18,7 @@ from services.events.destinations import change_reminders
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return what the caller gets mails of, and what they can choose."""
-    return _view(uow, uow.session.get(MailChoice, (uow.organization, _person(uow))))
+    return _view(uow, uow.session.get(MailChoice, (uow.organization, uow.caller.signed_in_user)))
 
 
 def change(
@@ -28,7 +28,7 @@ def change(
     if_match: str | None = None,
 ) -> dict[str, Any]:
     """Change what the caller gets mails of; None keeps it. Raise `precondition_failed`."""
-    person = _person(uow)
+    person = uow.caller.signed_in_user
     destination = select(NotificationDestination).where(NotificationDestination.id == uow.organization)
     uow.session.scalar(destination.with_for_update(key_share=True))  # one change of its reminders after the other
     row = uow.session.get(MailChoice, (uow.organization, person))
@@ -54,12 +54,6 @@ def change(
         uow.audit("member.notifications_changed", target, before=old, after=new)
     row = uow.session.get(MailChoice, (uow.organization, person), populate_existing=True)
     return _view(uow, row)
-
-
-def _person(uow: UnitOfWork) -> str:
-    if uow.caller.user_id is None:
-        raise RuntimeError("no person acts")
-    return uow.caller.user_id
 
 
 def _announce_for_all(uow: UnitOfWork) -> None:

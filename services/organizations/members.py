@@ -63,7 +63,7 @@ def remove(uow: UnitOfWork, user_id: str) -> None:
 
 def leave(uow: UnitOfWork) -> None:
     """End the caller's own membership and connections, effective at once. Raise `invalid_state` for the only owner."""
-    user_id = str(uow.caller.user_id)
+    user_id = uow.caller.signed_in_user
     membership, name = _lock_member(uow, user_id)
     if membership.role == "owner":
         _require_another_owner(uow, user_id)
@@ -92,7 +92,7 @@ def administrator_addresses(uow: UnitOfWork) -> Sequence[str]:
 
 def require_owner(uow: UnitOfWork) -> None:
     """Raise `insufficient_permission` if the caller is not an owner now."""
-    own = uow.session.get(Membership, (uow.organization, uow.caller.principal_id), populate_existing=True)
+    own = uow.session.get(Membership, (uow.organization, uow.caller.user_id), populate_existing=True)
     if own is None or own.role != "owner":
         raise ServiceError("insufficient_permission", "Only owners can grant or remove the owner role.")
 

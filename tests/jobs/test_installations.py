@@ -32,7 +32,7 @@ class Desk:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.harness.organization.id, ADA, "dashboard", BUSINESS, principal_id="usr_ada")
+        return Caller(self.harness.organization.id, ADA, "dashboard", BUSINESS, user_id="usr_ada")
 
     def install(self) -> dict[str, str]:
         """Install the App in acme; returns what GitHub sends back."""

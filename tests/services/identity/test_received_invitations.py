@@ -33,7 +33,7 @@ def invitation(session: Session, acme: Organization, eve: User) -> Invitation:
 
 @pytest.fixture
 def as_eve(uow_factory: UnitOfWorkFactory, eve: User) -> Caller:
-    return Caller(None, Actor("user", eve.id, eve.name), "dashboard", principal_id=eve.id)
+    return Caller(None, Actor("user", eve.id, eve.name), "dashboard", user_id=eve.id)
 
 
 def invite(session: Session, to: Organization, email: str) -> Invitation:
@@ -74,7 +74,7 @@ def test_accepted_invitation_invalidates_all_its_tokens(
     accept(uow_factory, as_eve, invitation, tokens[0])
     with uow() as opened:
         assert [is_valid(opened, token) for token in tokens] == [False, False]
-    assert session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None
+    assert session.get(Membership, (invitation.organization_id, as_eve.user_id)) is not None
 
 
 def test_token_of_another_invitation_is_rejected_and_stays_valid(
@@ -92,7 +92,7 @@ def test_token_of_another_invitation_is_rejected_and_stays_valid(
         assert refused.value.code == "invitation_not_found"
     with uow() as opened:
         assert is_valid(opened, other)
-    assert session.get(Membership, (acme.id, as_eve.principal_id)) is None
+    assert session.get(Membership, (acme.id, as_eve.user_id)) is None
 
 
 @pytest.mark.parametrize(("early", "taken"), [(SECOND, True), (-SECOND, False)], ids=["a second before", "after"])
@@ -111,4 +111,4 @@ def test_invitation_is_valid_for_seven_days(
     else:
         with pytest.raises(ServiceError, match="no longer pending"):
             accept(uow_factory, as_eve, invitation)
-    assert (session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None) is taken
+    assert (session.get(Membership, (invitation.organization_id, as_eve.user_id)) is not None) is taken

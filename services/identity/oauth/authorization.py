@@ -1,8 +1,8 @@
 """The authorization endpoint: what a client requests, and what a person decides.
 
 The page passes the query of its address on as it is, so that it is read in one place. A request of an unknown client,
-or with a redirect address that is not the client's, is refused on the page; every other error goes back to the client,
-all before anyone is asked to sign in. The decision checks the same query again.
+or with a redirect address that is not the client's, is refused on the page; every other error goes back to the client
+by a redirect, before the person is asked to sign in. The decision checks the same query again.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ from services.identity.oauth.grants import LIFETIME, create_grant
 from services.identity.oauth.tokens import issue_code, require_resource, resource_of
 
 DECISION_TIME = timedelta(hours=1)
-"""How long a document that was fresh when the page was shown is used for the decision."""
+"""How long a client's document is still used after its expiry, because it was fresh when the page was shown."""
 _MAX_PARAMETERS = 50
 _KNOWN = (
     "response_type",
@@ -46,7 +46,8 @@ class AuthorizationRequest:
     client: ClientDocument
     redirect_uri: str
     state: str | None
-    challenge: str
+    """Returned to the client as it is."""
+    code_challenge: str
     scopes: frozenset[str]
 
 
@@ -56,6 +57,7 @@ class _ReturnedError(Exception):
     def __init__(self, location: str) -> None:
         super().__init__(location)
         self.location = location
+        """The address that the browser is redirected to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ class Decision:
 
 
 def preview(uow: UnitOfWork, query: str, supported: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the consent page shows for a request, or the address that the browser is redirected to at once.
+    """Return what the consent page shows for a request (`consent`), or where to redirect at once (`location`).
 
-    `supported` has the scopes that tokens can have, with descriptions. Raise `invalid_parameter` if the request is
-    refused on the page, and `rate_limited`.
+    `query` is that of the page's address; `supported` are the scopes that tokens can have, with descriptions. Raise
+    `invalid_parameter` if the request is refused on the page, and `rate_limited`.
     """
     try:
         request = _read(uow, query, supported)
@@ -96,7 +98,7 @@ def expiry(uow: UnitOfWork) -> datetime:
 
 
 def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[str, str]) -> dict[str, str]:
-    """Return the address that leads back to the client, with a code if the signed-in person approves.
+    """Return the address that leads back to the client (`location`), with a code if the signed-in person approves.
 
     The ticked scopes are granted, as far as the client requested them, each write with its read. Raise what `preview`
     raises, `not_found` or `organization_deleted` for the organisation, `validation_failed` without a scope,
@@ -109,7 +111,7 @@ def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[s
         return {"location": error.location}
     if not decision.approve:
         denied = {"error": "access_denied", "error_description": "The person denied the request."}
-        return {"location": _back(uow, request.redirect_uri, request.state, denied)}
+        return {"location": _redirect(uow, request.redirect_uri, request.state, denied)}
     scopes = granted_scopes(request.scopes, decision.scopes)
     person = uow.session.get_one(User, uow.caller.user_id)
     organization = require_membership(uow, person.id, require_organization(decision.organization_id))
@@ -123,8 +125,8 @@ def decide(uow: UnitOfWork, query: str, decision: Decision, supported: Mapping[s
             resource=resource_of(uow),
             scopes=scopes,
         )
-    code = issue_code(uow, grant, request.redirect_uri, request.challenge)
-    return {"location": _back(uow, request.redirect_uri, request.state, {"code": code})}
+    code = issue_code(uow, grant, request.redirect_uri, request.code_challenge)
+    return {"location": _redirect(uow, request.redirect_uri, request.state, {"code": code})}
 
 
 def _read(
@@ -138,15 +140,19 @@ def _read(
         raise _refused("The address that the client wants to return to is not one of its own.")
     state = None if "state" in repeated else given.get("state")
     try:
-        scopes = _terms(uow, given, repeated, supported)
+        scopes = _check_parameters(uow, given, repeated, supported)
     except OAuthError as error:
-        members = {"error": error.error, "error_description": error.description}
-        raise _ReturnedError(_back(uow, redirect_uri, state, members)) from None
+        parameters = {"error": error.error, "error_description": error.description}
+        raise _ReturnedError(_redirect(uow, redirect_uri, state, parameters)) from None
     return AuthorizationRequest(client, redirect_uri, state, given["code_challenge"], scopes)
 
 
 def _parameters(query: str) -> tuple[dict[str, str], set[str]]:
-    """Return the parameters that have a value, one character for each byte, and the names of those given twice."""
+    """Return the parameters that have a value, and the names of those that are given more than once.
+
+    A value is decoded as Latin-1, one character for each byte, so that `state` is returned byte for byte. The same
+    `resource` may be repeated (RFC 8707, 2).
+    """
     try:
         pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1", max_num_fields=_MAX_PARAMETERS)
     except ValueError:
@@ -171,10 +177,10 @@ def _refused(message: str) -> ServiceError:
     return ServiceError("invalid_parameter", message, details=(Detail("query", message, "invalid_parameter"),))
 
 
-def _terms(
+def _check_parameters(
     uow: UnitOfWork, given: Mapping[str, str], repeated: Collection[str], supported: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the scopes of a request. Raise OAuthError for what the client is to blame for."""
+    """Return the scopes of a request. Raise OAuthError, which goes back to the client, for an invalid parameter."""
     if "resource" in repeated:
         raise OAuthError("invalid_target", f"The only resource is {resource_of(uow)}.")
     if repeated:
@@ -190,7 +196,7 @@ def _terms(
     return scopes
 
 
-def _back(uow: UnitOfWork, redirect_uri: str, state: str | None, members: Mapping[str, str]) -> str:
-    """Return the address that leads back to the client, which always names us (RFC 9207)."""
-    parameters = {**members, "iss": uow.dependencies.token_issuer}
-    return with_parameters(redirect_uri, parameters if state is None else {**parameters, "state": state})
+def _redirect(uow: UnitOfWork, redirect_uri: str, state: str | None, parameters: Mapping[str, str]) -> str:
+    """Return the address that leads back to the client; it always names us (`iss`, RFC 9207)."""
+    answer = {**parameters, "iss": uow.dependencies.token_issuer}
+    return with_parameters(redirect_uri, answer if state is None else {**answer, "state": state})

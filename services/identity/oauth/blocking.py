@@ -27,9 +27,10 @@ class ClientSummary:
 def block(uow_factory: UnitOfWorkFactory, client_id: str, *, by: str, reason: str) -> tuple[ClientSummary, int]:
     """Block a client, known or not, end its connections, and return it with their number.
 
-    Once the first transaction is committed, every request of the client is refused. Then one transaction for each
-    connection waits for what the client is writing. Blocking once more ends what an aborted attempt has left. The
-    audit logs of the organisations name the operator and the reason. Raise `validation_failed` for a short reason.
+    Once the first transaction is committed, every request of the client is refused. Then each connection is ended in a
+    transaction of its own, which waits for what the client is writing. If that is interrupted, blocking the client
+    again ends the rest. The audit logs of the organisations name the operator and the reason. Raise `validation_failed`
+    for a short reason.
     """
     if not is_reason(reason):
         message = f"A reason of at least {MIN_REASON_LENGTH} characters is required; the organisations can read it."
@@ -40,10 +41,10 @@ def block(uow_factory: UnitOfWorkFactory, client_id: str, *, by: str, reason: st
         client = uow.session.get_one(OAuthClient, client_id, with_for_update=True)
         client.blocked_at = client.blocked_at or uow.now
     with uow_factory.open(caller) as uow:
-        open_ones = select(OAuthGrant.id).where(OAuthGrant.client_id == client_id, _is_open(uow))
-        grants = uow.session.scalars(open_ones.order_by(OAuthGrant.id)).all()
+        live = select(OAuthGrant.id).where(OAuthGrant.client_id == client_id, _is_live(uow))
+        grant_ids = uow.session.scalars(live.order_by(OAuthGrant.id)).all()
     ended = 0
-    for grant_id in grants:
+    for grant_id in grant_ids:
         with uow_factory.open(caller) as uow:
             ended += end_grant(uow, uow.session.get_one(OAuthGrant, grant_id), "client_blocked", reason=reason)
     with uow_factory.open(caller) as uow:
@@ -76,11 +77,11 @@ def _find(uow: UnitOfWork, client_id: str) -> ClientSummary:
     client = uow.session.get(OAuthClient, client_id)
     if client is None:
         raise ServiceError("not_found", f"The client {client_id} is unknown: it was never connected.")
-    query = select(func.count()).where(OAuthGrant.client_id == client_id, _is_open(uow))
+    query = select(func.count()).where(OAuthGrant.client_id == client_id, _is_live(uow))
     connections = uow.session.scalar(query) or 0
     name = (client.document or {}).get("client_name")
     return ClientSummary(client_id, name, client.blocked_at, connections)
 
 
-def _is_open(uow: UnitOfWork) -> ColumnElement[bool]:
+def _is_live(uow: UnitOfWork) -> ColumnElement[bool]:
     return OAuthGrant.revoked_at.is_(None) & (OAuthGrant.expires_at > uow.now)

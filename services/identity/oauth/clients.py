@@ -1,4 +1,4 @@
-"""OAuth clients: their metadata documents, fetched when needed and kept for as long as they say."""
+"""OAuth clients: their metadata documents, fetched when needed and kept for as long as their `Cache-Control` says."""
 
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -22,8 +22,8 @@ from services.identity import throttle
 def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedelta()) -> ClientDocument:
     """Return the client with an id, whose document is fetched without a transaction if it is not fresh.
 
-    With `overdue` a document is used for so much longer. Raise ClientRefusedError, or `rate_limited` after too many
-    fetches. A failure is not kept.
+    A document that expired less than `overdue` ago counts as fresh. Raise ClientRefusedError, or `rate_limited` after
+    too many fetches. A failure is not stored.
     """
     if not is_document_address(client_id):
         raise ClientRefusedError("The client is not identified by the https address of a client metadata document.")
@@ -45,12 +45,13 @@ def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedel
 
 
 def hold_client(uow: UnitOfWork, client_id: str) -> OAuthClient | None:
-    """Return the row of a client, which is not blocked before the end of this transaction; None if it is unknown."""
+    """Return the row of a client, locked so that its blocking waits for this transaction; None if it is unknown."""
     lock = {"read": True, "key_share": True}
     return uow.session.get(OAuthClient, client_id, with_for_update=lock, populate_existing=True)
 
 
 def _hold_unblocked(uow: UnitOfWork, client_id: str) -> OAuthClient | None:
+    """Return what `hold_client` returns. Raise ClientRefusedError if the client is blocked."""
     row = hold_client(uow, client_id)
     if row is not None and row.blocked_at is not None:
         raise ClientRefusedError("The operator of this service has blocked this client.")

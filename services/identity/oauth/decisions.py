@@ -1,4 +1,4 @@
-"""What holds for every decision of a person on what requests access for them: a client, or a device."""
+"""Checks of a person's decision about a client or a device that requests access."""
 
 from collections.abc import Collection
 
@@ -8,14 +8,14 @@ from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 
 
-def forbid_devices(uow: UnitOfWork, decided_on: str) -> None:
+def forbid_devices(uow: UnitOfWork, requesters: str) -> None:
     """Raise `credential_type_not_allowed` if the session is a device's: what it approves would outlive it.
 
-    `decided_on` names what is decided on, in the plural.
+    `requesters` is the word of the message for what requests access: "clients" or "devices".
     """
     session = uow.session.get(LoginSession, uow.caller.session_id)
     if session is not None and session.kind == "device":
-        message = f"A device cannot authorize {decided_on}. Sign in with a browser to do that."
+        message = f"A device cannot authorize {requesters}. Sign in with a browser to do that."
         raise ServiceError("credential_type_not_allowed", message)
 
 

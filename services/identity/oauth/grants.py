@@ -1,8 +1,8 @@
 """Grants: what people allowed clients to do, and how that ends.
 
 Ending a grant ends its tokens with the next request. What ends one: the person or an administrator, the client itself,
-an authorization code or a refresh token that is used again, a new password, leaving the organisation, and the deletion
-of the organisation (`services/offboarding/deletion.py`), and the blocking of the client by an operator.
+an authorization code or a refresh token that is used again, a new password, leaving the organisation, the deletion of
+the organisation (`services/offboarding/deletion.py`), and the blocking of the client by an operator.
 """
 
 from collections.abc import Collection
@@ -38,10 +38,11 @@ def create_grant(
 ) -> OAuthGrant:
     """Create a grant in the organisation of the unit of work; others of the same client stay.
 
-    The caller holds the membership. Raise OAuthError if the client is blocked; a block waits for this transaction.
+    The caller has called `hold_membership` or `require_membership`, so that the person stays a member until the commit.
+    Raise OAuthError if the client is blocked; a block waits for this transaction.
     """
-    known = insert(OAuthClient).values(client_id=client_id)  # a device may be new, because it has no document
-    uow.session.execute(known.on_conflict_do_nothing())
+    unknown = insert(OAuthClient).values(client_id=client_id)  # a device has no document, and may be new
+    uow.session.execute(unknown.on_conflict_do_nothing())
     client = hold_client(uow, client_id)
     if client is None or client.blocked_at is not None:
         raise OAuthError("invalid_client", "The client is blocked.")
@@ -77,10 +78,8 @@ def is_live(uow: UnitOfWork, grant: OAuthGrant) -> bool:
 
 
 def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why, **details: str) -> bool:
-    """End a grant, effective at once in every process; True if it was live. The audit entry has the details.
-
-    Its row is locked first, by all that end it, and by the token endpoint; writes of the client do not wait for that.
-    """
+    """End a grant, effective at once in every process; True if it was live. `details` are those of the audit entry."""
+    # The row comes before the lock of authorizations. The token endpoint locks it too; a write of the client does not.
     lock_grant(uow, grant.id)
     if not is_live(uow, grant):
         return False

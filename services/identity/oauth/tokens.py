@@ -90,9 +90,9 @@ def exchange_code(uow: UnitOfWork, code: str, redirect_uri: str, client_id: str,
 def refresh(uow: UnitOfWork, refresh_token: str, client_id: str, scope: str | None) -> dict[str, Any]:
     """Return new tokens for a refresh token, perhaps for fewer scopes. Raise OAuthError; commit all the same."""
     client = require_known_client(uow, client_id)
-    found = _refresh_token(uow, refresh_token)
+    found = _find_refresh_token(uow, refresh_token)
     grant = lock_grant(uow, found.grant_id) if found is not None else None
-    row = _refresh_token(uow, refresh_token)
+    row = _find_refresh_token(uow, refresh_token)  # it may have been used before the lock was granted
     if row is None or grant is None or grant.client_id != client_id or not is_live(uow, grant):
         raise OAuthError("invalid_grant", "The refresh token is unknown, has ended, or belongs to another client.")
     if row.used_at is not None and uow.now > row.used_at + REFRESH_GRACE:
@@ -126,8 +126,11 @@ def issue_tokens(uow: UnitOfWork, grant: OAuthGrant, client: OAuthClient, scopes
 
 
 def revoke(uow: UnitOfWork, token: str, client_id: str | None) -> None:
-    """End the grant of a refresh token or an access token; a token that is unknown or another client's is no error."""
-    row = _refresh_token(uow, token)
+    """End the grant of a refresh token or an access token.
+
+    A token that is unknown or another client's is no error (RFC 7009, 2.2); without a `client_id` any client's counts.
+    """
+    row = _find_refresh_token(uow, token)
     grant_id = row.grant_id if row is not None else _grant_of_access_token(uow, token)
     grant = lock_grant(uow, grant_id) if grant_id is not None else None
     if grant is None or client_id not in {None, grant.client_id}:
@@ -161,12 +164,13 @@ def _issue_refresh_token(uow: UnitOfWork, grant: OAuthGrant) -> str:
     return token
 
 
-def _refresh_token(uow: UnitOfWork, token: str) -> OAuthRefreshToken | None:
-    """Return the row of a refresh token as it is now, or None."""
+def _find_refresh_token(uow: UnitOfWork, token: str) -> OAuthRefreshToken | None:
+    """Return the row of a refresh token as it is in the database now, or None."""
     query = select(OAuthRefreshToken).where(OAuthRefreshToken.token_hash == token_hash(token))
     return uow.session.scalar(query.execution_options(populate_existing=True))
 
 
 def _end_because_of_copy(uow: UnitOfWork, grant: OAuthGrant, why: Why) -> None:
+    """End the grant of a code or token that was used again: somebody may have a copy of it."""
     with uow.act_as_service():
         end_grant(uow, grant, why)

@@ -13,7 +13,7 @@ def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) ->
     """Start the sign-in of a device."""
 
     def start(given: Mapping[str, str]) -> object:
-        request = devices.Request(required(given, "client_id"), given.get("scope"), given.get("resource"))
+        request = devices.DeviceRequest(required(given, "client_id"), given.get("scope"), given.get("resource"))
         return devices.start(uow, request, load_contract().tool_scopes)
 
     return respond(raw_body, headers, start)

@@ -45,17 +45,17 @@ def list_keys(uow: UnitOfWork, state: ApiKeyState | None, cursor: str | None, li
     query = select(ApiKey, _grace_end(uow.now)).where(ApiKey.organization_id == uow.organization)
     if state is not None:
         query = query.where(ApiKey.has_state(state, uow.now))
-    keys = (ApiKey.created_at, ApiKey.id)
-    page = page_of(uow, "list_api_keys", {"state": state}, query, keys, cursor=cursor, limit=limit)
+    order = (ApiKey.created_at, ApiKey.id)
+    page = page_of(uow, "list_api_keys", {"state": state}, query, order, cursor=cursor, limit=limit)
     return Page([_to_response(key, grace_ends_at, uow.now) for key, grace_ends_at in page.data], page.next_cursor)
 
 
 def create(uow: UnitOfWork, wanted: NewKey) -> dict[str, Any]:
     """Create a key and return it with its secret, which is shown only once.
 
-    Raise `invalid_parameter` if the expiry is not in the future; an agent's key needs one within 90 days.
+    Raise `invalid_parameter` if the expiry is not in the future, or if an agent's key has none within 90 days.
     """
-    _require_expiry(wanted, uow.now)
+    _check_expiry(wanted, uow.now)
     secret = new_secret()
     key = ApiKey(
         id=new_id("key"),
@@ -125,7 +125,7 @@ def _lock_active(uow: UnitOfWork, key_id: str) -> ApiKey:
 
 
 def _store_secret(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
-    """Store the hash of a secret."""
+    """Store the hash of a secret that has no end yet."""
     uow.session.add(
         ApiKeySecret(
             secret_hash=secret_hash(secret),
@@ -136,7 +136,7 @@ def _store_secret(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
     )
 
 
-def _require_expiry(wanted: NewKey, now: datetime) -> None:
+def _check_expiry(wanted: NewKey, now: datetime) -> None:
     error = None
     if wanted.expires_at is not None and wanted.expires_at <= now:
         error = "must be in the future"

@@ -59,7 +59,10 @@ class DeviceAuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of an approved device: an access token, and the session token to get more of them."""
+    """The tokens of an approved device: an access token, and the session token to get more of them.
+
+    `expires_in` is in seconds.
+    """
 
     access_token: str
     expires_in: int
@@ -81,15 +84,15 @@ class DeviceDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a device requests; a resource makes it a connected client, with scopes."""
+class DeviceRequest:
+    """What a device requests. With a `resource` it becomes a connected client, with `scope` (names, by spaces)."""
 
     client_id: str
     scope: str | None = None
     resource: str | None = None
 
 
-def start(uow: UnitOfWork, request: Request, supported: Collection[str]) -> DeviceAuthorizationResponse:
+def start(uow: UnitOfWork, request: DeviceRequest, supported: Collection[str]) -> DeviceAuthorizationResponse:
     """Start a device authorization; the client id is what the device calls itself and is not verified.
 
     `supported` are the scopes that connected clients can have. Raise `rate_limited` if too many were started from one
@@ -119,7 +122,7 @@ def start(uow: UnitOfWork, request: Request, supported: Collection[str]) -> Devi
     return DeviceAuthorizationResponse(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
 
 
-def _requested_scopes(uow: UnitOfWork, request: Request, supported: Collection[str]) -> list[str] | None:
+def _requested_scopes(uow: UnitOfWork, request: DeviceRequest, supported: Collection[str]) -> list[str] | None:
     """Return the scopes of a device that requests tokens for the MCP server, None of one that signs in."""
     if request.resource is None or is_same_resource(request.resource, uow.dependencies.token_audience):
         if request.scope is not None:
@@ -223,9 +226,7 @@ def _find(uow: UnitOfWork, user_code: str, *, lock: bool = False) -> DeviceAutho
     query = _pending(uow, read_user_code(user_code) or "")
     device = uow.session.scalar(query.with_for_update() if lock else query)
     if device is not None:
-        for attempt in (guess.account, guess.address):
-            if attempt is not None:
-                uow.session.delete(attempt)
+        guess.remove()
     return device
 
 
@@ -247,8 +248,9 @@ def exchange_device_code(
 ) -> Tokens | dict[str, Any]:
     """Return the tokens of an approved device, once. Raise OAuthError in every other case.
 
-    Only if `connects` does a device with a resource get tokens, those of a connected client. A poll is recorded, so the
-    unit of work must be committed also after an error.
+    `connects` is true at the OAuth token endpoint, where a device with a `resource` gets the tokens of a connected
+    client; elsewhere such a device is refused. A poll is recorded, so the unit of work must be committed also after an
+    error.
     """
     if grant_type != GRANT_TYPE:
         raise OAuthError("unsupported_grant_type", f"The only supported grant type is {GRANT_TYPE}.")
@@ -294,9 +296,9 @@ def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens | dict[str,
         return _connect(uow, device, person)
     uow.caller = replace(uow.caller, client=device.client_id)
     signed_in = sessions.start(uow, person, kind="device", organization_id=device.organization_id)
-    minted = sessions.issue_token(uow, signed_in.session.id)
-    lasts = int((minted.expires_at - uow.now).total_seconds())
-    return Tokens(minted.token, lasts, signed_in.token, minted.organization_id)
+    access_token = sessions.issue_token(uow, signed_in.session.id)
+    expires_in = int((access_token.expires_at - uow.now).total_seconds())
+    return Tokens(access_token.token, expires_in, signed_in.token, access_token.organization_id)
 
 
 def _connect(uow: UnitOfWork, device: DeviceAuthorization, person: User) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Known devices: the browsers in which people have signed in before, also after they have signed out.
 
-A device is known by a cookie with a token for each person, at most four, that its sign-ins replace. The token is no
-credential: sign-ins with it only have a limit of their own, so that strangers who guess passwords do not lock people
-out. It is encrypted for the person and their password, so that nothing is stored, and a new password, which signs
-people out everywhere, makes all of their devices unknown.
+A device keeps a cookie with one token for each person who signed in there, at most four; a sign-in replaces the
+person's token. A token is no credential: sign-ins with it only have a limit of their own, so that strangers who guess
+passwords do not lock people out. It holds its expiry, encrypted for the person and their password hash. So nothing is
+stored in the database, and a new password, which signs people out everywhere, makes all of their devices unknown.
 """
 
 import base64
@@ -15,7 +15,7 @@ from rules.access.login_sessions import DEVICE_LIFETIME
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 from services.core.unit_of_work import UnitOfWork
 
-MAX_PEOPLE = 4
+_MAX_PEOPLE = 4
 """Tokens in one cookie: that of the last sign-in, and those of the people before."""
 _USE = "known devices"
 _SEPARATOR = "."
@@ -25,10 +25,11 @@ _TIME_BYTES = 8
 
 def remember(uow: UnitOfWork, user: User, cookie: str) -> str:
     """Return the value of the cookie that makes the device known to this person, and keeps it known to others."""
-    until = int((uow.now + DEVICE_LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
-    token = encrypt(uow.dependencies.secret_key, _USE, _row(user), until)
+    expiry = int((uow.now + DEVICE_LIFETIME).timestamp()).to_bytes(_TIME_BYTES)
+    token = encrypt(uow.dependencies.secret_key, _USE, _associated_data(user), expiry)
     others = [text for text in _tokens(cookie) if _expiry(uow, user, text) is None]
-    return _SEPARATOR.join([_encode(token), *others[: MAX_PEOPLE - 1]])
+    encoded = base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+    return _SEPARATOR.join([encoded, *others[: _MAX_PEOPLE - 1]])
 
 
 def find_device(uow: UnitOfWork, user: User | None, cookie: str) -> str | None:
@@ -44,23 +45,19 @@ def find_device(uow: UnitOfWork, user: User | None, cookie: str) -> str | None:
 
 
 def _tokens(cookie: str) -> list[str]:
-    return [text for text in cookie.split(_SEPARATOR, MAX_PEOPLE)[:MAX_PEOPLE] if 0 < len(text) <= _MAX_TOKEN_LENGTH]
+    return [text for text in cookie.split(_SEPARATOR, _MAX_PEOPLE)[:_MAX_PEOPLE] if 0 < len(text) <= _MAX_TOKEN_LENGTH]
 
 
 def _expiry(uow: UnitOfWork, user: User | None, token: str) -> datetime | None:
     """Return when a token of this person expires, or None if it is not theirs."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        plain = decrypt_with_any(uow.dependencies.secret_keys, _USE, _row(user), raw)
+        plain = decrypt_with_any(uow.dependencies.secret_keys, _USE, _associated_data(user), raw)
     except (binascii.Error, DecryptionError, ValueError):
         return None
     return datetime.fromtimestamp(int.from_bytes(plain), UTC)
 
 
-def _encode(token: bytes) -> str:
-    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
-
-
-def _row(user: User | None) -> str:
-    """Return what a token is encrypted for."""
+def _associated_data(user: User | None) -> str:
+    """Return the associated data of a token's encryption: for another person or password, it does not decrypt."""
     return f"{user.id} {user.password_hash}" if user is not None else ""

@@ -10,8 +10,8 @@ from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 
 Purpose = Literal["verify_email", "reset_password", "change_email", "invitation", "installation", "slack", "slack_link"]
-MAX_TOKEN_LENGTH = 128
-"""Longest token that is looked up; ours have 43 characters."""
+_MAX_TOKEN_LENGTH = 128
+"""The longest token that is looked up; ours have 43 characters."""
 
 
 def issue(
@@ -67,7 +67,7 @@ def invalidate(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
 
 
 def _find(uow: UnitOfWork, purpose: Purpose, token: str, *, lock: bool = False) -> OneTimeToken | None:
-    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
+    if len(token) > _MAX_TOKEN_LENGTH or not token.isascii():
         return None
     query = select(OneTimeToken).where(
         OneTimeToken.token_hash == token_hash(token),

@@ -33,24 +33,25 @@ def sign_in(uow: UnitOfWork, email: str, password: str, session_token: str = "",
         stored = found.password_hash if found is not None and found.email_verified_at is not None else None
         with uow.outside_transaction():
             right = hasher.verify(stored, password)
-            renewed = hasher.hash(password) if right and stored is not None and hasher.is_outdated(stored) else None
+            rehashed = hasher.hash(password) if right and stored is not None and hasher.is_outdated(stored) else None
         user = find_account(uow, email, lock=True)
         if not right or user is None or user.password_hash != stored:
             message = "Incorrect e-mail address or password, or the address is not confirmed yet."
             raise ServiceError("wrong_credentials", message)
         counted.reset()
-        user.password_hash = renewed or stored
+        user.password_hash = rehashed or stored
         return sessions.start(uow, user)
 
 
 def forgot_password(uow: UnitOfWork, email: str) -> None:
     """Mail a link to reset the password of an account; the response does not reveal whether there is one.
 
-    If five mails have been sent within an hour, the last one counts as the answer for half an hour. Raise
-    `rate_limited` after 30 requests from a network address within an hour.
+    Nothing is mailed if five mails were sent within the last hour, and the latest of them within its last half: that
+    link is still valid for half an hour at least. Raise `rate_limited` after 30 requests from a network address within
+    an hour.
     """
     email = normalize_email(email)
-    if throttle.was_answered(uow, "reset_mail", email, LINK_LIFETIME / 2):
+    if not throttle.count_unless_recent(uow, "reset_mail", email, LINK_LIFETIME / 2):
         return
     user = find_account(uow, email)
     if user is not None:
@@ -72,8 +73,8 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
     """
     hasher = uow.dependencies.password_hasher
     with hasher.slot(throttle.network_of(uow.caller.address)):
-        known = one_time_tokens.peek(uow, "reset_password", token)
-        user = uow.session.get(User, known.subject) if known is not None else None
+        link = one_time_tokens.peek(uow, "reset_password", token)
+        user = uow.session.get(User, link.subject) if link is not None else None
         if user is None:
             raise _expired_link()
         require_strong_password(password, user.email)
@@ -83,7 +84,8 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
             raise _expired_link()
         # First: it waits for a device that is signing in, whose session is then revoked with the others.
         devices.revoke_approvals(uow, user.id)
-        # Not against foreign keys: an approval that holds its session refers to the person with its connection.
+        # `key_share` lets writes of the sessions, which `revoke_all` waits for, insert rows that refer to the account,
+        # such as a connection. A stronger lock could deadlock with them.
         user = uow.session.get_one(User, user.id, with_for_update={"key_share": True}, populate_existing=True)
         user.password_hash = hashed
         user.email_verified_at = user.email_verified_at or uow.now

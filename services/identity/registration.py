@@ -62,47 +62,41 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     """
     hasher = uow.dependencies.password_hasher
     with hasher.slot(throttle.network_of(uow.caller.address)):
-        known = one_time_tokens.peek(uow, "verify_email", token)
-        if known is None:
+        link = one_time_tokens.peek(uow, "verify_email", token)
+        if link is None:
             raise _expired_link()
-        stored = cast(str, known.details["passwordHash"])
-        counted = throttle.count_attempt(
-            uow, "sign_in", account=_throttle_subject(known.subject), address=uow.caller.address
-        )
+        email, stored = link.subject, cast(str, link.details["passwordHash"])
+        # Under a name of its own: wrong passwords of links do not use up the attempts to sign in.
+        counted = throttle.count_attempt(uow, "sign_in", account=f"confirming {email}", address=uow.caller.address)
         with uow.outside_transaction():
             right = hasher.verify(stored, password)
         if not right:
             raise ServiceError("wrong_credentials", _INCORRECT)
-        require_still_permitted(uow, known.subject)
-        acquire_lock(uow, f"sign-up {known.subject}")
-        row = one_time_tokens.consume(uow, "verify_email", token)
-        if row is None or find_account(uow, row.subject) is not None:
+        require_still_permitted(uow, email)
+        acquire_lock(uow, f"sign-up {email}")
+        link = one_time_tokens.consume(uow, "verify_email", token)
+        if link is None or find_account(uow, email) is not None:
             raise _expired_link()
         counted.reset()
-        throttle.reset(uow, "sign_in", row.subject)
-        return _create_account(uow, row)
+        throttle.reset(uow, "sign_in", email)
+        return _create_account(uow, link)
 
 
-def _create_account(uow: UnitOfWork, row: OneTimeToken) -> User:
-    """Create the account and invalidate all other links for its address."""
+def _create_account(uow: UnitOfWork, link: OneTimeToken) -> User:
+    """Create the account of a link, and invalidate all other links for its address."""
     user = User(
         id=new_id("usr"),
-        email=row.subject,
-        name=cast(str, row.details["name"]),
-        password_hash=cast(str, row.details["passwordHash"]),
+        email=link.subject,
+        name=cast(str, link.details["name"]),
+        password_hash=cast(str, link.details["passwordHash"]),
         created_at=uow.now,
         email_verified_at=uow.now,
     )
     uow.session.add(user)
-    row.details = {}
-    one_time_tokens.invalidate(uow, "verify_email", row.subject)
+    link.details = {}
+    one_time_tokens.invalidate(uow, "verify_email", link.subject)
     uow.session.flush()
     return user
-
-
-def _throttle_subject(email: str) -> str:
-    """Return the subject under which wrong passwords of links are counted, apart from failed sign-ins."""
-    return f"confirming {email}"
 
 
 def _expired_link() -> ServiceError:

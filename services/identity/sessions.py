@@ -69,18 +69,16 @@ def start(uow: UnitOfWork, user: User, *, kind: Kind = "browser", organization_i
 
 
 def issue_token(uow: UnitOfWork, session_id: str) -> AccessToken:
-    """Return an access token for a session. Raise `invalid_token` if it has ended.
+    """Return an access token for a session. Raise `invalid_token` if the session has ended.
 
     If the person is no longer a member of the active organisation, the token has none until they select one.
     """
-    session = _live(uow, session_id)
-    if session is None:
-        raise ServiceError("invalid_token", "The session has ended.")
+    session = _require_live(uow, session_id)
     if not session.support:
         session.last_used_at = uow.now
         if session.organization_id is None:
             session.organization_id = _only_organization(uow, session.user_id)
-    organization_id = session.organization_id if session.support or _belongs(uow, session) else None
+    organization_id = session.organization_id if session.support or _is_member(uow, session) else None
     lifetime = min(uow.dependencies.token_lifetime, session.expires_at - uow.now) // _SECOND * _SECOND
     token = issue_access_token(
         current_signer(uow),
@@ -99,9 +97,7 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
 
     Raise `not_found` if the person is not a member, `organization_deleted`, `invalid_token`.
     """
-    session = _live(uow, session_id)
-    if session is None:
-        raise ServiceError("invalid_token", "The session has ended.")
+    session = _require_live(uow, session_id)
     session.organization_id = require_membership(uow, session.user_id, organization_id).id
     uow.session.flush()
     uow.bind_organization(organization_id)
@@ -112,7 +108,7 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
 def revoke(uow: UnitOfWork, session_id: str) -> bool:
     """Revoke a session, effective at once in every process; True if it was open."""
     wait_for_writes(uow, "session", session_id)
-    session = _live(uow, session_id)
+    session = _lock_live(uow, session_id)
     if session is None:
         return False
     session.revoked_at = uow.now
@@ -123,7 +119,7 @@ def revoke(uow: UnitOfWork, session_id: str) -> bool:
 
 
 def revoke_all(uow: UnitOfWork, user_id: str, *, keep: str | None = None) -> None:
-    """Revoke all sessions of a person, except possibly one."""
+    """Revoke all sessions of a person, except `keep`. The caller writes the audit entry."""
     uow.session.execute(
         update(LoginSession)
         .where(LoginSession.user_id == user_id, LoginSession.revoked_at.is_(None), LoginSession.id != (keep or ""))
@@ -131,15 +127,23 @@ def revoke_all(uow: UnitOfWork, user_id: str, *, keep: str | None = None) -> Non
     )
 
 
-def _live(uow: UnitOfWork, session_id: str) -> LoginSession | None:
+def _require_live(uow: UnitOfWork, session_id: str) -> LoginSession:
+    session = _lock_live(uow, session_id)
+    if session is None:
+        raise ServiceError("invalid_token", "The session has ended.")
+    return session
+
+
+def _lock_live(uow: UnitOfWork, session_id: str) -> LoginSession | None:
+    """Return a session that has not ended, or None; locked, except for support, whose transactions are read-only."""
     query = select(LoginSession).where(
         LoginSession.id == session_id, LoginSession.revoked_at.is_(None), LoginSession.expires_at > uow.now
     )
-    reads_only = uow.caller.actor.type == "support"
-    return uow.session.scalar(query if reads_only else query.with_for_update())
+    read_only = uow.caller.actor.type == "support"
+    return uow.session.scalar(query if read_only else query.with_for_update())
 
 
-def _belongs(uow: UnitOfWork, session: LoginSession) -> bool:
+def _is_member(uow: UnitOfWork, session: LoginSession) -> bool:
     key = (session.organization_id, session.user_id)
     return session.organization_id is not None and uow.session.get(Membership, key) is not None
 

@@ -18,8 +18,8 @@ def require_permitted(uow: UnitOfWork, email: str, invitation_token: str | None)
     """Raise `sign_up_restricted` unless the policy or the invitation of a token permits an account of this address."""
     if uow.dependencies.sign_up.permits(email):
         return
-    found = one_time_tokens.peek(uow, "invitation", invitation_token) if invitation_token is not None else None
-    if found is None or not _is_invited(uow, email, found.subject):
+    link = one_time_tokens.peek(uow, "invitation", invitation_token) if invitation_token is not None else None
+    if link is None or not _is_invited(uow, email, link.subject):
         raise _restricted(uow)
 
 
@@ -30,7 +30,7 @@ def require_still_permitted(uow: UnitOfWork, email: str) -> None:
 
 
 def _is_invited(uow: UnitOfWork, email: str, invitation_id: str | None = None) -> bool:
-    """True if an invitation of the address is pending: this one, or any."""
+    """True if an invitation of the address is pending: the one with this id, or without an id any."""
     pending = exists().where(
         Invitation.email == email,
         Invitation.has_state("pending", uow.now),

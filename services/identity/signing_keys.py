@@ -32,12 +32,15 @@ logger = logging.getLogger(__name__)
 USE = "signing key"
 """The purpose of the encryption of private keys."""
 SIGNING_PERIOD = timedelta(days=30)
+"""How long a key signs."""
 PUBLISH_BEFORE = timedelta(days=1)
+"""How long a key is published before it signs."""
 MAX_TOKEN_LIFETIME = timedelta(days=1)
 """Upper limit of `SESSION_JWT_TTL`."""
 VERIFICATION_PERIOD = MAX_TOKEN_LIFETIME + timedelta(hours=1)
+"""How long a retired key verifies."""
 PUBLISHED_KEYS = "SELECT kid, algorithm, public_key FROM signing_keys ORDER BY created_at DESC, kid"
-"""All public keys; expired ones are deleted."""
+"""SQL: all public keys. Expired ones do not exist any more."""
 
 
 def current_signer(uow: UnitOfWork) -> Signer:
@@ -81,7 +84,7 @@ def rotate(uow: UnitOfWork) -> None:
 
 
 def verification_keys(rows: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[str, Any]]:
-    """Return algorithm and public key of each of PUBLISHED_KEYS by its id, as `verify_token` takes them."""
+    """Return algorithm and public key of each row of `PUBLISHED_KEYS` by its `kid`, as `verify_token` takes them."""
     return {
         row["kid"]: (row["algorithm"], load_pem_public_key(row["public_key"].encode()))
         for row in rows

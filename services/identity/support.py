@@ -35,9 +35,10 @@ class SupportSession:
 
 
 def start(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
-    """Start a support session in an organisation, given by id or slug, for whole seconds of `lifetime`.
+    """Start a support session in an organisation, given by id or slug; `lifetime` is cut to whole seconds.
 
-    Raise `not_found`, `organization_deleted`, `reason_required`.
+    `by` is the operator's name or address, which the audit log shows with the reason. Raise `not_found`,
+    `organization_deleted`, `reason_required`.
     """
     organization = find_organization(uow, reference)
     if not is_reason(reason):
@@ -72,7 +73,7 @@ def start(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: ti
 
 def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
     """End all open support sessions of an organisation and return their number. Raise `not_found`."""
-    organization = find_organization(uow, reference, deleted=True)
+    organization = find_organization(uow, reference, include_deleted=True)
     operator = _operator(uow, by)
     sessions = uow.session.scalars(
         select(LoginSession)
@@ -91,8 +92,8 @@ def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
     return len(sessions)
 
 
-def find_organization(uow: UnitOfWork, reference: str, *, deleted: bool = False) -> Organization:
-    """Return an organisation by id or slug; deleted ones only if `deleted`.
+def find_organization(uow: UnitOfWork, reference: str, *, include_deleted: bool = False) -> Organization:
+    """Return an organisation by id or slug; a deleted one only if `include_deleted`.
 
     Raise `not_found`, `organization_deleted`.
     """
@@ -100,7 +101,7 @@ def find_organization(uow: UnitOfWork, reference: str, *, deleted: bool = False)
     organization = uow.session.scalar(select(Organization).where(named))
     if organization is None:
         raise ServiceError("not_found", f"Organisation {reference!r} not found. Use its id (org_…) or its slug.")
-    if organization.deleted_at is not None and not deleted:
+    if organization.deleted_at is not None and not include_deleted:
         raise ServiceError("organization_deleted", f"The organisation {reference!r} has been deleted.")
     return organization
 

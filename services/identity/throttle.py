@@ -4,8 +4,11 @@ An attempt is counted before its outcome is known, one at a time per account and
 commits the count before the work (`UnitOfWork.outside_transaction`), or with an error that says `commit_on_error`. So
 concurrent attempts cannot exceed the limit. A successful attempt is removed.
 
-Strangers must not lock people out of their accounts: attempts from an origin where the person has signed in before, a
-network or a browser, are limited for themselves, whatever others have tried for the account.
+Strangers must not lock people out of their accounts. So attempts from a known origin, which is a browser or a network
+where the person has signed in before, have a limit of their own, whatever strangers have tried for the account.
+
+An attempt is stored for each limit that it counts against, as `<kind>_account`, `<kind>_address` or `<kind>_origin`
+(an account and an origin or a network together).
 """
 
 import hashlib
@@ -32,13 +35,16 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The number of attempts within a time: for one account (or host of clients), and from one network address."""
+    """How many attempts are allowed within a time.
+
+    They are for one account (of `client_document`: one host of clients), and from one network address.
+    """
 
     account: int
     address: int
     within: timedelta = timedelta(minutes=15)
     account_from_address: int | None = None
-    """The number for one account from one address, where that of the account alone is for strangers to use up."""
+    """For one account from one address; set it lower than `account`, so that one stranger cannot use that up."""
 
 
 LIMITS: dict[Kind, Limit] = {
@@ -64,11 +70,12 @@ class CountedAttempt:
 
     uow: UnitOfWork
     account: ThrottledAttempt | None
+    """For the account, or for the account and its known origin."""
     address: ThrottledAttempt | None
     """None from a known origin."""
 
     def reset(self) -> None:
-        """Remove all attempts of the account, and this one of the address."""
+        """Remove all attempts of the account (or of the account and its origin), and only this one of the address."""
         session = self.uow.session
         if self.address is not None:
             session.execute(delete(ThrottledAttempt).where(ThrottledAttempt.id == self.address.id))
@@ -76,12 +83,18 @@ class CountedAttempt:
             subject = (ThrottledAttempt.kind == self.account.kind, ThrottledAttempt.subject == self.account.subject)
             session.execute(delete(ThrottledAttempt).where(*subject))
 
+    def remove(self) -> None:
+        """Remove this attempt alone, in the transaction that counted it."""
+        for attempt in (self.account, self.address):
+            if attempt is not None:
+                self.uow.session.delete(attempt)
+
 
 def known_origin(uow: UnitOfWork, email: str, session_token: str = "", device_cookie: str = "") -> str | None:
     """Return what identifies the caller's origin if the person with this address has signed in there, or None.
 
-    It is a browser that sends the cookie of a known device or the token of a session of theirs, also of one that has
-    ended, or their network.
+    The origin is a browser that sends the cookie of a known device, or the token of a session of the person, which may
+    have ended; or else the caller's network, if one of the latest sessions was started there.
     """
     device = find_device(uow, uow.session.scalar(select(User).where(User.email == email)), device_cookie)
     if device is not None:
@@ -108,8 +121,8 @@ def count_attempt(
 ) -> CountedAttempt:
     """Count an attempt for an account (an id, or the given e-mail address) and a network address.
 
-    From a known `origin` of the account it is counted only for both together. Raise `rate_limited`, and count nothing,
-    if a limit is reached.
+    From a known `origin` of the account it is counted for the account and the origin together, and for nothing else.
+    Raise `rate_limited`, and count nothing, if a limit is reached.
     """
     limit = LIMITS[kind]
     network = network_of(address)
@@ -132,20 +145,21 @@ def count_attempt(
     return counted
 
 
-def was_answered(uow: UnitOfWork, kind: Kind, account: str, lasting: timedelta) -> bool:
-    """True if an account has reached its limit and its last request is younger than `lasting`; else count a request.
+def count_unless_recent(uow: UnitOfWork, kind: Kind, account: str, recent: timedelta) -> bool:
+    """Count an attempt for an account and the caller's address; False if the account's limit is reached.
 
-    Raise `rate_limited` if the caller's network has reached its limit.
+    But if the latest attempt for the account is older than `recent`, one more is counted. Raise `rate_limited` if the
+    limit of the address is reached.
     """
     limit, subject, network = LIMITS[kind], _hash(account), network_of(uow.caller.address)
     latest = _latest(uow, f"{kind}_account", subject, limit.account, limit.within)
-    if len(latest) == limit.account and uow.now - latest[0] < lasting:
-        return True
+    if len(latest) == limit.account and uow.now - latest[0] < recent:
+        return False
     _require_below_limit(uow, f"{kind}_address", network, limit.address, limit.within)
     _add(uow, f"{kind}_account", subject)
     _add(uow, f"{kind}_address", network)
     uow.session.flush()
-    return False
+    return True
 
 
 def reset(uow: UnitOfWork, kind: Kind, account: str) -> None:

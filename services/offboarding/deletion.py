@@ -3,9 +3,8 @@
 Afterwards all its credentials get 410. Its freezes end, and the reconciler writes successful checks; its API keys,
 connections, calendar feeds, invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules
 that we wrote, `services/slack/tokens.py` revokes the token of its Slack workspace, and `services/billing/sync.py`
-cancels its subscriptions. Writes of its credentials are committed before
-the deletion or refused; what a job starts meanwhile is ended by the sweeper. After 30 days all data is erased
-(`services/offboarding/purge.py`).
+cancels its subscriptions. Writes of its credentials are committed before the deletion or refused; what a job starts
+meanwhile is ended by the sweeper. After 30 days all data is erased (`services/offboarding/purge.py`).
 """
 
 from datetime import timedelta
@@ -14,7 +13,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import IN_FORCE, Freeze
-from models.organizations import Membership, Organization, User, Withdrawal
+from models.organizations import Organization, Withdrawal
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from services.billing.stripe_requests import customer_of, request_sync
@@ -22,6 +21,7 @@ from services.core.authorization_locks import wait_for_writes
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_covered_branches
 from services.mail.outbox import enqueue_mail
+from services.organizations.members import owner_addresses
 from services.organizations.organizations import lock_current
 
 PURGE_DELAY = timedelta(days=30)
@@ -30,6 +30,7 @@ WITHDRAWAL_DELAY = timedelta(seconds=60)
 MAX_ORGANIZATIONS = 20
 """Organisations that one sweep handles."""
 
+# Keys and grants that the deletion revokes have its time, by which their requests are answered with 410 instead of 401.
 _END_KEYS = text("""
     UPDATE api_keys SET revoked_at = :deleted_at WHERE organization_id = :organization AND revoked_at IS NULL
 """)
@@ -95,9 +96,16 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
     end_all(uow, organization)
     if (customer := customer_of(uow)) is not None:
         request_sync(uow, customer.id)
-    for owner in owners(uow):
-        values = {"by": uow.actor.name, "deleted_at": uow.now, "purged_at": purged_at}
-        enqueue_mail(uow, owner, "organization_deleted", organization=organization.name, **values)
+    for address in owner_addresses(uow):
+        enqueue_mail(
+            uow,
+            address,
+            "organization_deleted",
+            organization=organization.name,
+            by=uow.actor.name,
+            deleted_at=uow.now,
+            purged_at=purged_at,
+        )
     return {
         "id": organization.id,
         "name": organization.name,
@@ -128,17 +136,6 @@ def end_leftovers(uow_factory: UnitOfWorkFactory) -> int:
         with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
             end_all(uow, uow.session.get_one(Organization, organization_id))
     return len(organizations)
-
-
-def owners(uow: UnitOfWork) -> list[str]:
-    """Return the mail addresses of the organisation's owners."""
-    query = (
-        select(User.email)
-        .join(Membership, Membership.user_id == User.id)
-        .where(Membership.organization_id == uow.organization, Membership.role == "owner")
-        .order_by(User.email)
-    )
-    return list(uow.session.scalars(query))
 
 
 def _target(organization: Organization) -> tuple[str, str, str]:

@@ -23,20 +23,22 @@ from services.offboarding.deletion import PURGE_DELAY
 logger = logging.getLogger(__name__)
 
 MAX_SECONDS = 1.0
-"""Of one sweep, so that freezes still end on time."""
+"""Seconds that one sweep may purge, so that the sweeper still ends freezes on time."""
 BATCH_SIZE = 2000
 """Rows that one transaction deletes."""
 REFERENCED_BATCH_SIZE = 50
-"""Rows of a table with foreign keys to it: PostgreSQL checks each deleted row in all referencing tables."""
+"""The same for a table with foreign keys to it: PostgreSQL checks each deleted row in all referencing tables."""
 
 # No checks may be written for an organisation that is being purged.
-_REMOVE = "UPDATE installations SET state = 'removed' WHERE organization_id = :organization AND state <> 'removed'"
+_REMOVE_INSTALLATIONS = (
+    "UPDATE installations SET state = 'removed' WHERE organization_id = :organization AND state <> 'removed'"
+)
 _OF_INSTALLATIONS = "installation_id IN (SELECT id FROM installations WHERE organization_id = :organization)"
-_LEAVE_CUSTOMER = f"""
+_DETACH_CUSTOMER = f"""
     UPDATE stripe_customers c SET organization_id = NULL, attempts = 0, due_at = {REQUEST.format(row="c")}
     WHERE organization_id = :organization
 """  # noqa: S608 - a constant
-_LEAVE_SESSIONS = """
+_DETACH_SESSIONS = """
     UPDATE sessions SET organization_id = NULL
     WHERE id IN (SELECT id FROM sessions WHERE organization_id = :organization LIMIT :limit)
 """
@@ -78,11 +80,11 @@ def _purge_batch(uow_factory: UnitOfWorkFactory) -> bool:
 def _delete_rows(uow: UnitOfWork, organization_id: str) -> bool:
     """Delete at most a batch; False if no row is left."""
     values = {"organization": organization_id, "now": uow.now}
-    for statement in (_REMOVE, _LEAVE_CUSTOMER):
+    for statement in (_REMOVE_INSTALLATIONS, _DETACH_CUSTOMER):
         uow.session.execute(text(statement), values)
     remaining = BATCH_SIZE
-    for statement, most in _statements():
-        limit = min(remaining, most)
+    for statement, batch_size in _statements():
+        limit = min(remaining, batch_size)
         changed = cast(CursorResult[Any], uow.session.execute(text(statement), {**values, "limit": limit})).rowcount
         remaining -= changed
         if changed == limit:
@@ -91,15 +93,15 @@ def _delete_rows(uow: UnitOfWork, organization_id: str) -> bool:
 
 
 def _statements() -> Iterator[tuple[str, int]]:
-    """Yield the statements that remove an organisation's rows, referencing tables first, and how many rows one may."""
+    """Yield the statements that remove an organisation's rows, referencing tables first, and the limit of each."""
     yield _deletion("sessions", "organization_id = :organization AND kind = 'support'"), BATCH_SIZE
-    yield _LEAVE_SESSIONS, BATCH_SIZE
+    yield _DETACH_SESSIONS, BATCH_SIZE
     for table in purged_tables():
-        if table.name == "installations":  # these name them, without a foreign key
+        if table.name == "installations":  # rows of these tables name an installation, without a foreign key
             yield _deletion("github_api_usage", _OF_INSTALLATIONS), BATCH_SIZE
             yield _deletion("webhook_deliveries", _OF_INSTALLATIONS), BATCH_SIZE
-        most = REFERENCED_BATCH_SIZE if _is_referenced(table) else BATCH_SIZE
-        yield _deletion(table.name, "organization_id = :organization"), most
+        batch_size = REFERENCED_BATCH_SIZE if _is_referenced(table) else BATCH_SIZE
+        yield _deletion(table.name, "organization_id = :organization"), batch_size
 
 
 def _deletion(table: str, condition: str) -> str:

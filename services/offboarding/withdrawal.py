@@ -1,8 +1,8 @@
 """Withdrawal of the rulesets that we wrote at GitHub for an organisation that was deleted.
 
-The lease of one organisation is renewed before each call. What fails for a while is retried, for a day; after that,
-and where only a person can help, the owners get a mail that lists what is left. A process that dies has recorded what
-it had removed; the next one removes the rest.
+The lease of one organisation is renewed before each call. What fails for a while is retried for a day. After that, and
+at once where only a person can help, the owners get a mail that lists the rulesets that are left. A process that dies
+has recorded what it had removed; the next one removes the rest.
 """
 
 from datetime import timedelta
@@ -19,10 +19,10 @@ from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.github_access.backoff import backoff
 from services.github_access.failures import WithheldError
 from services.mail.outbox import enqueue_mail
-from services.offboarding.deletion import owners
+from services.organizations.members import owner_addresses
 
 MAX_ATTEMPTS = 30
-"""About a day."""
+"""They take about a day."""
 WITHDRAWALS = WorkQueue(
     "withdraw",
     Withdrawal,
@@ -66,8 +66,8 @@ def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: 
             return
         lines = [_line(each) for each in left]
         uow.audit("organization.rules_left", ("organization", uow.organization, organization.name), left=lines)
-        for owner in owners(uow):
-            enqueue_mail(uow, owner, "rules_left", organization=organization.name, left=lines)
+        for address in owner_addresses(uow):
+            enqueue_mail(uow, address, "rules_left", organization=organization.name, left=lines)
 
 
 def _line(left: Remaining) -> str:

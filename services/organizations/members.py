@@ -71,6 +71,7 @@ def leave(uow: UnitOfWork) -> None:
 
 
 def _end(uow: UnitOfWork, membership: Membership, name: str, action: str) -> None:
+    """Delete a membership, with the person's connections and calendar feeds in the organisation."""
     user_id = membership.user_id
     uow.audit(action, ("user", user_id, name), before={"role": membership.role}, after=None)
     end_grants_of(uow, user_id, "member_removed", organization_id=uow.organization)
@@ -81,10 +82,19 @@ def _end(uow: UnitOfWork, membership: Membership, name: str, action: str) -> Non
 
 def administrator_addresses(uow: UnitOfWork) -> Sequence[str]:
     """Return the mail addresses of owners and administrators."""
+    return _addresses(uow, "admin", "owner")
+
+
+def owner_addresses(uow: UnitOfWork) -> Sequence[str]:
+    """Return the mail addresses of owners."""
+    return _addresses(uow, "owner")
+
+
+def _addresses(uow: UnitOfWork, *roles: Role) -> Sequence[str]:
     query = (
         select(User.email)
         .join(Membership, Membership.user_id == User.id)
-        .where(Membership.organization_id == uow.organization, Membership.role.in_(("admin", "owner")))
+        .where(Membership.organization_id == uow.organization, Membership.role.in_(roles))
         .order_by(User.email)
     )
     return uow.session.scalars(query).all()
@@ -106,6 +116,7 @@ def _require_another_owner(uow: UnitOfWork, user_id: str) -> None:
 
 
 def _lock_member(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
+    """Return a membership and the person's name, after locking the organisation. Raise `member_not_found`."""
     wait_for_writes(uow, "member", uow.organization, user_id)
     lock_current(uow)
     row = uow.session.execute(

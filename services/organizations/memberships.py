@@ -25,11 +25,11 @@ from services.organizations import organizations
 
 _MAX_FIRST_NAME_LENGTH = 80
 
-Belonging = Row[Organization, str, datetime]
-"""An organisation, the person's role in it, and the time they joined."""
+OwnOrganization = Row[Organization, str, datetime]
+"""An organisation of a person, their role in it, and the time they joined."""
 
 
-def person(uow: UnitOfWork, *, lock: bool = False) -> User:
+def current_user(uow: UnitOfWork, *, lock: bool = False) -> User:
     """Return the caller's user."""
     query = select(User).where(User.id == uow.caller.signed_in_user)
     return uow.session.scalars(query.with_for_update(key_share=True) if lock else query).one()
@@ -42,7 +42,7 @@ def is_support(uow: UnitOfWork) -> bool:
 
 def me(uow: UnitOfWork) -> dict[str, Any]:
     """Return the caller's account and the selected organisation, if any."""
-    user = person(uow)
+    user = current_user(uow)
     return {
         "id": user.id,
         "name": user.name,
@@ -54,34 +54,34 @@ def me(uow: UnitOfWork) -> dict[str, Any]:
     }
 
 
-def find(uow: UnitOfWork, organization_id: str | None) -> Belonging | None:
+def find(uow: UnitOfWork, organization_id: str | None) -> OwnOrganization | None:
     """Return an organisation with the caller's role there and the time they joined; None if it is not theirs."""
-    query = _belongings(uow.caller.principal_id).where(Organization.id == organization_id)
+    query = _organizations_of(uow.caller.signed_in_user).where(Organization.id == organization_id)
     return uow.session.execute(query).one_or_none()
 
 
 def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the person's organisations, last joined first, without deleted ones."""
     if is_support(uow):
-        shown = _active(uow)
-        return Page([shown] if shown else [], None)
-    whose = uow.caller.principal_id
-    query, keys = _belongings(whose), (Membership.created_at, Organization.id)
-    page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, owner=whose)
+        selected = _active(uow)
+        return Page([selected] if selected else [], None)
+    user_id = uow.caller.signed_in_user
+    query, keys = _organizations_of(user_id), (Membership.created_at, Organization.id)
+    page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, owner=user_id)
     return Page(_views(uow, page.data), page.next_cursor)
 
 
 def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
-    """Return the person's organisation, and create one if they have none: the selected one, or else the first joined.
+    """Return the selected organisation of the person, or else the one that they joined first, or else a new one.
 
     The session selects it, unless it has another one. Concurrent calls create only one.
     """
-    user = person(uow, lock=True)
+    user = current_user(uow, lock=True)
     uow.refresh_now()
-    belongings = uow.session.execute(_belongings(user.id).order_by(Membership.created_at, Organization.id)).all()
-    if belongings:
-        mine = {organization.id: organization for organization, _, _ in belongings}
-        organization = mine.get(uow.caller.organization_id or "") or belongings[0][0]
+    rows = uow.session.execute(_organizations_of(user.id).order_by(Membership.created_at, Organization.id)).all()
+    if rows:
+        by_id = {organization.id: organization for organization, _, _ in rows}
+        organization = by_id.get(uow.caller.organization_id or "") or rows[0][0]
     else:
         organization = _create(uow, user, name or _default_name(user))
     select_organization(uow, organization.id)
@@ -140,11 +140,11 @@ def _active(uow: UnitOfWork) -> dict[str, Any] | None:
         if organization is None or organization.deleted_at is not None:
             return None
         return _view(uow, plan_grants_of(uow, organization.id), organization, None, None)
-    belonging = find(uow, organization_id)
-    return None if belonging is None else _views(uow, [belonging])[0]
+    own = find(uow, organization_id)
+    return None if own is None else _views(uow, [own])[0]
 
 
-def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
+def _organizations_of(user_id: str) -> Select[Organization, str, datetime]:
     return (
         select(Organization, Membership.role, Membership.created_at)
         .join(Membership, Membership.organization_id == Organization.id)
@@ -152,7 +152,7 @@ def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
     )
 
 
-def _views(uow: UnitOfWork, rows: Sequence[Belonging]) -> list[dict[str, Any]]:
+def _views(uow: UnitOfWork, rows: Sequence[OwnOrganization]) -> list[dict[str, Any]]:
     grants = plan_grants(uow, [organization.id for organization, _, _ in rows])
     return [_view(uow, grants[row[0].id], *row) for row in rows]
 

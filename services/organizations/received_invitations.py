@@ -1,12 +1,12 @@
 """Invitations on the recipient's side: preview by the mailed token, list by address, accept.
 
-An invitation is bound to an address: only the account that has confirmed the address can see and accept it. The token
-in the mail shows the invitation but grants nothing. For everybody else the invitation does not exist; neither does one
-that is accepted, revoked, expired, or of a deleted organisation. Units of work of this module use the database
+An invitation is bound to an address: only the account that has confirmed the address can list and accept it; for
+everybody else it does not exist. The token in the mail shows the invitation, but accepts nothing. An invitation that is
+accepted, revoked, expired, or of a deleted organisation is not found. Units of work of this module use the database
 role `identity`.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 from sqlalchemy import Select, select
 
@@ -16,44 +16,40 @@ from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
-from services.organizations.memberships import is_support, person, select_organization
+from services.organizations.memberships import current_user, is_support, select_organization
 
 
 def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
     """Return the pending invitation of a mailed token without consuming it. Raise `invitation_not_found`."""
-    found = one_time_tokens.peek(uow, "invitation", token)
-    query = _received(uow).where(Invitation.id == (found.subject if found else None))
+    link = one_time_tokens.peek(uow, "invitation", token)
+    query = _pending(uow).where(Invitation.id == (link.subject if link else None))
     row = uow.session.execute(query).one_or_none()
     if row is None:
-        _raise_not_found()
-    return _view(uow, *row)
+        raise _not_found()
+    return _view_with_organization(uow, *row)
 
 
 def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the invitations to the person's address, newest first.
 
-    It is empty if the address is not confirmed, and for support sessions, since these are of other organisations.
+    It is empty if the address is not confirmed, and for support sessions: the invitations are of other organisations.
     """
-    user = person(uow)
+    user = current_user(uow)
     if user.email_verified_at is None or is_support(uow):
         return Page([], None)
-    query, keys = _received(uow).where(Invitation.email == user.email), (Invitation.created_at, Invitation.id)
+    query, keys = _pending(uow).where(Invitation.email == user.email), (Invitation.created_at, Invitation.id)
     page = page_of(uow, "list_pending_invitations", None, query, keys, cursor=cursor, limit=limit, owner=user.id)
-    return Page([_view(uow, *row) for row in page.data], page.next_cursor)
+    return Page([_view_with_organization(uow, *row) for row in page.data], page.next_cursor)
 
 
-def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dict[str, Any]:
+def accept(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
     """Make the person a member and invalidate all links to the invitation.
 
-    A token is optional, but must belong to this invitation. The session selects the organisation if it had none.
-    Raise `invitation_not_found`, and `already_exists` if the person is a member.
+    The session selects the organisation if it had none. Raise `invitation_not_found`, and `already_exists` if the
+    person is a member.
     """
-    user = person(uow)
-    invitation, organization = _lock(uow, invitation_id, user)
-    if token is not None:
-        used = one_time_tokens.consume(uow, "invitation", token)
-        if used is None or used.subject != invitation.id:
-            _raise_not_found()
+    user = current_user(uow)
+    invitation, organization = _lock_pending(uow, invitation_id, user)
     if uow.session.get(Membership, (organization.id, user.id)) is not None:
         raise ServiceError("already_exists", f"You are already a member of {organization.name}.")
     invitation.accepted_at, invitation.accepted_by = uow.now, user.id
@@ -67,10 +63,10 @@ def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dic
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
     uow.audit("member.joined", ("user", user.id, user.name), before=None, after={"role": invitation.role})
-    return _view(uow, invitation, organization)
+    return _view_with_organization(uow, invitation, organization)
 
 
-def _lock(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
+def _lock_pending(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
     """Return a pending invitation to this person and its organisation, with both rows locked.
 
     The organisation is locked first, as everywhere, so that it cannot be deleted meanwhile.
@@ -85,13 +81,13 @@ def _lock(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, 
     invitation = uow.session.scalar(select(Invitation).where(*own).with_for_update())
     uow.refresh_now()
     if invitation is None or organization is None or organization.deleted_at is not None:
-        _raise_not_found()
+        raise _not_found()
     if user.email_verified_at is None or invitation.state(uow.now) != "pending":
-        _raise_not_found()
+        raise _not_found()
     return invitation, organization
 
 
-def _received(uow: UnitOfWork) -> Select[Invitation, Organization]:
+def _pending(uow: UnitOfWork) -> Select[Invitation, Organization]:
     return (
         select(Invitation, Organization)
         .join(Organization, Organization.id == Invitation.organization_id)
@@ -99,11 +95,11 @@ def _received(uow: UnitOfWork) -> Select[Invitation, Organization]:
     )
 
 
-def _raise_not_found() -> NoReturn:
-    raise ServiceError("invitation_not_found", "Invitation not found, or no longer pending.")
+def _not_found() -> ServiceError:
+    return ServiceError("invitation_not_found", "Invitation not found, or no longer pending.")
 
 
-def _view(uow: UnitOfWork, invitation: Invitation, organization: Organization) -> dict[str, Any]:
+def _view_with_organization(uow: UnitOfWork, invitation: Invitation, organization: Organization) -> dict[str, Any]:
     return {"organization": {"id": organization.id, "name": organization.name}, **view(uow, invitation)}
 
 

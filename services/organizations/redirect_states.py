@@ -1,4 +1,4 @@
-"""States of redirects: what a vendor's install page passes back, so that an answer belongs to the request before it.
+"""States of redirects: GitHub's and Slack's install pages pass them back, so that an answer belongs to its request.
 
 A state has 256 random bits, of which the database stores a hash. It is valid for one hour, for one claim, and for the
 user and organisation that requested it.
@@ -46,15 +46,15 @@ def find_request(uow: UnitOfWork, purpose: Purpose, state: str) -> dict[str, Any
 
 def require_own(uow: UnitOfWork, purpose: Purpose, state: str) -> None:
     """Raise `invalid_parameter` if a state is unknown, used, expired, or of another user or organisation."""
-    _require_own(uow, purpose, one_time_tokens.peek(uow, purpose, state))
+    _check_owner(uow, purpose, one_time_tokens.peek(uow, purpose, state))
 
 
 def consume_own(uow: UnitOfWork, purpose: Purpose, state: str) -> None:
     """Consume a state. Raise as `require_own` does."""
-    _require_own(uow, purpose, one_time_tokens.consume(uow, purpose, state))
+    _check_owner(uow, purpose, one_time_tokens.consume(uow, purpose, state))
 
 
-def _require_own(uow: UnitOfWork, purpose: Purpose, token: OneTimeToken | None) -> None:
+def _check_owner(uow: UnitOfWork, purpose: Purpose, token: OneTimeToken | None) -> None:
     owner = (uow.caller.signed_in_user, uow.organization)
     if token is None or (token.subject, token.organization_id) != owner:
         message = (

@@ -16,6 +16,7 @@ from rules.web_addresses import INVITATION
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
+from services.identity.accounts import normalize_email
 from services.mail import outbox
 from services.organizations.members import require_owner
 from services.organizations.organizations import lock_current
@@ -46,10 +47,10 @@ def invite(uow: UnitOfWork, email: str, role: Role) -> dict[str, Any]:
     organization = lock_current(uow)
     if role == "owner":
         require_owner(uow)
-    email = email.lower()
+    email = normalize_email(email)
     _require_new(uow, email)
-    _limit(uow, MAX_PER_ADDRESS, timedelta(hours=1), Invitation.email == email)
-    _limit(uow, MAX_PER_DAY, timedelta(days=1))
+    _require_below_limit(uow, MAX_PER_ADDRESS, timedelta(hours=1), Invitation.email == email)
+    _require_below_limit(uow, MAX_PER_DAY, timedelta(days=1))
     invitation = Invitation(
         id=new_id("inv"),
         organization_id=organization.id,
@@ -114,7 +115,7 @@ def _require_new(uow: UnitOfWork, email: str) -> None:
         raise ServiceError("already_exists", f"{email} already has an invitation. Revoke it to send another.")
 
 
-def _limit(uow: UnitOfWork, limit: int, within: timedelta, *conditions: ColumnElement[bool]) -> None:
+def _require_below_limit(uow: UnitOfWork, limit: int, within: timedelta, *conditions: ColumnElement[bool]) -> None:
     """Raise `rate_limited` if `limit` were sent within that time; the organisation's lock makes the count exact."""
     query = select(Invitation.created_at).where(Invitation.organization_id == uow.organization, *conditions)
     oldest = uow.session.scalar(query.order_by(Invitation.created_at.desc()).offset(limit - 1).limit(1))

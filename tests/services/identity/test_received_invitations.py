@@ -1,4 +1,4 @@
-"""Accepting an invitation: with the mailed token, and just before and after it expires."""
+"""Accepting an invitation: what becomes of its links, and just before and after it expires."""
 
 from datetime import timedelta
 
@@ -58,9 +58,9 @@ def issue(uow: UnitOfWorkOpener, invitation: Invitation) -> str:
         return token
 
 
-def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitation, token: str | None = None) -> None:
+def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitation) -> None:
     with uow_factory.open(caller) as uow:
-        received_invitations.accept(uow, invitation.id, token)
+        received_invitations.accept(uow, invitation.id)
 
 
 def is_valid(uow: UnitOfWork, token: str) -> bool:
@@ -71,28 +71,10 @@ def test_accepted_invitation_invalidates_all_its_tokens(
     session: Session, uow: UnitOfWorkOpener, uow_factory: UnitOfWorkFactory, as_eve: Caller, invitation: Invitation
 ) -> None:
     tokens = [issue(uow, invitation) for _ in range(2)]
-    accept(uow_factory, as_eve, invitation, tokens[0])
+    accept(uow_factory, as_eve, invitation)
     with uow() as opened:
         assert [is_valid(opened, token) for token in tokens] == [False, False]
     assert session.get(Membership, (invitation.organization_id, as_eve.user_id)) is not None
-
-
-def test_token_of_another_invitation_is_rejected_and_stays_valid(
-    session: Session,
-    uow: UnitOfWorkOpener,
-    uow_factory: UnitOfWorkFactory,
-    as_eve: Caller,
-    acme: Organization,
-    invitation: Invitation,
-) -> None:
-    other = issue(uow, invite(session, acme, "grace@example.com"))
-    for token in (other, "unknown"):
-        with pytest.raises(ServiceError) as refused:
-            accept(uow_factory, as_eve, invitation, token)
-        assert refused.value.code == "invitation_not_found"
-    with uow() as opened:
-        assert is_valid(opened, other)
-    assert session.get(Membership, (acme.id, as_eve.user_id)) is None
 
 
 @pytest.mark.parametrize(("early", "taken"), [(SECOND, True), (-SECOND, False)], ids=["a second before", "after"])

@@ -12,7 +12,7 @@ from app.config import Config
 from app.database import IDENTITY_ROLE
 from rules.billing.plans import PLANS
 from rules.time.instants import format_instant
-from services.billing.manual_plans import OrganizationPlan, end_plan, grant_plan, list_plans
+from services.billing.manual_plans import OrganizationPlan, end_plan, grant_plan, list_plans_of_organizations
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork
 
 _EPILOG = """\
@@ -92,7 +92,7 @@ def _change_or_list(uow: UnitOfWork, given: argparse.Namespace) -> list[Organiza
         return [end_plan(uow, given.organization, by=given.by)]
     if given.plan is not None:
         return [grant_plan(uow, given.organization, given.plan, given.until, by=given.by)]
-    return list_plans(uow, given.organization)
+    return list_plans_of_organizations(uow, given.organization)
 
 
 def _as_text(shown: OrganizationPlan) -> str:

@@ -14,11 +14,14 @@ from services.mail.outbox import enqueue_mail
 from services.organizations.members import administrator_addresses
 
 GRACE_NOTICE = timedelta(days=3)
-"""How long before its end the end of the grace is announced."""
+"""How long before the end of the grace a mail announces it."""
 
 
 def announce(uow: UnitOfWork, organization: Organization, rows: Iterable[StripeSubscription]) -> None:
-    """Mail that a payment failed when it is first seen, and once more before the plan ends for that reason."""
+    """Mail that a payment failed when it is first seen, and once more before the plan ends for that reason.
+
+    `announced_at` is set once the end has been announced, which the first mail does if the end is near already.
+    """
     for row in rows:
         end = grace_end(standing_in(row), uow.dependencies.billing_grace)
         if row.past_due_since is None or end is None:

@@ -8,7 +8,7 @@ whose answer was lost is harmless: its URL has reached no browser.
 import secrets
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.dialects.postgresql import insert
 
@@ -26,6 +26,13 @@ from services.core.unit_of_work import UnitOfWork
 
 MIN_TRIAL_LEFT = timedelta(hours=48, minutes=1)
 """Stripe takes an end of a trial that is at least 48 hours ahead."""
+
+
+class _LastCheckout(NamedTuple):
+    """The customer and the last checkout session of the organisation, as they are stored; None where there is none."""
+
+    customer_id: str | None
+    session_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,7 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
     stripe = stripe_of(uow)
     _require_no_manual_plan(uow)
     price = find_price(uow, order)
-    customer = customer_of(uow)
-    known = (customer.id, customer.checkout_id) if customer else (None, None)
+    last = _last_checkout(customer_of(uow))
     page = f"{uow.dependencies.web_url}{return_path or web_addresses.BILLING}"
     trial = next(iter(uow.caller.grants.in_force(uow.now, "trial")), None)
     trial_end = trial.until if trial else None
@@ -55,7 +61,7 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
         trial_end = None
     purchase = Purchase(
         uow.organization,
-        known[0] or "",
+        last.customer_id or "",
         price.id,
         price.currency,
         success_url=f"{page}?checkout={{CHECKOUT_SESSION_ID}}",
@@ -63,12 +69,12 @@ def open_checkout(uow: UnitOfWork, order: Order, return_path: str | None) -> dic
         trial_end=trial_end,
     )
     with calling_stripe(uow):
-        opened = _open(stripe, purchase, known[1])
+        opened = _open(stripe, purchase, last.session_id)
     if opened.session is None:
         request_sync(uow, opened.customer_id)
         message = "The organisation has a subscription. Change it in the portal: POST /v1/billing/portal."
         raise ServiceError("invalid_state", message, commit_on_error=True)
-    _record(uow, known, opened.customer_id, opened.session)
+    _record(uow, last, opened.customer_id, opened.session)
     _audit(uow, "billing.checkout_started", plan=price.plan, interval=price.interval, currency=price.currency)
     return {"id": opened.session.id, "url": opened.session.url, "expires_at": opened.session.expires_at}
 
@@ -105,30 +111,34 @@ def open_portal(uow: UnitOfWork, return_path: str | None, flow: str | None) -> d
     return {"url": url}
 
 
-def _open(stripe: Stripe, purchase: Purchase, earlier: str | None) -> _Opened:
-    """Open a session that is the only open one. A customer that was deleted at Stripe is made again, once."""
+def _open(stripe: Stripe, purchase: Purchase, earlier_session_id: str | None) -> _Opened:
+    """Open a session that is the only open one. A customer that was deleted at Stripe is created again, once."""
     if not purchase.customer_id:
         purchase = replace(purchase, customer_id=stripe.create_customer(purchase.organization_id))
-    if earlier is not None:
-        stripe.expire_checkout(earlier)
+    if earlier_session_id is not None:
+        stripe.expire_checkout(earlier_session_id)
     try:
         return _open_unless_subscribed(stripe, purchase)
     except StripeMissingError:
-        again = stripe.create_customer(purchase.organization_id, replaces=purchase.customer_id)
-        return _open_unless_subscribed(stripe, replace(purchase, customer_id=again))
+        new_id = stripe.create_customer(purchase.organization_id, replaces=purchase.customer_id)
+        return _open_unless_subscribed(stripe, replace(purchase, customer_id=new_id))
 
 
 def _open_unless_subscribed(stripe: Stripe, purchase: Purchase) -> _Opened:
-    found = stripe.list_subscriptions(purchase.customer_id)
-    if may_charge(reading.state for reading in found):
+    subscriptions = stripe.list_subscriptions(purchase.customer_id)
+    if may_charge(subscription.state for subscription in subscriptions):
         return _Opened(purchase.customer_id, None)
     return _Opened(purchase.customer_id, stripe.open_checkout(purchase, secrets.token_hex(16)))
 
 
-def _record(uow: UnitOfWork, known: tuple[str | None, str | None], customer_id: str, session: CheckoutSession) -> None:
-    """Store the session that was opened. Raise `invalid_state` if another one was stored meanwhile."""
+def _last_checkout(customer: StripeCustomer | None) -> _LastCheckout:
+    return _LastCheckout(customer.id, customer.checkout_id) if customer is not None else _LastCheckout(None, None)
+
+
+def _record(uow: UnitOfWork, last: _LastCheckout, customer_id: str, session: CheckoutSession) -> None:
+    """Store the session that was opened. Raise `invalid_state` unless `last` is what is stored still."""
     customer = customer_of(uow, lock=True)
-    if ((customer.id, customer.checkout_id) if customer else (None, None)) != known:
+    if _last_checkout(customer) != last:
         raise _opened_meanwhile()
     if customer is not None and customer.id != customer_id:
         uow.session.delete(customer)

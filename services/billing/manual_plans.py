@@ -44,8 +44,8 @@ def grant_plan(
         raise ServiceError("invalid_state", f"The end, {until.isoformat()}, is in the past.")
     if plan == uow.dependencies.default_plan:
         raise ServiceError("invalid_state", f"Every organisation has the {plan} plan without a grant: use --end.")
-    held = _manual(uow)
-    if held is not None and held.as_grant.is_in_force(uow.now) and (held.plan, held.until) == (plan, until):
+    current = _manual_grant(uow)
+    if current is not None and current.as_grant.is_in_force(uow.now) and (current.plan, current.until) == (plan, until):
         raise ServiceError("invalid_state", f"{organization.name} ({organization.id}) has this grant already.")
     values = {"plan": plan, "until": until, "created_at": uow.now}
     statement = insert(PlanGrant).values(organization_id=organization.id, source="manual", reference="", **values)
@@ -59,16 +59,19 @@ def end_plan(uow: UnitOfWork, reference: str, *, by: str | None) -> Organization
     Raise `not_found`, `organization_deleted`, and `invalid_state` if it has none.
     """
     organization = _lock(uow, reference, by)
-    held = _manual(uow)
-    if held is None or not held.as_grant.is_in_force(uow.now):
+    current = _manual_grant(uow)
+    if current is None or not current.as_grant.is_in_force(uow.now):
         raise ServiceError("invalid_state", f"{organization.name} ({organization.id}) has no manual plan.")
     ended = update(PlanGrant).where(PlanGrant.organization_id == organization.id, PlanGrant.source == "manual")
     _apply(uow, organization, ended.values(until=uow.now))
     return _describe(uow, [organization])[0]
 
 
-def list_plans(uow: UnitOfWork, reference: str | None) -> list[OrganizationPlan]:
-    """Return an organisation with its grants, or all that ever had one and exist, by slug. Raise `not_found`."""
+def list_plans_of_organizations(uow: UnitOfWork, reference: str | None) -> list[OrganizationPlan]:
+    """Return the organisation with this id or slug; or without one, all that ever had a grant, in order of their slugs.
+
+    Raise `not_found`, `organization_deleted`.
+    """
     if reference is not None:
         return _describe(uow, [find_organization(uow, reference)])
     query = select(Organization).where(
@@ -85,11 +88,12 @@ def _lock(uow: UnitOfWork, reference: str, by: str | None) -> Organization:
     return lock_current(uow)
 
 
-def _manual(uow: UnitOfWork) -> PlanGrant | None:
+def _manual_grant(uow: UnitOfWork) -> PlanGrant | None:
     return uow.session.get(PlanGrant, (uow.organization, "manual", ""))
 
 
 def _apply(uow: UnitOfWork, organization: Organization, statement: Executable) -> None:
+    """Execute a statement that changes the manual grant, and audit the plan before and after it."""
     before = audit_snapshot(plan_grants_of(uow, organization.id).at(uow.now))
     uow.session.execute(statement.execution_options(synchronize_session=False))
     uow.session.expire_all()

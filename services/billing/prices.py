@@ -29,7 +29,7 @@ CATALOGUES = WorkQueue(
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A plan to be bought."""
+    """A plan to be bought, paid each `interval` (`month` or `year`)."""
 
     plan: str
     interval: str
@@ -56,7 +56,7 @@ def list_prices(uow: UnitOfWork, filters: PriceFilters, cursor: str | None, limi
         query = query.where(StripePrice.interval == filters.interval)
     keys = (StripePrice.unit_amount, StripePrice.currency, StripePrice.id)
     page = page_of(uow, "list_billing_prices", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
-    _require_copy(uow)
+    _require_prices_read(uow)
     return Page([_view(price) for price in page.data], page.next_cursor)
 
 
@@ -65,12 +65,12 @@ def find_price(uow: UnitOfWork, order: Order) -> StripePrice:
 
     Raise `stripe_unavailable` if the prices were never read, `validation_failed` if the plan is not sold like that.
     """
-    _require_copy(uow)
+    _require_prices_read(uow)
     query = select(StripePrice).where(
         StripePrice.on_sale, StripePrice.plan == order.plan, StripePrice.interval == order.interval
     )
-    wanted = StripePrice.is_default if order.currency is None else StripePrice.currency == order.currency
-    price = uow.session.scalars(query.where(wanted).order_by(StripePrice.id).limit(1)).one_or_none()
+    in_currency = StripePrice.is_default if order.currency is None else StripePrice.currency == order.currency
+    price = uow.session.scalars(query.where(in_currency).order_by(StripePrice.id).limit(1)).one_or_none()
     if price is None:
         raise _not_sold(uow, order)
     return price
@@ -99,20 +99,22 @@ def _refresh(uow_factory: UnitOfWorkFactory, stripe: Stripe, lease: Lease) -> No
 
 
 def _not_sold(uow: UnitOfWork, order: Order) -> ServiceError:
-    """Return the error of an order, which says how its plan is sold."""
+    """Return the error of an order for which there is no price; it says how its plan is sold."""
     query = select(StripePrice.interval, StripePrice.currency).where(
         StripePrice.on_sale, StripePrice.plan == order.plan
     )
     sold: dict[str, list[str]] = {}
     for interval, currency in uow.session.execute(query.order_by(StripePrice.interval, StripePrice.currency)):
         sold.setdefault(interval, []).append(currency)
-    ways = ", ".join(f"per {interval} in {' or '.join(currencies)}" for interval, currencies in sold.items())
-    message = f"The {order.plan} plan is sold {ways}." if ways else f"The {order.plan} plan is not sold at the moment."
+    sold_as = ", ".join(f"per {interval} in {' or '.join(currencies)}" for interval, currencies in sold.items())
+    message = (
+        f"The {order.plan} plan is sold {sold_as}." if sold else f"The {order.plan} plan is not sold at the moment."
+    )
     path = "/plan" if not sold else "/currency" if order.interval in sold else "/interval"
     return ServiceError("validation_failed", message, details=(Detail(path, message),))
 
 
-def _require_copy(uow: UnitOfWork) -> None:
+def _require_prices_read(uow: UnitOfWork) -> None:
     if uow.session.scalar(select(StripeCatalogue.synced_at).limit(1)) is None:
         raise ServiceError("stripe_unavailable", "The prices have not been read from the payment provider yet.")
 

@@ -16,10 +16,10 @@ _REQUEST_PRICES = text("SELECT request_stripe_prices(:now)")
 
 def stripe_of(uow: UnitOfWork) -> Stripe:
     """Return the process's client; raise `stripe_unavailable` if none is configured."""
-    found = uow.dependencies.stripe
-    if found is None:
+    stripe = uow.dependencies.stripe
+    if stripe is None:
         raise ServiceError("stripe_unavailable", "Nothing can be bought here: STRIPE_SECRET_KEY is not set.")
-    return found
+    return stripe
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def customer_of(uow: UnitOfWork, *, lock: bool = False) -> StripeCustomer | None
 
 
 def request_sync(uow: UnitOfWork, customer_id: str) -> bool:
-    """Have a customer read again; False if it is unknown."""
+    """Have a customer read again by the job `billing` (`services/billing/sync.py`); False if it is unknown."""
     known = bool(uow.session.scalar(_REQUEST_CUSTOMER, {"customer": customer_id, "now": uow.now}))
     if known:
         uow.wake("billing")
@@ -49,6 +49,6 @@ def request_sync(uow: UnitOfWork, customer_id: str) -> bool:
 
 
 def request_prices(uow: UnitOfWork) -> None:
-    """Have the prices read again."""
+    """Have the prices read again by the job `prices` (`services/billing/prices.py`)."""
     uow.session.execute(_REQUEST_PRICES, {"now": uow.now})
     uow.wake("prices")

@@ -8,7 +8,7 @@ from typing import Any
 from models.billing import PlanGrant, usage_of
 from rules.billing.grants import PlanInForce
 from rules.billing.plans import PLANS, exceeded_limits
-from services.billing.people import has_used_trial, person_of
+from services.billing.used_trials import has_used_trial, person_of
 from services.core.pagination import Page, page_for_everybody
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork

@@ -1,9 +1,9 @@
 """Reading customers at Stripe again: the only way in which anything there changes a plan.
 
 A webhook is a hint: it makes a customer due. So events that are lost, late, doubled or reordered end in the same state.
-A customer is read by one process at a time, under a lease, and what is requested meanwhile makes it due
-again. Without any hint it is read every day, after the end of a period, and more often after a page of Stripe was
-opened, where a person may have bought or changed something.
+A customer is read by one process at a time, under a lease, and what is requested meanwhile makes it due again. Without
+any hint it is read every day, after the end of a period, and more often after a page of Stripe was opened, where a
+person may have bought or changed something.
 
 The subscriptions of a deleted organisation are cancelled, until Stripe has done it; after the purge the customer is
 deleted as well.
@@ -45,9 +45,10 @@ from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 SYNC_INTERVAL = timedelta(days=1)
 AFTER_PERIOD = timedelta(minutes=1)
 """How long after the end of a period Stripe is read: it makes the invoice then."""
-VISIT_WATCHED = timedelta(days=1)
-"""How long after a page of Stripe was opened it is read more often; checkout sessions are open for a day."""
+VISIT_DURATION = timedelta(days=1)
+"""How long after a page of Stripe was opened the customer is read more often; checkout sessions are open for a day."""
 MIN_VISIT_INTERVAL, MAX_VISIT_INTERVAL = timedelta(seconds=10), timedelta(hours=1)
+"""Between two of these readings; the interval grows with the time since the page was opened."""
 CALL_TIMEOUT = timedelta(seconds=20)
 CUSTOMERS = WorkQueue(
     "billing",
@@ -74,7 +75,7 @@ def has_customers_to_sync(uow: UnitOfWork) -> bool:
 
 def sync_customer(uow_factory: UnitOfWorkFactory) -> bool:
     """Read one customer again; False if none is due."""
-    return do_stripe_work(uow_factory, CUSTOMERS, lambda *work: _Sync(*work).run())
+    return do_stripe_work(uow_factory, CUSTOMERS, lambda *arguments: _Sync(*arguments).run())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,10 @@ class _Sync:
     lease: Lease
 
     def run(self) -> None:
-        """Read and record, after cancelling what a deleted organisation has; or delete the customer after its purge."""
+        """Read the customer and record it. Before, cancel the subscriptions of a deleted organisation.
+
+        After the purge of the organisation, delete the customer at Stripe instead.
+        """
         row = self.lease.row
         if row.organization_id is None:
             self._delete()
@@ -99,7 +103,7 @@ class _Sync:
             organization = uow.session.get_one(Organization, row.organization_id, with_for_update={"key_share": True})
             rows = _record_subscriptions(uow, organization, subscriptions)
             customer = uow.session.get_one(StripeCustomer, row.id, populate_existing=True)
-            customer.synced_at, customer.invoices = uow.now, [_invoice_view(each) for each in invoices]
+            customer.synced_at, customer.invoices = uow.now, [_stored_invoice(invoice) for invoice in invoices]
             announce(uow, organization, rows)
             uow.session.flush()
             self.lease.release(uow, due_at=_next_sync(uow, rows, customer.visited_at))
@@ -114,10 +118,11 @@ class _Sync:
         """Cancel what may still be charged, and prevent that an open page is paid."""
         if self.lease.row.checkout_id is not None:
             self.stripe.expire_checkout(self.lease.row.checkout_id)
-        for reading in self._read()[0]:
-            if may_charge([reading.state]):
+        subscriptions, _ = self._read()
+        for subscription in subscriptions:
+            if may_charge([subscription.state]):
                 self._renew()
-                self.stripe.cancel_subscription(reading.id)
+                self.stripe.cancel_subscription(subscription.id)
 
     def _read(self) -> tuple[list[SubscriptionReading], list[Invoice]]:
         """Return subscriptions and invoices; none of a customer that was deleted at Stripe."""
@@ -138,22 +143,22 @@ def _record_subscriptions(
     uow: UnitOfWork, organization: Organization, readings: Iterable[SubscriptionReading]
 ) -> list[StripeSubscription]:
     """Store what was read, replace the grants that follow from it, and audit what changed; return the subscriptions."""
-    before = {row.id: row for row in subscriptions_of(uow)}
+    unread = {row.id: row for row in subscriptions_of(uow)}
     plans = dict(uow.session.execute(select(StripePrice.id, StripePrice.plan)).all())
     rows = []
     for reading in readings:
-        stored = before.pop(reading.id, None)
-        known = standing_in(stored) if stored else None
-        shown = _snapshot(stored) if stored else None
+        stored = unread.pop(reading.id, None)
+        before = _snapshot(stored) if stored else None
+        standing = standing_of(reading, plans, standing_in(stored) if stored else None, uow.now)
         row = stored or StripeSubscription(id=reading.id, organization_id=organization.id)
-        _set(row, reading, standing_of(reading, plans, known, uow.now))
+        _set(row, reading, standing)
         uow.session.add(row)
-        _audit_change(uow, organization, row, shown)
+        _audit_change(uow, organization, row, before)
         rows.append(row)
-    for row in before.values():
-        shown, standing = _snapshot(row), missing_after(standing_in(row), uow.now)
+    for row in unread.values():  # Stripe no longer has them
+        before, standing = _snapshot(row), missing_after(standing_in(row), uow.now)
         row.state, row.unclear_since = standing.state, standing.unclear_since
-        _audit_change(uow, organization, row, shown)
+        _audit_change(uow, organization, row, before)
         rows.append(row)
     uow.session.flush()
     _replace_grants(uow, organization.id, rows)
@@ -161,6 +166,7 @@ def _record_subscriptions(
 
 
 def _set(row: StripeSubscription, reading: SubscriptionReading, standing: Standing) -> None:
+    """Store a reading and its standing in a row; the plan of the standing stands for the price."""
     values = asdict(reading)
     for name in ("id", "price_id", "lookup_key"):
         del values[name]
@@ -169,6 +175,7 @@ def _set(row: StripeSubscription, reading: SubscriptionReading, standing: Standi
 
 
 def _replace_grants(uow: UnitOfWork, organization_id: str, rows: Iterable[StripeSubscription]) -> None:
+    """Store the grant of each subscription that gives one, and delete the other grants of Stripe."""
     granting = []
     for row in rows:
         grant = grant_of(standing_in(row), uow.dependencies.billing_grace)
@@ -222,12 +229,12 @@ def _next_sync(uow: UnitOfWork, rows: Iterable[StripeSubscription], visited_at: 
         end = grace_end(standing_in(row), uow.dependencies.billing_grace)
         coming += [row.cancel_at + AFTER_PERIOD] if row.cancel_at is not None else []
         coming += [end - GRACE_NOTICE, end + AFTER_PERIOD] if end is not None else []
-    if visited_at is not None and (passed := uow.now - visited_at) < VISIT_WATCHED:
+    if visited_at is not None and (passed := uow.now - visited_at) < VISIT_DURATION:
         coming.append(uow.now + max(MIN_VISIT_INTERVAL, min(MAX_VISIT_INTERVAL, passed / 4)))
     return min(each for each in coming if each > uow.now)
 
 
-def _invoice_view(invoice: Invoice) -> dict[str, Any]:
+def _stored_invoice(invoice: Invoice) -> dict[str, Any]:
     return {
         "id": invoice.id,
         "number": invoice.number,

@@ -13,8 +13,8 @@ from rules.access.permissions import SYSTEM
 from rules.billing.grants import TRIAL_LENGTH, TRIAL_NOTICE, trial_ending_soon
 from rules.billing.plans import PLANS, TRIAL_PLAN
 from rules.errors import ServiceError
-from services.billing.people import has_used_trial, person_of, record_trial
 from services.billing.summary import audit_snapshot
+from services.billing.used_trials import has_used_trial, person_of, record_trial
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
@@ -23,7 +23,7 @@ from services.organizations.members import administrator_addresses
 from services.organizations.organizations import lock_current
 
 ANNOUNCE_INTERVAL = timedelta(minutes=1)
-"""Who may change the plan."""
+"""How often the sweeper looks for trials that end soon."""
 
 
 def start_trial(uow: UnitOfWork) -> None:
@@ -39,7 +39,7 @@ def start_trial(uow: UnitOfWork) -> None:
     if person is None:
         raise ServiceError("invalid_state", "The person who created this API key is no longer a member. Sign in.")
     if has_used_trial(uow, person):
-        raise _used()
+        raise _already_used()
     if grants.in_force(uow.now, "trial"):
         raise ServiceError("invalid_state", "A trial is running already.")
     if grants.in_force(uow.now, "manual") or grants.in_force(uow.now, "stripe"):
@@ -47,7 +47,7 @@ def start_trial(uow: UnitOfWork) -> None:
     if PLANS[grants.default_plan].rank >= TRIAL_PLAN.rank:
         raise ServiceError("invalid_state", f"The organisation has the {TRIAL_PLAN.id} plan without a trial.")
     if not record_trial(uow, person):
-        raise _used()
+        raise _already_used()
     values = {"plan": TRIAL_PLAN.id, "until": uow.now + TRIAL_LENGTH, "created_at": uow.now, "announced_at": None}
     statement = insert(PlanGrant).values(organization_id=organization.id, source="trial", reference="", **values)
     uow.session.execute(statement.on_conflict_do_update(index_elements=GRANT_KEY, set_=values))
@@ -61,14 +61,15 @@ def start_trial(uow: UnitOfWork) -> None:
     )
 
 
-def _used() -> ServiceError:
+def _already_used() -> ServiceError:
     return ServiceError("trial_already_used", "You have had a trial. A trial is once per person.")
 
 
 def announce_trial_ends(uow_factory: UnitOfWorkFactory) -> int:
-    """Mail owners and admins of organisations whose trial ends within three days, once; return their number.
+    """Mail owners and admins of organisations whose trial ends within three days, once.
 
-    A trial whose plan goes on, because another grant gives it, is not announced unless that changes.
+    Return the number of these organisations. A trial is not announced while another grant gives the plan beyond its
+    end.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "trial_ends", ANNOUNCE_INTERVAL):
@@ -81,7 +82,7 @@ def announce_trial_ends(uow_factory: UnitOfWorkFactory) -> int:
             .order_by(PlanGrant.until)
         )
         organizations = uow.session.scalars(query).all()
-    return for_each_isolated(organizations, lambda each: _announce(uow_factory, each))
+    return for_each_isolated(organizations, lambda organization_id: _announce(uow_factory, organization_id))
 
 
 def _announce(uow_factory: UnitOfWorkFactory, organization_id: str) -> bool:

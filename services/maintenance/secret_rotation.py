@@ -21,7 +21,7 @@ from models.organizations import SigningKey
 from models.outgoing_webhooks import WebhookEndpoint
 from models.requests import IdempotencyKey
 from models.slack import SlackConnection
-from services.billing import people
+from services.billing import used_trials
 from services.core.encryption import DecryptionError, decrypt_with_any, encrypt
 from services.core.stored_replies import SECRET_RETENTION
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
@@ -54,7 +54,7 @@ COLUMNS = (
     EncryptedColumn(
         "previous webhook secrets", WebhookEndpoint.encrypted_previous_secret, endpoints.USE, (WebhookEndpoint.id,)
     ),
-    EncryptedColumn("keys of used trials", TrialHashKey.encrypted_key, people.KEY_USE, (TrialHashKey.id,)),
+    EncryptedColumn("keys of used trials", TrialHashKey.encrypted_key, used_trials.KEY_USE, (TrialHashKey.id,)),
 )
 
 
@@ -85,14 +85,14 @@ def survey(uow_factory: UnitOfWorkFactory) -> Survey:
     with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
         newest = uow.session.scalar(select(func.max(IdempotencyKey.created_at)).where(IdempotencyKey.secret))
         until = None if newest is None or newest + SECRET_RETENTION <= uow.now else newest + SECRET_RETENTION
-        return Survey(counts, len(people.keys_to_keep(uow)), until)
+        return Survey(counts, len(used_trials.keys_to_keep(uow)), until)
 
 
 def rotate(uow_factory: UnitOfWorkFactory) -> list[Count]:
     """Encrypt under `SECRET_KEY` what is encrypted under the previous one; return what was found before."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         _commit_durably(uow)
-        people.keep_keys(uow)
+        used_trials.keep_keys(uow)
     return [_read_column(uow_factory, column, rewrite=True) for column in COLUMNS]
 
 

@@ -1,9 +1,9 @@
-"""Which person acts, and whether they have had a trial.
+"""Used trials: which person acts, and whether they have had a trial, which is once per person.
 
-A trial is once per person. What is kept of it is an HMAC of the person's id and one of their verified e-mail address,
-without an organisation: it survives the deletion and the purge of the organisation, and names no person. The key of the
-HMAC is derived from `SECRET_KEY`. When that is replaced, the derived key is kept, encrypted, since nothing else can
-compare a person with the hashes that exist.
+What is stored of a trial is an HMAC of the person's id and one of their verified e-mail address, without an
+organisation: it survives the deletion and the purge of the organisation, and names no person. The key of the HMAC is
+derived from `SECRET_KEY`. When that is replaced, the derived key is stored, encrypted, because without it nobody could
+be compared with the hashes that exist.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _USE = "used trials"
 KEY_USE = "keys of used trials"
-"""The purpose of the encryption of kept keys."""
+"""The purpose of the encryption of stored keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def has_used_trial(uow: UnitOfWork, person: Person) -> bool:
 
 
 def record_trial(uow: UnitOfWork, person: Person) -> bool:
-    """Record that the person has a trial; False if they had one. Waits for another trial that starts just now."""
+    """Record that the person has a trial; False if they had one: roll back then. Waits for one that starts just now."""
     hashes = _hashes(uow, person)
     statement = insert(UsedTrial).values([{"person_hash": each, "used_at": uow.now} for each in hashes])
     added = uow.session.scalars(statement.on_conflict_do_nothing().returning(UsedTrial.person_hash)).all()
@@ -72,12 +72,12 @@ def _hashes(uow: UnitOfWork, person: Person) -> list[bytes]:
 
 
 def keys_to_keep(uow: UnitOfWork) -> set[bytes]:
-    """Return the keys of hashes that are derived from a `SECRET_KEY` in use, and not kept yet."""
+    """Return the HMAC keys that are derived from a configured `SECRET_KEY`, and not stored yet."""
     return _configured_keys(uow) - _kept_keys(uow)
 
 
 def keep_keys(uow: UnitOfWork) -> int:
-    """Keep the keys of hashes, so that they outlive their `SECRET_KEY`; return how many were added."""
+    """Store the HMAC keys, so that they outlive their `SECRET_KEY`; return how many were added."""
     acquire_lock(uow, "trial_hash_keys")
     missing = keys_to_keep(uow)
     for key in missing:
@@ -92,7 +92,7 @@ def _configured_keys(uow: UnitOfWork) -> set[bytes]:
 
 
 def _kept_keys(uow: UnitOfWork) -> set[bytes]:
-    """Return the kept keys that can be decrypted."""
+    """Return the stored keys that can be decrypted."""
     found = set()
     for row in uow.session.scalars(select(TrialHashKey)):
         try:

@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 def slack_of(uow: UnitOfWork) -> Slack:
     """Return the process's client; raise `slack_unavailable` if none is configured."""
-    found = uow.dependencies.slack
-    if found is None:
+    slack = uow.dependencies.slack
+    if slack is None:
         raise ServiceError("slack_unavailable", "Slack cannot be connected here: SLACK_CLIENT_ID is not set.")
-    return found
+    return slack
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What Slack takes away: the whole connection, a scope, or a channel; each raises an alert."""
+"""What Slack takes away: the whole connection, a scope, or a channel; each opens an alert."""
 
 from models.slack import SlackConnection, SlackSubscription
 from rules import web_addresses
@@ -6,7 +6,7 @@ from services.alerts.alerts import Alert, open_alert, resolve_alerts
 from services.core.unit_of_work import UnitOfWork
 
 LOST, SCOPES_MISSING, PAUSED = "slack_connection_lost", "slack_scopes_missing", "slack_subscription_paused"
-_REASONS = {
+_CHANNEL_REASONS = {
     "channel_not_found": "the channel is gone, or private without our bot",
     "not_in_channel": "our bot is not in the channel",
     "is_archived": "the channel is archived",
@@ -15,9 +15,10 @@ _REASONS = {
 
 
 def mark_lost(uow: UnitOfWork, connection: SlackConnection, why: str) -> None:
-    """Record that Slack has ended a connection, and erase its token; links and subscriptions wait for the next one.
+    """Record that Slack has ended a connection, erase its token, and open an alert.
 
-    `why` is Slack's word. A connection that is lost or removed already stays as it is.
+    Links and subscriptions stay for when the workspace is connected again. `why` is Slack's code. A connection that is
+    lost or removed already stays as it is.
     """
     if connection.lost_at is not None or connection.removed_at is not None:
         return
@@ -34,21 +35,24 @@ def mark_lost(uow: UnitOfWork, connection: SlackConnection, why: str) -> None:
 
 
 def record_missing_scope(uow: UnitOfWork, connection: SlackConnection, needed: str) -> None:
-    """Record that Slack requires a scope that was not granted."""
+    """Record that a call needed a scope that was not granted, and open an alert."""
     connection.scopes = [scope for scope in connection.scopes if scope != needed]
     uow.session.flush()
     alert_missing_scopes(uow, connection, [needed])
 
 
 def alert_missing_scopes(uow: UnitOfWork, connection: SlackConnection, missing: list[str]) -> None:
-    """Raise the alert about scopes that were not granted."""
+    """Open the alert about scopes that were not granted."""
     names = ", ".join(missing)
     message = f"The Slack app lacks permissions in {connection.team_name}: {names}. Install it again."
     _alert(uow, SCOPES_MISSING, SCOPES_MISSING, target_of(connection), message)
 
 
 def pause_subscription(uow: UnitOfWork, subscription: SlackSubscription, why: str) -> None:
-    """Pause the subscription of a channel that Slack refuses; `why` is Slack's word. A paused one stays as it is."""
+    """Pause the subscription of a channel that Slack refuses, and open an alert; `why` is Slack's code.
+
+    A subscription that is paused already stays as it is.
+    """
     if subscription.paused_at is not None:
         return
     subscription.paused_at, subscription.paused_why = uow.now, why
@@ -56,7 +60,7 @@ def pause_subscription(uow: UnitOfWork, subscription: SlackSubscription, why: st
     target = subscription_target(subscription)
     before, after = {"state": "active"}, {"state": "paused"}
     uow.audit("slack.subscription_updated", target, before=before, after=after, why=why)
-    reason = _REASONS.get(why, why)
+    reason = _CHANNEL_REASONS.get(why, why)
     message = f"No messages are posted to #{subscription.channel_name}: {reason}. Resume or remove the subscription."
     _alert(uow, paused_key(subscription), PAUSED, target, message)
 

@@ -21,10 +21,12 @@ from services.organizations import organizations, redirect_states
 from services.slack.calls import calling_slack, slack_of
 from services.slack.connection_loss import LOST, SCOPES_MISSING, alert_missing_scopes, target_of
 from services.slack.subscriptions import remove_all
-from services.slack.tokens import CONNECTIONS, next_refresh, seal_tokens
+from services.slack.tokens import CONNECTIONS, encrypt_tokens, next_refresh
 
 _FIND = text("SELECT * FROM find_slack_connection(:team)")
+"""The live connection of a workspace in any organisation, past row-level security: `connection_id, organization_id`."""
 _KEEP_TOKEN = text("SELECT keep_slack_token(:team)")
+"""Deletes removed connections of a workspace whose token is still to be revoked: that would end the new token too."""
 
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def install_url(uow: UnitOfWork, team_id: str | None) -> dict[str, Any]:
 
 
 def claim(uow: UnitOfWork, state: str, code: str) -> dict[str, Any]:
-    """Connect the workspace of a code; the same one again gets the new token.
+    """Connect the workspace that a code is for; if it is connected already, it gets the new token.
 
     Raise `invalid_parameter` if the state is not the caller's, `slack_already_connected` if the organisation has
     another workspace or another organisation has this one, `invalid_state` if the app was installed for all workspaces
@@ -68,25 +70,26 @@ def claim(uow: UnitOfWork, state: str, code: str) -> dict[str, Any]:
     slack = slack_of(uow)
     redirect_states.require_own(uow, "slack", state)
     with calling_slack(uow):
-        found = slack.exchange_code(code, _redirect_uri(uow))
+        installation = slack.exchange_code(code, _redirect_uri(uow))
     organizations.lock_current(uow)
     redirect_states.consume_own(uow, "slack", state)
-    if found.team_id is None:
-        _revoke(uow, found)
+    if installation.team_id is None:
+        _revoke(uow, installation)
         message = (
             "Slack installed the app for all workspaces of an Enterprise Grid organisation. Install it in one of them, "
             "which is chosen at the top of Slack's page."
         )
         raise ServiceError("invalid_state", message, commit_on_error=True)
-    before = find_connection(uow, lock=True)
-    if before is not None and before.lost_at is None and before.team_id != found.team_id:
-        if uow.session.execute(_FIND, {"team": found.team_id}).first() is None:
-            _revoke(uow, found)
-        refused = _already_connected(before)
-        raise ServiceError(refused.code, refused.message, commit_on_error=True)
-    shown = _audited(before)
-    connection = _store(uow, before, found)
-    uow.audit("slack.connected", target_of(connection), before=shown, after=_audited(connection))
+    existing = find_connection(uow, lock=True)
+    if existing is not None and existing.lost_at is None and existing.team_id != installation.team_id:
+        # If another organisation has this workspace, revoking the token would end its connection.
+        if uow.session.execute(_FIND, {"team": installation.team_id}).first() is None:
+            _revoke(uow, installation)
+        refusal = _already_connected(existing)
+        raise ServiceError(refusal.code, refusal.message, commit_on_error=True)
+    before = _audit_snapshot(existing)
+    connection = _store(uow, existing, installation)
+    uow.audit("slack.connected", target_of(connection), before=before, after=_audit_snapshot(connection))
     resolve_alerts(uow, [LOST, SCOPES_MISSING])
     if missing := _missing_scopes(connection):
         alert_missing_scopes(uow, connection, missing)
@@ -94,13 +97,13 @@ def claim(uow: UnitOfWork, state: str, code: str) -> dict[str, Any]:
 
 
 def disconnect(uow: UnitOfWork) -> None:
-    """Disconnect the workspace, with all its links and subscriptions; a job revokes the token. Without one: nothing."""
+    """Disconnect the workspace, if there is one, with all its links and subscriptions; a job revokes the token."""
     organizations.lock_current(uow)
     connection = find_connection(uow, lock=True)
     if connection is None:
         return
-    shown = _audited(connection)
-    forget_workspace(uow, connection)
+    before = _audit_snapshot(connection)
+    _forget_workspace(uow, connection)
     if connection.encrypted_tokens is None:
         uow.session.delete(connection)
     else:
@@ -109,7 +112,7 @@ def disconnect(uow: UnitOfWork) -> None:
         uow.wake(CONNECTIONS.kind)
     uow.session.flush()
     resolve_alerts(uow, [LOST, SCOPES_MISSING])
-    uow.audit("slack.disconnected", target_of(connection), before=shown, after=None)
+    uow.audit("slack.disconnected", target_of(connection), before=before, after=None)
 
 
 def find_connection(uow: UnitOfWork, *, lock: bool = False) -> SlackConnection | None:
@@ -133,57 +136,60 @@ def enter_workspace(uow: UnitOfWork, team_id: str) -> SlackConnection | None:
     return find_connection(uow)
 
 
-def forget_workspace(uow: UnitOfWork, connection: SlackConnection) -> None:
+def _forget_workspace(uow: UnitOfWork, connection: SlackConnection) -> None:
     """Remove the links and subscriptions of a workspace."""
     remove_all(uow)
     uow.session.execute(delete(SlackLink).where(SlackLink.organization_id == connection.organization_id))
 
 
-def _store(uow: UnitOfWork, before: SlackConnection | None, found: SlackInstallation) -> SlackConnection:
-    """Store an installation, in the row of its workspace if that is connected; raise `slack_already_connected`."""
-    uow.session.execute(_KEEP_TOKEN, {"team": found.team_id})
-    if before is not None and before.lost_at is not None:
-        if before.team_id != found.team_id:
-            forget_workspace(uow, before)
-        uow.session.delete(before)
+def _store(uow: UnitOfWork, existing: SlackConnection | None, installation: SlackInstallation) -> SlackConnection:
+    """Store an installation, in the row of a live connection or in place of a lost one; return its connection.
+
+    Raise `slack_already_connected` if another organisation has the workspace.
+    """
+    uow.session.execute(_KEEP_TOKEN, {"team": installation.team_id})
+    if existing is not None and existing.lost_at is not None:
+        if existing.team_id != installation.team_id:
+            _forget_workspace(uow, existing)
+        uow.session.delete(existing)
         uow.session.flush()
-        before = None
-    connection_id = before.id if before is not None else new_id("slk")
+        existing = None
+    connection_id = existing.id if existing is not None else new_id("slk")
     values = {
-        "team_name": found.team_name,
-        "bot_user_id": found.bot_user_id,
-        "scopes": list(found.scopes),
-        "encrypted_tokens": seal_tokens(uow.dependencies.secret_key, connection_id, found.tokens),
+        "team_name": installation.team_name,
+        "bot_user_id": installation.bot_user_id,
+        "scopes": list(installation.scopes),
+        "encrypted_tokens": encrypt_tokens(uow.dependencies.secret_key, connection_id, installation.tokens),
         "connected_by": uow.actor.as_json(),
         "connected_at": uow.now,
-        "due_at": next_refresh(uow.now, found.tokens),
+        "due_at": next_refresh(uow.now, installation.tokens),
         "attempts": 0,
     }
-    if before is not None:
+    if existing is not None:
         for name, value in values.items():
-            setattr(before, name, value)
+            setattr(existing, name, value)
         uow.session.flush()
-        return before
-    key = {"id": connection_id, "organization_id": uow.organization, "team_id": found.team_id}
+        return existing
+    key = {"id": connection_id, "organization_id": uow.organization, "team_id": installation.team_id}
     added = insert(SlackConnection).values({**key, **values}).on_conflict_do_nothing().returning(SlackConnection.id)
     if uow.session.scalar(added) is None:
-        message = f"The Slack workspace {found.team_name} is connected to another organisation."
+        message = f"The Slack workspace {installation.team_name} is connected to another organisation."
         raise ServiceError("slack_already_connected", message)
     return uow.session.get_one(SlackConnection, connection_id)
 
 
-def _revoke(uow: UnitOfWork, found: SlackInstallation) -> None:
-    """Have a token revoked that is not kept."""
+def _revoke(uow: UnitOfWork, installation: SlackInstallation) -> None:
+    """Have the token of an installation revoked that is not stored: as a connection that is removed already."""
     connection_id = new_id("slk")
     uow.session.add(
         SlackConnection(
             id=connection_id,
             organization_id=uow.organization,
-            team_id=found.team_id or found.enterprise_id or "",
-            team_name=found.team_name,
-            bot_user_id=found.bot_user_id,
-            scopes=list(found.scopes),
-            encrypted_tokens=seal_tokens(uow.dependencies.secret_key, connection_id, found.tokens),
+            team_id=installation.team_id or installation.enterprise_id or "",
+            team_name=installation.team_name,
+            bot_user_id=installation.bot_user_id,
+            scopes=list(installation.scopes),
+            encrypted_tokens=encrypt_tokens(uow.dependencies.secret_key, connection_id, installation.tokens),
             connected_by=uow.actor.as_json(),
             connected_at=uow.now,
             removed_at=uow.now,
@@ -206,7 +212,7 @@ def _view(connection: SlackConnection | None) -> dict[str, Any]:
     }
 
 
-def _audited(connection: SlackConnection | None) -> dict[str, Any] | None:
+def _audit_snapshot(connection: SlackConnection | None) -> dict[str, Any] | None:
     """Return what the audit log shows of a connection."""
     if connection is None:
         return None

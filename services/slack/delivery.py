@@ -23,7 +23,7 @@ from integrations.slack import (
     SlackUnavailableError,
 )
 from integrations.slack.client import CALL_TIMEOUT
-from models.slack import SlackConnection, SlackMessage, SlackSubscription
+from models.slack import SlackMessage, SlackSubscription
 from rules.access.permissions import SYSTEM
 from rules.slack.blocks import Message
 from rules.slack.notices import render
@@ -37,11 +37,11 @@ from services.slack.tokens import access_token_of
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 20
-"""More than an hour."""
+"""They take more than an hour."""
 SCOPE_RETRY = timedelta(hours=1)
 """How long messages wait for a scope that the app lacks."""
 
-_waiting = aliased(SlackMessage)
+_WAITING = aliased(SlackMessage)
 MESSAGES = WorkQueue(
     JOB,
     SlackMessage,
@@ -60,9 +60,9 @@ MESSAGES = WorkQueue(
     .where(
         # The first of its channel. "No earlier one exists" would compare all that wait with each other.
         tuple_(SlackMessage.subscription_id, SlackMessage.position).in_(
-            select(_waiting.subscription_id, func.min(_waiting.position))
-            .where(_waiting.due_at.is_not(None))
-            .group_by(_waiting.subscription_id)
+            select(_WAITING.subscription_id, func.min(_WAITING.position))
+            .where(_WAITING.due_at.is_not(None))
+            .group_by(_WAITING.subscription_id)
         )
     )
     .order_by(SlackMessage.due_at, SlackMessage.position),
@@ -79,6 +79,7 @@ class _Target:
     token: str
     channel_id: str
     thread_ts: str | None
+    """The `ts` of the message in whose thread it is posted."""
 
 
 def has_messages(uow: UnitOfWork) -> bool:
@@ -128,7 +129,7 @@ def _send_text(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, targe
 
 
 def _send(slack: Slack, lease: Lease, target: _Target, shown: Message) -> str:
-    """Post or update a message and return its name."""
+    """Post or update a message, and return its `ts`, by which Slack identifies it in the channel."""
     posted: str | None = lease.row.ts
     if posted is None:
         return slack.post_message(target.token, target.channel_id, shown.text, shown.blocks, thread_ts=target.thread_ts)
@@ -149,8 +150,8 @@ def _target_of(uow: UnitOfWork, lease: Lease) -> _Target | None:
     token = None if connection.lost_at is not None else access_token_of(uow, connection)
     if token is None:
         return None
-    of_thread = select(SlackMessage.ts).where(SlackMessage.id == lease.row.reply_to)
-    return _Target(token, subscription.channel_id, uow.session.scalar(of_thread) if lease.row.reply_to else None)
+    parent = select(SlackMessage.ts).where(SlackMessage.id == lease.row.reply_to)
+    return _Target(token, subscription.channel_id, uow.session.scalar(parent) if lease.row.reply_to else None)
 
 
 def _record_sent(uow_factory: UnitOfWorkFactory, lease: Lease, ts: str) -> None:
@@ -162,7 +163,7 @@ def _record_sent(uow_factory: UnitOfWorkFactory, lease: Lease, ts: str) -> None:
 
 
 def _record_refusal(uow_factory: UnitOfWorkFactory, lease: Lease, error: SlackError) -> None:
-    """Record why a message was not sent, and end what has ended."""
+    """Record why a message was not sent, and what the error says of the connection or the channel."""
     message = lease.row
     logger.warning("slack: message %s (%s) was not sent: %s", message.id, message.kind, error.code)
     with uow_factory.open(_caller(lease)) as uow:
@@ -170,13 +171,13 @@ def _record_refusal(uow_factory: UnitOfWorkFactory, lease: Lease, error: SlackEr
             _retry(uow, lease, error)
             return
         if isinstance(error, SlackScopeError):
-            connection = _lock_connection(uow)
+            connection = find_connection(uow, lock=True)
             if connection is not None:
                 record_missing_scope(uow, connection, error.needed)
             lease.fail(uow, error.code, str(error), uow.now + SCOPE_RETRY)
             return
         if isinstance(error, SlackTokenError):
-            connection = _lock_connection(uow)
+            connection = find_connection(uow, lock=True)
             if connection is not None:
                 mark_lost(uow, connection, error.code)
         elif isinstance(error, SlackChannelError):
@@ -186,12 +187,8 @@ def _record_refusal(uow_factory: UnitOfWorkFactory, lease: Lease, error: SlackEr
         lease.fail(uow, error.code, str(error), None)
 
 
-def _lock_connection(uow: UnitOfWork) -> SlackConnection | None:
-    return find_connection(uow, lock=True)
-
-
 def _retry(uow: UnitOfWork, lease: Lease, error: SlackUnavailableError) -> None:
-    """Try a message again later; if Slack limits us, all channels of the workspace wait as long."""
+    """Try a message again later; if Slack limits our requests, all channels of the workspace wait as long."""
     message = lease.row
     unanswered = "no_answer" in {error.code, message.last_error_code}
     if message.ts is None and error.code == message.last_error_code == "no_answer":
@@ -204,7 +201,7 @@ def _retry(uow: UnitOfWork, lease: Lease, error: SlackUnavailableError) -> None:
     if error.retry_after is not None:
         delay = timedelta(seconds=error.retry_after)
         _delay(uow, uow.now + delay, organization_id=message.organization_id)
-    counted = error.code != "busy"
+    counted = error.code != "busy"  # our own limit of simultaneous calls
     lease.fail(uow, "no_answer" if unanswered else error.code, str(error), uow.now + delay, counted=counted)
 
 

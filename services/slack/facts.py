@@ -23,15 +23,14 @@ _FULL_NAME = Repository.owner + "/" + Repository.name
 
 def freezes_facts(uow: UnitOfWork, freeze_ids: Sequence[str]) -> Facts:
     """Return what a message says about freezes: their number and progress, and the first of them."""
-    progress = uow.session.execute(
-        select(func.count(), func.count(Freeze.enforced_at), func.count(Freeze.ended_at)).where(
-            Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization
-        )
-    ).one()
+    counted = select(func.count(), func.count(Freeze.enforced_at), func.count(Freeze.ended_at)).where(
+        Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization
+    )
+    total, enforced, ended = uow.session.execute(counted).one()
     return {
-        "total": progress[0],
-        "enforced": progress[1],
-        "ended": progress[2],
+        "total": total,
+        "enforced": enforced,
+        "ended": ended,
         "shown": shown_freezes(uow, freeze_ids[:MAX_SHOWN]),
     }
 
@@ -81,7 +80,7 @@ def _branch_names(uow: UnitOfWork, freeze_id: str) -> list[str]:
 
 
 def window_starts(uow: UnitOfWork, freeze_ids: Collection[str]) -> dict[str, datetime]:
-    """Return the planned starts of the windows that freezes are of, by freeze; a freeze of a person has none."""
+    """Return the planned start of each freeze's window by the freeze's id; a freeze that a person started has none."""
     query = (
         select(Freeze.id, Occurrence.starts_at)
         .join(Occurrence, Occurrence.id == Freeze.occurrence_id)
@@ -117,7 +116,7 @@ def request_facts(uow: UnitOfWork, exception_ids: Sequence[str]) -> Facts | None
         return None
     exceptions = [row[0] for row in rows]
     states = exception_states(uow.session, exceptions, uow.now)
-    pending = [one for one in exceptions if states[one.id] == "pending"]
+    pending = [exception for exception in exceptions if states[exception.id] == "pending"]
     first = (pending or exceptions)[0]
     _, pull, repository, branch = rows[0]
     return {

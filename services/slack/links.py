@@ -1,8 +1,8 @@
 """Links: which person a Slack user is.
 
-Addresses of mail prove nothing here, because a workspace's administrators can change them. A Slack user gets a one-time
-address at our web origin, where a person who is signed in confirms that this Slack user may act as them. What it types
-and clicks from then on has the role that the person has in the organisation at that moment.
+E-mail addresses prove nothing here, because a workspace's administrators can change them. A Slack user gets a one-time
+address at our web origin, where a person who is signed in confirms that this Slack user may act as them. From then on,
+what the Slack user types and clicks has the role that the person has in the organisation at that moment.
 """
 
 from datetime import timedelta
@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from sqlalchemy import or_, select
 
-from models.identity import OneTimeToken
 from models.organizations import User
 from models.slack import SlackConnection, SlackLink
 from rules import web_addresses
@@ -24,7 +23,7 @@ LINK_LIFETIME = timedelta(minutes=10)
 
 
 def issue_link(uow: UnitOfWork, connection: SlackConnection, slack_user_id: str, slack_user_name: str) -> str:
-    """Return a one-time address for a Slack user; earlier ones of the same user end."""
+    """Return a one-time address for a Slack user; earlier ones for the same user become invalid."""
     subject = f"{connection.team_id} {slack_user_id}"
     one_time_tokens.invalidate(uow, "slack_link", subject)
     details = {
@@ -44,33 +43,33 @@ def find_request(uow: UnitOfWork, token: str) -> dict[str, Any]:
 
     Runs in units of work of the database role `identity`: the person may act in another organisation meanwhile.
     """
-    found = one_time_tokens.peek(uow, "slack_link", token)
-    row = None if found is None else memberships.find(uow, found.organization_id)
-    if found is None or row is None:
+    request = one_time_tokens.peek(uow, "slack_link", token)
+    row = None if request is None else memberships.find(uow, request.organization_id)
+    if request is None or row is None:
         message = "This token is unknown, was used, is older than ten minutes, or is of an organisation of others."
         raise ServiceError("not_found", message)
     organization, role, _ = row
     return {
         "organization": organization,
         "role": role,
-        "team": {"id": found.details["team_id"], "name": found.details["team_name"]},
-        "slack_user": {"id": found.details["slack_user_id"], "name": found.details["slack_user_name"]},
+        "team": {"id": request.details["team_id"], "name": request.details["team_name"]},
+        "slack_user": {"id": request.details["slack_user_id"], "name": request.details["slack_user_name"]},
     }
 
 
 def link(uow: UnitOfWork, token: str) -> dict[str, Any]:
-    """Let the Slack user of a token act as the caller from now on, and return it; both lose earlier links.
+    """Let the Slack user of a token act as the caller from now on, and return its id; earlier links of both end.
 
     Raise `invalid_parameter` if the token is not valid in this organisation, `invalid_state` if its workspace is not
     connected any more.
     """
-    found = one_time_tokens.consume(uow, "slack_link", token)
-    if found is None or found.organization_id != uow.organization:
+    request = one_time_tokens.consume(uow, "slack_link", token)
+    if request is None or request.organization_id != uow.organization:
         raise _invalid_token()
-    team_id, slack_user_id = found.details["team_id"], found.details["slack_user_id"]
+    team_id, slack_user_id = request.details["team_id"], request.details["slack_user_id"]
     if not _is_connected(uow, team_id):
         raise ServiceError("invalid_state", "The Slack workspace is not connected any more.")
-    for earlier in _lock_links(uow, found):
+    for earlier in _lock_links(uow, slack_user_id):
         if (earlier.user_id, earlier.slack_user_id) == (uow.caller.user_id, slack_user_id):
             return {"slack_user_id": slack_user_id}
         _end(uow, earlier)
@@ -85,7 +84,7 @@ def link(uow: UnitOfWork, token: str) -> dict[str, Any]:
     uow.session.flush()
     after = {"team": team_id, "slackUserId": slack_user_id}
     uow.audit(
-        "slack.linked", _target(uow, row), before=None, after=after, slackUserName=found.details["slack_user_name"]
+        "slack.linked", _target(uow, row), before=None, after=after, slackUserName=request.details["slack_user_name"]
     )
     return {"slack_user_id": slack_user_id}
 
@@ -101,17 +100,6 @@ def unlink(uow: UnitOfWork) -> bool:
     return row is not None
 
 
-def find_person(uow: UnitOfWork, connection: SlackConnection, slack_user_id: str) -> str | None:
-    """Return the id of the person that a Slack user is, or None."""
-    query = select(SlackLink.user_id).where(
-        SlackLink.organization_id == connection.organization_id,
-        SlackLink.team_id == connection.team_id,
-        SlackLink.slack_user_id == slack_user_id,
-    )
-    found: str | None = uow.session.scalar(query)
-    return found
-
-
 def _is_connected(uow: UnitOfWork, team_id: str) -> bool:
     """True if the workspace is connected; its disconnection waits for this transaction."""
     query = select(SlackConnection.id).where(
@@ -123,11 +111,11 @@ def _is_connected(uow: UnitOfWork, team_id: str) -> bool:
     return uow.session.scalar(query.with_for_update(key_share=True)) is not None
 
 
-def _lock_links(uow: UnitOfWork, token: OneTimeToken) -> list[SlackLink]:
-    """Return the links of the Slack user and of the caller."""
+def _lock_links(uow: UnitOfWork, slack_user_id: str) -> list[SlackLink]:
+    """Return the links of the Slack user and of the caller, locked."""
     query = select(SlackLink).where(
         SlackLink.organization_id == uow.organization,
-        or_(SlackLink.slack_user_id == token.details["slack_user_id"], SlackLink.user_id == uow.caller.user_id),
+        or_(SlackLink.slack_user_id == slack_user_id, SlackLink.user_id == uow.caller.user_id),
     )
     return list(uow.session.scalars(query.order_by(SlackLink.slack_user_id).with_for_update()))
 

@@ -1,8 +1,10 @@
 """Notices: what happened becomes messages of subscribed channels, and changes those that were posted before.
 
-A freeze has one message, and all windows of one minute share one; so do other events of one kind. What follows from
-them, such as a decision, is shown in the same message, and the end of a freeze in its thread. A job posts and updates
-messages (`services/slack/delivery.py`).
+Events that belong together share a message, which the name of their bundle finds: a freeze that a person started, all
+freezes whose windows begin in one minute, all other events of one action within a minute. What follows later, such as
+the decision on a request, is shown in the same message, and the end of a freeze in the thread of its message. A message
+stores its subjects (the ids of what it is about) and the facts that it shows. A job posts and updates messages
+(`services/slack/delivery.py`).
 """
 
 from collections import defaultdict
@@ -42,12 +44,12 @@ PAUSE = timedelta(seconds=1)
 """Between two messages of one channel: Slack refuses more."""
 MAX_DELAY = timedelta(hours=1)
 """After which it is useless to post that a freeze has begun or ended."""
-_CHOSEN_BY = {
+_KIND_SUBSCRIBED_TO = {
     "exception.used": "exception.decided",
     "enforcement.restored": "enforcement.lost",
     "enforcement.late": "enforcement.lost",
 }
-"""The event whose subscribers also get a kind that has no subscription of its own."""
+"""For a kind of notification without a subscription of its own: the kind whose subscribers get it."""
 
 # A message that was given up stays so; one that is leased is due again when its lease is released.
 _CHANGE = text(f"""
@@ -69,7 +71,7 @@ def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -
 
 
 def redraw(uow: UnitOfWork, subject_id: str) -> None:
-    """Have all messages about a freeze or an exception show it as it is now."""
+    """Have all messages about a freeze or an exception updated, so that they show it as it is now."""
     query = select(SlackMessage).where(
         SlackMessage.organization_id == uow.organization, SlackMessage.subjects.contains([subject_id])
     )
@@ -96,13 +98,15 @@ def _change(uow: UnitOfWork, message: SlackMessage, subjects: Sequence[str], fac
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A message that may exist already, as that of its bundle."""
+    """A message to write, or what is added to the message of its bundle."""
 
     kind: str
-    bundle: str | None
+    """The kind of message, which `rules/slack/notices.py` renders."""
+    bundle: str
+    """Unique in the channel."""
     subjects: Sequence[str]
     facts_of: Callable[[Sequence[str], Mapping[str, Any] | None], Facts]
-    """Return the facts for all subjects, and the facts before."""
+    """Returns the facts, given all subjects of the message and the facts that it had."""
     useful_until: datetime | None = None
     reply_to: str | None = None
 
@@ -135,10 +139,10 @@ class _Channel:
                 self._note(others)
 
     def _wants(self, kind: str) -> bool:
-        return _CHOSEN_BY.get(kind, kind) in self._subscription.events
+        return _KIND_SUBSCRIBED_TO.get(kind, kind) in self._subscription.events
 
     def _start(self, events: Sequence[Event]) -> None:
-        """Post freezes that started; all of one minute of schedules share a message."""
+        """Post freezes that started; those whose windows begin in the same minute share a message."""
         if not self._wants("freeze.started"):
             return
         ids = self._covering([event.target["id"] for event in events])
@@ -158,7 +162,7 @@ class _Channel:
             _refresh(self._uow, message)
 
     def _end(self, events: Sequence[Event]) -> None:
-        """Update the messages of freezes that have ended, and post it in their threads."""
+        """Update the messages of freezes that have ended, and post the end in their threads."""
         ended = {event.target["id"]: _minute(event.at) for event in events}
         parents: dict[str, str] = {}
         for message in self._messages_about("freezes", ended):
@@ -166,10 +170,10 @@ class _Channel:
             _refresh(self._uow, message)
         if not self._wants("freeze.ended"):
             return
-        unknown = self._covering([each for each in ended if each not in parents])
+        without_message = self._covering([freeze_id for freeze_id in ended if freeze_id not in parents])
         bundles: dict[tuple[str, str | None], list[str]] = defaultdict(list)
         for freeze_id, minute in ended.items():
-            if freeze_id in parents or freeze_id in unknown:
+            if freeze_id in parents or freeze_id in without_message:
                 bundles[minute, parents.get(freeze_id)].append(freeze_id)
         for (minute, parent), subjects in bundles.items():
             bundle = f"ends {parent or ''} {minute}"
@@ -199,7 +203,7 @@ class _Channel:
             self._write(_Draft("decision", f"decision {event.entry_id}", ids, lambda _subjects, _before: facts))
 
     def _announce(self, event: Event) -> None:
-        """Announce windows, one message for all that begin in a minute."""
+        """Announce windows, in the message of those that begin in the same minute, if there is one."""
         windows = [dict(window) for window in event.details["windows"] if self._reaches(window["scheduleId"])]
         if not windows or not self._wants(UPCOMING):
             return
@@ -237,11 +241,11 @@ class _Channel:
         ]
 
     def _covering(self, freeze_ids: Sequence[str]) -> list[str]:
-        """Return the freezes that cover a repository of the channel, in their order."""
+        """Return the freezes that cover a repository of the channel, in the given order."""
         if self._repositories is None or not freeze_ids:
             return list(freeze_ids)
         found = freezes_in(self._uow, freeze_ids, self._repositories)
-        return [each for each in freeze_ids if each in found]
+        return [freeze_id for freeze_id in freeze_ids if freeze_id in found]
 
     def _covers(self, repository: str) -> bool:
         return self._repositories is None or self._repositories.matches(repository)
@@ -290,11 +294,11 @@ class _Channel:
         )
         self._uow.session.flush()
 
-    def _find_bundle(self, bundle: str | None) -> SlackMessage | None:
+    def _find_bundle(self, bundle: str) -> SlackMessage | None:
         query = select(SlackMessage).where(
             SlackMessage.subscription_id == self._subscription.id, SlackMessage.bundle == bundle
         )
-        return self._uow.session.scalars(query.with_for_update()).one_or_none() if bundle is not None else None
+        return self._uow.session.scalars(query.with_for_update()).one_or_none()
 
     def _next_send_at(self) -> datetime:
         """Return when the channel may get its next message."""
@@ -316,8 +320,10 @@ def _note_facts(
 
 
 def _exceptions_of(event: Event) -> list[str]:
+    """Return the ids of the exceptions that an event is about: of a request, one for each freeze."""
     return [row["id"] for row in event.details.get("rows", ())] or [event.target["id"]]
 
 
 def _minute(at: datetime) -> str:
+    """Return the minute of a time, as text."""
     return format_instant(at.replace(second=0, microsecond=0))

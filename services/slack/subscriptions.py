@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 
 from models.notifications import NotificationDestination
 from models.slack import SlackConnection, SlackSubscription
@@ -36,12 +36,16 @@ EVENTS = (
 MAX_SUBSCRIPTIONS = 200
 """Channels that an organisation may subscribe."""
 DEFAULT_REMINDERS = (60,)
+"""Minutes before a window begins."""
 _KEYS = (SlackSubscription.created_at, SlackSubscription.id)
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSubscription:
-    """The input for a subscription; None means everything, and the usual reminders."""
+    """The input for a subscription.
+
+    Without `events` and `patterns` it is for all of them, without `remind_before` it has DEFAULT_REMINDERS.
+    """
 
     channel_id: str
     channel_name: str | None = None
@@ -70,7 +74,7 @@ def subscribe(uow: UnitOfWork, wanted: WantedSubscription) -> dict[str, Any]:
         "patterns": None if wanted.patterns is None else list(wanted.patterns),
         "remind_before": sorted(set(DEFAULT_REMINDERS if wanted.remind_before is None else wanted.remind_before)),
     }
-    existing = _find(uow, SlackSubscription.channel_id == wanted.channel_id)
+    existing = _find_and_lock(uow, SlackSubscription.channel_id == wanted.channel_id)
     if existing is not None:
         if wanted.channel_name is None:
             chosen["channel_name"] = existing.channel_name
@@ -92,7 +96,7 @@ def subscribe(uow: UnitOfWork, wanted: WantedSubscription) -> dict[str, Any]:
     uow.session.add(subscription)
     uow.session.flush()
     add_destination(uow, subscription.id, "slack", remind_before=_reminders(subscription))
-    uow.audit("slack.subscribed", subscription_target(subscription), before=None, after=_audited(subscription))
+    uow.audit("slack.subscribed", subscription_target(subscription), before=None, after=_audit_snapshot(subscription))
     return to_response(subscription)
 
 
@@ -101,7 +105,7 @@ def change(uow: UnitOfWork, subscription_id: str, changes: dict[str, Any]) -> di
 
     Raise `slack_subscription_not_found`, and what an invalid pattern raises.
     """
-    subscription = _get(uow, subscription_id)
+    subscription = _lock(uow, subscription_id)
     _check_patterns(changes.get("patterns"))
     changed = dict(changes)
     if "events" in changed:
@@ -113,23 +117,14 @@ def change(uow: UnitOfWork, subscription_id: str, changes: dict[str, Any]) -> di
 
 def unsubscribe(uow: UnitOfWork, subscription_id: str) -> None:
     """Remove a subscription. Raise `slack_subscription_not_found`."""
-    _remove(uow, _get(uow, subscription_id))
-
-
-def unsubscribe_channel(uow: UnitOfWork, channel_id: str) -> bool:
-    """Remove the subscription of a channel; False if it has none."""
-    subscription = _find(uow, SlackSubscription.channel_id == channel_id)
-    if subscription is None:
-        return False
-    _remove(uow, subscription)
-    return True
+    _remove(uow, _lock(uow, subscription_id))
 
 
 def remove_all(uow: UnitOfWork) -> None:
     """Remove all subscriptions of the organisation."""
     query = select(SlackSubscription.id).where(SlackSubscription.organization_id == uow.organization)
     for subscription_id in uow.session.scalars(query.order_by(SlackSubscription.id)).all():
-        subscription = _find(uow, SlackSubscription.id == subscription_id)
+        subscription = _find_and_lock(uow, SlackSubscription.id == subscription_id)
         if subscription is not None:
             _remove(uow, subscription)
 
@@ -151,7 +146,7 @@ def _check_patterns(patterns: Sequence[str] | None) -> None:
 
 
 def _change(uow: UnitOfWork, subscription: SlackSubscription, changes: dict[str, Any]) -> dict[str, Any]:
-    before = _audited(subscription)
+    before = _audit_snapshot(subscription)
     if changes.pop("state", None) == "active" and subscription.paused_at is not None:
         subscription.paused_at = subscription.paused_why = None
         resolve_alert(uow, paused_key(subscription))
@@ -159,14 +154,14 @@ def _change(uow: UnitOfWork, subscription: SlackSubscription, changes: dict[str,
         setattr(subscription, name, value)
     uow.session.flush()
     change_reminders(uow, subscription.id, _reminders(subscription))
-    old, new = differences(before, _audited(subscription))
+    old, new = differences(before, _audit_snapshot(subscription))
     if new:
         uow.audit("slack.subscription_updated", subscription_target(subscription), before=old, after=new)
     return to_response(subscription)
 
 
 def _remove(uow: UnitOfWork, subscription: SlackSubscription) -> None:
-    before = _audited(subscription)
+    before = _audit_snapshot(subscription)
     remove_destination(uow, subscription.id)
     resolve_alert(uow, paused_key(subscription))
     uow.session.delete(subscription)
@@ -174,15 +169,15 @@ def _remove(uow: UnitOfWork, subscription: SlackSubscription) -> None:
     uow.audit("slack.unsubscribed", subscription_target(subscription), before=before, after=None)
 
 
-def _get(uow: UnitOfWork, subscription_id: str) -> SlackSubscription:
-    found = _find(uow, SlackSubscription.id == subscription_id)
+def _lock(uow: UnitOfWork, subscription_id: str) -> SlackSubscription:
+    found = _find_and_lock(uow, SlackSubscription.id == subscription_id)
     if found is None:
         raise ServiceError("slack_subscription_not_found", "There is no such subscription of a Slack channel.")
     return found
 
 
-def _find(uow: UnitOfWork, condition: Any) -> SlackSubscription | None:
-    """Return a subscription, locked after its destination, as what gives it events locks them; or None."""
+def _find_and_lock(uow: UnitOfWork, condition: ColumnElement[bool]) -> SlackSubscription | None:
+    """Return a subscription, or None. Its destination is locked first, in the order in which events are dispatched."""
     query = select(SlackSubscription).where(SlackSubscription.organization_id == uow.organization, condition)
     found = uow.session.scalars(query).one_or_none()
     if found is not None:
@@ -200,7 +195,7 @@ def _in_order(events: Sequence[str]) -> list[str]:
     return [event for event in EVENTS if event in events]
 
 
-def _audited(subscription: SlackSubscription) -> dict[str, Any]:
+def _audit_snapshot(subscription: SlackSubscription) -> dict[str, Any]:
     """Return what the audit log shows of a subscription."""
     return {
         "channel": subscription.channel_id,

@@ -1,6 +1,6 @@
 """Tokens of workspaces: stored encrypted, refreshed if Slack rotates them, and revoked after a disconnection.
 
-The row of a connection is the work. A removed one has its token revoked until Slack has done it, and is deleted then.
+Connections are the rows of the queue. A removed one is kept until Slack has revoked its token, and then deleted.
 """
 
 import logging
@@ -42,30 +42,30 @@ CONNECTIONS = WorkQueue(
 )
 
 
-def seal_tokens(secret: bytes, connection_id: str, tokens: SlackTokens) -> bytes:
+def encrypt_tokens(secret_key: bytes, connection_id: str, tokens: SlackTokens) -> bytes:
     """Return the tokens of a connection, encrypted."""
     stored = {"access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
-    return encrypt(secret, USE, connection_id, orjson.dumps(stored))
+    return encrypt(secret_key, USE, connection_id, orjson.dumps(stored))
 
 
-def open_tokens(secret_keys: Iterable[bytes], connection_id: str, sealed: bytes | None) -> SlackTokens | None:
+def decrypt_tokens(secret_keys: Iterable[bytes], connection_id: str, encrypted: bytes | None) -> SlackTokens | None:
     """Return the tokens of a connection; None if they were erased, or encrypted under another SECRET_KEY."""
-    if sealed is None:
+    if encrypted is None:
         return None
     try:
-        return SlackTokens(**orjson.loads(decrypt_with_any(secret_keys, USE, connection_id, sealed)))
+        return SlackTokens(**orjson.loads(decrypt_with_any(secret_keys, USE, connection_id, encrypted)))
     except DecryptionError:
         return None
 
 
 def access_token_of(uow: UnitOfWork, connection: SlackConnection) -> str | None:
-    """Return the token with which our bot acts in a workspace; None if the connection is lost."""
-    tokens = open_tokens(uow.dependencies.secret_keys, connection.id, connection.encrypted_tokens)
+    """Return the token with which our bot acts in a workspace; None as for `decrypt_tokens`."""
+    tokens = decrypt_tokens(uow.dependencies.secret_keys, connection.id, connection.encrypted_tokens)
     return tokens.access_token if tokens else None
 
 
 def next_refresh(now: datetime, tokens: SlackTokens) -> datetime | None:
-    """Return when tokens are to be refreshed; None if Slack does not rotate them."""
+    """Return when new tokens are to be refreshed; None if Slack does not rotate them."""
     if tokens.refresh_token is None or tokens.expires_in is None:
         return None
     return now + max(timedelta(seconds=tokens.expires_in) - REFRESH_MARGIN, timedelta(minutes=1))
@@ -85,7 +85,7 @@ def renew_tokens(uow_factory: UnitOfWorkFactory) -> bool:
 
 
 def _renew(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease) -> None:
-    tokens = open_tokens(uow_factory.dependencies.secret_keys, lease.row.id, lease.row.encrypted_tokens)
+    tokens = decrypt_tokens(uow_factory.dependencies.secret_keys, lease.row.id, lease.row.encrypted_tokens)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         lease.require(uow)
     try:
@@ -112,10 +112,10 @@ def _revoke(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, tokens: 
 def _refresh(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, tokens: SlackTokens | None) -> None:
     """Refresh a token; if Slack refuses that, the connection is lost."""
     caller = Caller(lease.row.organization_id, SYSTEM, "slack")
-    found, why = None, "no_refresh_token"
+    refreshed, why = None, "no_refresh_token"
     if tokens is not None and tokens.refresh_token is not None:
         try:
-            found = slack.refresh_token(tokens.refresh_token)
+            refreshed = slack.refresh_token(tokens.refresh_token)
         except SlackUnavailableError:
             raise
         except SlackError as error:
@@ -123,13 +123,13 @@ def _refresh(uow_factory: UnitOfWorkFactory, slack: Slack, lease: Lease, tokens:
     with uow_factory.open(caller) as uow:
         lease.require(uow)
         connection = uow.session.get_one(SlackConnection, lease.row.id, populate_existing=True)
-        if found is None:
+        if refreshed is None:
             lease.release(uow)
             mark_lost(uow, connection, why)
             return
-        connection.encrypted_tokens = seal_tokens(uow.dependencies.secret_key, connection.id, found)
+        connection.encrypted_tokens = encrypt_tokens(uow.dependencies.secret_key, connection.id, refreshed)
         uow.session.flush()
-        lease.release(uow, due_at=next_refresh(uow.now, found))
+        lease.release(uow, due_at=next_refresh(uow.now, refreshed))
 
 
 def _retry(uow_factory: UnitOfWorkFactory, lease: Lease, error: SlackError) -> None:

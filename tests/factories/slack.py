@@ -8,7 +8,7 @@ from integrations.slack.client import SCOPES, SlackTokens
 from models.organizations import Organization, User
 from models.slack import SlackConnection, SlackLink, SlackMessage, SlackSubscription
 from rules.ids import new_id
-from services.slack.tokens import seal_tokens
+from services.slack.tokens import encrypt_tokens
 from tests.factories.adding import SYSTEM, added, now
 from tests.factories.organizations import SECRET_KEY
 
@@ -25,7 +25,7 @@ def slack_connection(
         "team_name": organization.name,
         "bot_user_id": "U0BOT",
         "scopes": list(SCOPES),
-        "encrypted_tokens": seal_tokens(SECRET_KEY.encode(), connection_id, SlackTokens(token)),
+        "encrypted_tokens": encrypt_tokens(SECRET_KEY.encode(), connection_id, SlackTokens(token)),
         "connected_by": SYSTEM,
         "connected_at": now(),
     }

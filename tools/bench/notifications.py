@@ -32,7 +32,7 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.events.destinations import add_destination
 from services.outgoing_webhooks.endpoints import NewWebhook, create
-from services.slack.tokens import seal_tokens
+from services.slack.tokens import encrypt_tokens
 from tests import factories
 from tests.harness.certificates import CERTIFICATE, certified
 from tests.harness.wakeups import RecordedWakeups
@@ -126,7 +126,7 @@ class Service:
             kinds = ["freeze.started", "freeze.enforced", "freeze.ended"]
             session.add(MailChoice(organization_id=ours.id, user_id=person.id, kinds=kinds, updated_at=factories.now()))
             connection_id = new_id("slk")
-            tokens = seal_tokens(self.secret, connection_id, SlackTokens("xoxb-of-the-bench"))
+            tokens = encrypt_tokens(self.secret, connection_id, SlackTokens("xoxb-of-the-bench"))
             factories.slack_connection(session, ours, id=connection_id, encrypted_tokens=tokens)
             channel_id = factories.slack_subscription(session, ours).id
             session.commit()

@@ -28,7 +28,7 @@ from services.identity import signing_keys
 from services.mail import outbox
 from services.maintenance.secret_rotation import COLUMNS
 from services.outgoing_webhooks import endpoints
-from services.slack.tokens import seal_tokens
+from services.slack.tokens import encrypt_tokens
 from tests import factories
 from tests.harness.accounts import Account, account, ask, code
 from tests.harness.app_key import AppKey
@@ -57,7 +57,7 @@ def everything_encrypted(session: Session, acme: Organization) -> None:
     webhook = factories.webhook(session, acme)
     webhook.encrypted_previous_secret = webhook.encrypted_secret
     connection = factories.slack_connection(session, acme)
-    connection.encrypted_tokens = seal_tokens(secret, connection.id, SlackTokens("xoxb-1"))
+    connection.encrypted_tokens = encrypt_tokens(secret, connection.id, SlackTokens("xoxb-1"))
     session.add(
         Mail(
             id="mal_1",

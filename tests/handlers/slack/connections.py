@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from models.attention import AttentionItem
 from models.slack import SlackConnection
-from services.slack.tokens import open_tokens
+from services.slack.tokens import decrypt_tokens
 from tests import factories
 
 
@@ -18,7 +18,7 @@ def rows(session: Session) -> list[SlackConnection]:
 def token_of(session: Session) -> str:
     """Return the decrypted token of the only connection."""
     [row] = rows(session)
-    tokens = open_tokens([factories.SECRET_KEY.encode()], row.id, row.encrypted_tokens)
+    tokens = decrypt_tokens([factories.SECRET_KEY.encode()], row.id, row.encrypted_tokens)
     assert tokens is not None
     return tokens.access_token
 

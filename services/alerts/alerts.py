@@ -32,17 +32,17 @@ class Alert:
     """Label and URL of where to act, such as a page at GitHub."""
 
 
-def open_alert(uow: UnitOfWork, item: Alert) -> None:
-    """Open an alert in the unit's organisation, or update the open one with the same key."""
-    open_alerts(uow, (item,))
+def open_alert(uow: UnitOfWork, alert: Alert) -> None:
+    """Open an alert in the organisation of the unit of work, or update the open one with the same key."""
+    open_alerts(uow, (alert,))
 
 
-def open_alerts(uow: UnitOfWork, items: Sequence[Alert]) -> None:
+def open_alerts(uow: UnitOfWork, alerts: Sequence[Alert]) -> None:
     """Open or update several alerts at once; for a repeated key the last one counts.
 
     Rows are written in the order of their keys, so that concurrent callers cannot deadlock.
     """
-    latest = {item.key: item for item in items}
+    latest = {alert.key: alert for alert in alerts}
     if not latest:
         return
     statement = insert(AttentionItem)
@@ -62,18 +62,18 @@ def open_alerts(uow: UnitOfWork, items: Sequence[Alert]) -> None:
     )
 
 
-def _row(uow: UnitOfWork, item: Alert) -> dict[str, object]:
-    kind, subject_id, name = item.subject
-    label, url = item.action
+def _row(uow: UnitOfWork, alert: Alert) -> dict[str, object]:
+    kind, subject_id, name = alert.subject
+    label, url = alert.action
     return {
         "id": new_id("att"),
         "organization_id": uow.organization,
-        "key": item.key,
-        "type": item.type,
-        "severity": item.severity,
+        "key": alert.key,
+        "type": alert.type,
+        "severity": alert.severity,
         "since": uow.now,
         "subject": {"type": kind, "id": subject_id, "name": name},
-        "message": item.message,
+        "message": alert.message,
         "action": {"label": label, "url": url},
     }
 

@@ -2,7 +2,7 @@
 
 A mail is leased, so that no two processes send it; it is sent a second time only if a process dies between the server's
 answer and the record of it, under the same Message-ID. The contents of a mail that was sent, given up, or has become
-too old to be useful are erased. Of a server's answer only the code is stored, because its text may repeat the mail's.
+too old to be useful are erased. Of the mail server's answer only the code is stored: its text may quote the mail.
 """
 
 import logging
@@ -35,12 +35,12 @@ MAILS = WorkQueue(
 
 
 def has_mail(uow: UnitOfWork) -> bool:
-    """Return whether a mail is due, and a server is configured that could take it."""
+    """True if a mail is due and a mail server is configured."""
     return uow.dependencies.mail is not None and MAILS.has_work(uow)
 
 
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
-    """Send one mail that is due; False if none is, if no server is configured, or if it takes no mail now."""
+    """Send one mail that is due; False if none is due, no server is configured, or the server takes no mail now."""
     server = uow_factory.dependencies.mail
     if server is None:
         return False
@@ -103,7 +103,7 @@ def _erase(uow: UnitOfWork, mail_id: str, **changes: Any) -> None:
 
 
 def _retry(uow_factory: UnitOfWorkFactory, lease: Lease, message: str, *, delay_all: bool) -> None:
-    """Try the mail again later; where the server itself fails, every other mail waits as long."""
+    """Try the mail again later; with `delay_all`, because the server itself fails, all other mails wait as long."""
     mail = lease.row
     delay = MAILS.retry.delay(mail.attempts)
     logger.warning("mail %s (%s) is tried again in %.0f s: %s", mail.id, mail.template, delay.total_seconds(), message)

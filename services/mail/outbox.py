@@ -15,20 +15,14 @@ from services.core.encryption import encrypt
 from services.core.unit_of_work import UnitOfWork
 
 USE = "mails"
+"""The purpose of the encryption of a mail's values."""
 
 
 def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) -> None:
-    """Queue a mail to one address; strings, datetimes and lists of strings fill the fields of its template.
+    """Queue a mail to one address, and wake the job that delivers it.
 
-    Templates and their fields are in `integrations/mail/templates.py`:
-    `verify_email(url)`, `known_address(sign_in_url, forgot_url)`, `reset_password(url)`,
-    `password_changed(forgot_url)`, `change_email(url)`, `taken_address(sign_in_url)`,
-    `email_change_requested(address, forgot_url)`, `email_changed(address)`,
-    `invitation(organization, inviter, role, url, expires_at)`,
-    `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`,
-    `trial_ending(organization, plan, ends_at, url)`, `payment_failed` and `grace_ending` with the same fields,
-    `webhook_disabled(organization, webhook, why, url)`, `notice(what, organization, lines, url, settings_url)`.
-    Raise ValueError if the template is unknown or its fields do not match.
+    `template` is a key of `TEMPLATES` (`integrations/mail/templates.py`), and `values` are those of all its fields:
+    strings, datetimes and lists of strings. Raise ValueError if the template is unknown or its fields do not match.
     """
     if template not in TEMPLATES or TEMPLATES[template].fields != values.keys():
         raise ValueError(f"no mail template {template!r} with the fields {', '.join(sorted(values))}")

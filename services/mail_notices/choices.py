@@ -30,7 +30,7 @@ def change(
     """Change what the caller gets mails of; None keeps it. Raise `precondition_failed`."""
     person = uow.caller.signed_in_user
     destination = select(NotificationDestination).where(NotificationDestination.id == uow.organization)
-    uow.session.scalar(destination.with_for_update(key_share=True))  # one change of its reminders after the other
+    uow.session.scalar(destination.with_for_update(key_share=True))  # so that changes of its reminders are serialized
     row = uow.session.get(MailChoice, (uow.organization, person))
     require_match(if_match, lambda: _view(uow, row))
     before = _chosen(uow, row)
@@ -42,6 +42,7 @@ def change(
     if new:
         stored = row.kinds if row is not None else None
         values = {
+            # A member who has not chosen keeps the kinds of their role, also of a later one.
             "kinds": stored if kinds is None else after["kinds"],
             "remind_before": after["remindBefore"],
             "updated_at": uow.now,
@@ -49,17 +50,17 @@ def change(
         key = {"organization_id": uow.organization, "user_id": person}
         statement = insert(MailChoice).values(**key, **values)
         uow.session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
-        _announce_for_all(uow)
+        _update_reminders(uow)
         target = ("user", person, uow.actor.name)
         uow.audit("member.notifications_changed", target, before=old, after=new)
     row = uow.session.get(MailChoice, (uow.organization, person), populate_existing=True)
     return _view(uow, row)
 
 
-def _announce_for_all(uow: UnitOfWork) -> None:
-    """Announce windows to the destination whenever one of the members wants it."""
-    wanted = select(func.unnest(MailChoice.remind_before)).where(MailChoice.organization_id == uow.organization)
-    change_reminders(uow, uow.organization, uow.session.scalars(wanted.distinct()).all())
+def _update_reminders(uow: UnitOfWork) -> None:
+    """Give the destination the reminders of all members; each member gets only their own (`notices.py`)."""
+    of_members = select(func.unnest(MailChoice.remind_before)).where(MailChoice.organization_id == uow.organization)
+    change_reminders(uow, uow.organization, uow.session.scalars(of_members.distinct()).all())
 
 
 def _chosen(uow: UnitOfWork, row: MailChoice | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Mails of events: one to each member who wants one of them, whatever their number.
+"""Mails of events: one mail to each member who has chosen at least one of the events.
 
-A member gets no mail of what they did themselves, nor of what happened before they joined; who has left gets none.
+A member gets no mail of what they did themselves, nor of what happened before they joined. A former member gets none.
 """
 
 from collections import defaultdict
@@ -30,11 +30,12 @@ MAX_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class _Line:
     """What one mail says of one event, or of one window."""
 
     text: str
     page: str
+    """The path of the page that shows it."""
     kind: str
 
 
@@ -44,10 +45,11 @@ class _Member:
     address: str
     joined_at: datetime
     remind_before: frozenset[int]
+    """How many minutes before a window begins they want a mail."""
 
 
-def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -> None:  # noqa: ARG001 - of all channels
-    """Write the mails of events to the members of the organisation."""
+def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -> None:  # noqa: ARG001 - a TakeEvents
+    """Queue the mails of events to the members of the organisation, which is the destination."""
     requesters = _requesters(uow, events)
     organization = uow.session.get_one(Organization, uow.organization)
     for member in _members(uow, organization):
@@ -79,41 +81,41 @@ def _members(uow: UnitOfWork, organization: Organization) -> list[_Member]:
 
 
 def _requesters(uow: UnitOfWork, events: Sequence[Event]) -> Mapping[str, frozenset[str]]:
-    """Return who requested the exceptions that were decided, by the id of each exception and of its group."""
+    """Return the users who requested the exceptions that were decided, by the id of the exception and of its group."""
     named = {str(event.target["id"]) for event in events if event.kind == "exception.decided"}
     if not named:
         return {}
-    row = PullRequestException
-    query = select(row.id, row.request_group_id, row.requested_by).where(
-        row.organization_id == uow.organization,
-        or_(row.id.in_(named), row.request_group_id.in_(named)),
-        row.requested_by["type"].astext == "user",
+    columns = PullRequestException
+    query = select(columns.id, columns.request_group_id, columns.requested_by).where(
+        columns.organization_id == uow.organization,
+        or_(columns.id.in_(named), columns.request_group_id.in_(named)),
+        columns.requested_by["type"].astext == "user",
     )
-    people: dict[str, set[str]] = defaultdict(set)
+    requesters: dict[str, set[str]] = defaultdict(set)
     for exception_id, group_id, requested_by in uow.session.execute(query):
         for key in (exception_id, group_id):
-            people[key].add(requested_by["id"])
-    return {key: frozenset(found) for key, found in people.items()}
+            requesters[key].add(requested_by["id"])
+    return {key: frozenset(user_ids) for key, user_ids in requesters.items()}
 
 
-def _lines(member: _Member, event: Event, requesters: Mapping[str, frozenset[str]]) -> list[Line]:
+def _lines(member: _Member, event: Event, requesters: Mapping[str, frozenset[str]]) -> list[_Line]:
     """Return what a mail to the member says of an event: nothing if they do not want it."""
     if event.at < member.joined_at:
         return []
     if event.kind == UPCOMING:
         return [
-            Line(sentence_of_window(window), page_of_windows([window]), UPCOMING)
+            _Line(sentence_of_window(window), page_of_windows([window]), UPCOMING)
             for window in event.details["windows"]
             if member.remind_before.intersection(window["remindBefore"])
         ]
-    concerned = requesters.get(str(event.target["id"]), frozenset())
-    if event.kind is None or not member.reader.wants(event.kind, event.actor.get("id"), concerned):
+    requested_by = requesters.get(str(event.target["id"]), frozenset())
+    if event.kind is None or not member.reader.wants(event.kind, event.actor.get("id"), requested_by):
         return []
     text = sentence_of(event.action, event.actor, event.target, event.details)
-    return [Line(text, page_of(event.target), event.kind)]
+    return [_Line(text, page_of(event.target), event.kind)]
 
 
-def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Sequence[Line]) -> None:
+def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Sequence[_Line]) -> None:
     pages, kinds = {line.page for line in lines}, {line.kind for line in lines}
     what = KINDS[kinds.pop()].meaning.split(":")[0].rstrip(".") if len(kinds) == 1 else f"{len(lines)} notifications"
     listed = [line.text for line in lines[:MAX_LISTED]]

@@ -1,8 +1,8 @@
 """Dispatch: sealed audit entries are given to the channels of an organisation's destinations, in order.
 
-A destination has a position in the audit chain. Its row is locked, the entries after the position are read, the channel
-writes its messages, and the position is moved, all in one transaction: nothing is lost, and nothing is written twice.
-Entries that are sealed meanwhile make it due again: the sealer waits for the row.
+A destination has a position in the audit chain (`sequence`). Its row is locked, the entries after the position are
+read, the channel writes its messages, and the position is moved, all in one transaction: nothing is lost, and nothing
+is written twice. Entries that are sealed meanwhile make the destination due again: the sealer waits for its row.
 """
 
 import logging
@@ -30,7 +30,7 @@ BATCH_SIZE = 200
 """Entries that one transaction gives to one destination."""
 RETRY = RetryPolicy(timedelta(seconds=2), timedelta(minutes=5))
 CHANNELS: dict[str, TakeEvents] = {"mail": take_mail_events, "slack": take_slack_events, "webhook": take_webhook_events}
-"""What takes the events of each channel."""
+"""For each channel, what writes its messages."""
 
 DURABLE_COMMIT = text("SET LOCAL synchronous_commit TO on")
 """Jobs commit without waiting for the disk, but this one waits: a message that was sent must not be forgotten."""
@@ -47,14 +47,14 @@ _HAS_WORK = select(select(NotificationDestination.id).where(_IS_DUE).exists())
 
 
 def has_work(uow: UnitOfWork) -> bool:
-    """Return whether entries are to be read for a destination."""
+    """True if entries are to be read for a destination."""
     return bool(uow.session.scalar(_HAS_WORK, {"now": uow.now}))
 
 
 def dispatch_due(uow_factory: UnitOfWorkFactory) -> bool:
-    """Give one destination that is due a batch of events; False if none is due, or others work on all of them.
+    """Give one destination that is due a batch of events; False if none is due that no other process works on.
 
-    A destination whose channel fails is tried again later, and holds up no other.
+    A destination whose channel fails is tried again later, and does not delay the others.
     """
     destination_id: str | None = None
     try:
@@ -79,6 +79,7 @@ def dispatch_due(uow_factory: UnitOfWorkFactory) -> bool:
 
 
 def _dispatch(uow: UnitOfWork, destination: NotificationDestination) -> None:
+    """Give a locked destination a batch of events, and move its position."""
     sealed = select(func.max(AuditSeal.sequence)).where(AuditSeal.organization_id == destination.organization_id)
     head = uow.session.scalar(sealed) or 0
     events = _events_between(uow, destination, head)
@@ -92,7 +93,7 @@ def _dispatch(uow: UnitOfWork, destination: NotificationDestination) -> None:
 
 
 def _events_between(uow: UnitOfWork, destination: NotificationDestination, head: int) -> Sequence[Event]:
-    """Return the first events for the destination after its position, until that of `head`."""
+    """Return the first events for the destination after its position, up to the sealed entry number `head`."""
     query = (
         select(AuditSeal.sequence, AuditEntry)
         .join(AuditEntry, AuditEntry.id == AuditSeal.entry_id)

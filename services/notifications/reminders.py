@@ -1,8 +1,8 @@
 """Reminders: planned windows are announced to destinations a number of minutes before they begin.
 
-A row of `reminders` is written when a window comes due, in the transaction in which the channel writes its message: a
-window that was skipped or moved before is not announced, and none is announced twice. One that moves after its
-announcement is another occurrence, and is announced again at its new time.
+A row of `reminders` records an announcement, in the transaction in which the channel writes its message. So a window is
+not announced twice, and one that was skipped or moved before is not announced. A window that is moved after its
+announcement becomes another occurrence, and is announced again at its new time.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,10 @@ _WINDOWS = f"""
     JOIN schedules s ON s.id = o.schedule_id AND s.enabled AND s.deleted_at IS NULL
     LEFT JOIN reminders r ON r.destination_id = d.id AND r.occurrence_id = o.id AND r.minutes = m.minutes
 """
+# Destinations with windows that are due and not announced.
 _WAITING = text(f"SELECT DISTINCT d.id, d.organization_id {_WINDOWS} WHERE r.destination_id IS NULL LIMIT :limit")
+# The windows to announce to one destination: `minutes` is the smallest number that is due, `unannounced` has all that
+# are due and not announced.
 _DUE = text(f"""
     SELECT o.id, o.schedule_id, o.starts_at, o.ends_at, s.name, s.timezone, s.reason, s.scope,
            min(m.minutes) AS minutes, array_agg(m.minutes) FILTER (WHERE r.destination_id IS NULL) AS unannounced
@@ -50,6 +53,7 @@ _RECORD = text("""
     SELECT :destination, new.occurrence_id, new.minutes, :organization, :now
     FROM unnest(CAST(:occurrences AS text[]), CAST(:minutes AS int[])) AS new (occurrence_id, minutes)
 """)
+# The time of the next announcement to any destination.
 _NEXT = text(f"""
     SELECT min(o.starts_at - w.minutes * interval '1 minute')
     FROM (SELECT DISTINCT d.organization_id, m.minutes
@@ -85,11 +89,16 @@ def _announce_to(uow_factory: UnitOfWorkFactory, destination_id: str, organizati
             return False
         uow.session.execute(DURABLE_COMMIT)
         windows = uow.session.execute(_DUE, {"now": uow.now, "destination": destination_id}).all()
-        recorded = [(window.id, minutes) for window in windows for minutes in window.unannounced]
-        values = {"occurrences": [one for one, _ in recorded], "minutes": [minutes for _, minutes in recorded]}
-        if recorded:
-            of = {"destination": destination_id, "organization": organization_id, "now": uow.now}
-            uow.session.execute(_RECORD, {**values, **of})
+        unannounced = [(window.id, minutes) for window in windows for minutes in window.unannounced]
+        if unannounced:
+            values = {
+                "destination": destination_id,
+                "organization": organization_id,
+                "now": uow.now,
+                "occurrences": [occurrence_id for occurrence_id, _ in unannounced],
+                "minutes": [minutes for _, minutes in unannounced],
+            }
+            uow.session.execute(_RECORD, values)
         events = _events(uow, windows)
         if events:
             CHANNELS[destination.channel](uow, destination_id, events)
@@ -99,10 +108,12 @@ def _announce_to(uow_factory: UnitOfWorkFactory, destination_id: str, organizati
 def _events(uow: UnitOfWork, windows: Sequence[Row[Any]]) -> list[Event]:
     """Return an event for each number of minutes, the smallest first.
 
-    A window that is due by several, after an interruption or when it is planned late, is announced by the smallest
-    alone; where that was announced before, the others were not wanted then.
+    A window for which several numbers are due, after an interruption or because it was planned late, is announced with
+    the smallest alone. If that was announced before, the others were chosen later, and the window is not announced.
     """
-    announced = sorted((one for one in windows if one.minutes in one.unannounced), key=attrgetter("minutes"))
+    announced = sorted(
+        (window for window in windows if window.minutes in window.unannounced), key=attrgetter("minutes")
+    )
     groups = groupby(announced, key=attrgetter("minutes"))
     return [_event(uow, minutes, list(group)) for minutes, group in groups]
 
@@ -123,12 +134,13 @@ def _event(uow: UnitOfWork, minutes: int, windows: Sequence[Row[Any]]) -> Event:
         actor=SYSTEM.as_json(),
         source="system",
         target=target,
-        details={"minutes": minutes, "windows": [_window(each) for each in windows]},
+        details={"minutes": minutes, "windows": [_window(window) for window in windows]},
         request_id=None,
     )
 
 
 def _window(row: Row[Any]) -> dict[str, Any]:
+    """Return a window as it is in `details` of an `Event`."""
     return {
         "occurrenceId": row.id,
         "scheduleId": row.schedule_id,

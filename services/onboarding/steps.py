@@ -17,10 +17,10 @@ from services.installations.views import status
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return all steps, each done or with its next action; without an organisation none is done."""
-    found = steps(_facts(uow))
-    next_step = next((step.name for step in found if not step.done), None)
-    shown = [_step_view(step, uow.dependencies.web_url) for step in found]
-    return {"complete": next_step is None, "next_step": next_step, "steps": shown}
+    progress = steps(_facts(uow))
+    next_step = next((step.name for step in progress if not step.done), None)
+    views = [_step_view(step, uow.dependencies.web_url) for step in progress]
+    return {"complete": next_step is None, "next_step": next_step, "steps": views}
 
 
 def _step_view(step: Step, web_url: str) -> dict[str, Any]:
@@ -31,6 +31,7 @@ def _step_view(step: Step, web_url: str) -> dict[str, Any]:
 
 
 def _facts(uow: UnitOfWork) -> Facts | None:
+    """Return what the steps follow from; None without an organisation."""
     if uow.caller.organization_id is None:
         return None
     organization = uow.session.get(Organization, uow.organization)
@@ -55,6 +56,7 @@ def _facts(uow: UnitOfWork) -> Facts | None:
 
 
 def _repositories(uow: UnitOfWork) -> tuple[int, int]:
+    """Return the number of repositories that the installation covers, and of those that are enabled."""
     query = select(func.count(), func.count().filter(Repository.enabled)).where(
         Repository.organization_id == uow.organization, Repository.removed_at.is_(None)
     )

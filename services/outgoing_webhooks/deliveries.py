@@ -1,4 +1,4 @@
-"""The deliveries of an endpoint for people: list them, request one again, and send a test event."""
+"""The deliveries of an endpoint as people see them: list them, have one sent again, and send a test event."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def redeliver(uow: UnitOfWork, endpoint_id: str, message_id: str) -> dict[str, A
 
     Raise `webhook_not_found`, `webhook_delivery_not_found`, and `invalid_state` if the endpoint is disabled.
     """
-    endpoint = _enabled(uow, endpoint_id)
+    endpoint = _lock_enabled(uow, endpoint_id)
     query = select(WebhookMessage).where(WebhookMessage.id == message_id, WebhookMessage.endpoint_id == endpoint.id)
     message = uow.session.scalar(query.with_for_update(key_share=True))
     if message is None:
@@ -63,7 +63,7 @@ def redeliver(uow: UnitOfWork, endpoint_id: str, message_id: str) -> dict[str, A
 
 def send_test(uow: UnitOfWork, endpoint_id: str) -> dict[str, Any]:
     """Send a test event to an endpoint. Raise `webhook_not_found`, and `invalid_state` if it is disabled."""
-    endpoint = _enabled(uow, endpoint_id)
+    endpoint = _lock_enabled(uow, endpoint_id)
     data = {"organizationId": uow.organization, "webhookId": endpoint.id, "message": "This is a test."}
     message = WebhookMessage(
         id=new_id("msg"),
@@ -82,7 +82,7 @@ def send_test(uow: UnitOfWork, endpoint_id: str) -> dict[str, Any]:
     return _to_response(message)
 
 
-def _enabled(uow: UnitOfWork, endpoint_id: str) -> WebhookEndpoint:
+def _lock_enabled(uow: UnitOfWork, endpoint_id: str) -> WebhookEndpoint:
     """Return an endpoint, locked until the commit. Raise `invalid_state` if it is disabled."""
     endpoint = get_endpoint(uow, endpoint_id, lock=True)
     if not endpoint.enabled:

@@ -4,7 +4,7 @@
 them, and ends when nothing is due. Only the thread of the job uses the database, and no transaction is open during a
 call. The threads that send are shared: an organisation has at most `MAX_OF_ORGANIZATION` of a process, an endpoint
 `MAX_OF_ENDPOINT`. Endpoints whose last attempt failed get one message at a time, and `MAX_FAILING` threads together. So
-endpoints that hang delay no other endpoint.
+endpoints that hang do not delay the others.
 
 A message is sent at least once: if a process dies between the response and the record of it, the message is sent again,
 with the same `webhook-id`.
@@ -71,7 +71,8 @@ MESSAGES = WorkQueue(
     .order_by(WebhookMessage.due_at, WebhookMessage.id),
     lease=timedelta(seconds=30),  # more than an attempt and the record of it can take
 )
-# The index has the due messages of an endpoint, so this does not become slow with the number of messages.
+# Endpoints with messages that are due. An index has the due messages of each endpoint, so the number of all messages
+# does not matter.
 _WAITING = (
     select(
         WebhookEndpoint.id,
@@ -94,13 +95,16 @@ class _Run:
     """The messages that are sent now, and the order in which endpoints had their turn."""
 
     of_organization: Counter[str] = field(default_factory=Counter)
+    """The number of messages that are sent now, by organisation."""
     of_endpoint: Counter[str] = field(default_factory=Counter)
     failing: int = 0
+    """The number of those for endpoints whose last attempt failed."""
     sending: dict[Future[Outcome], tuple[Attempt, Row[str, str, bool]]] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
+    """The number of the last turn of each endpoint; the endpoint with the lowest is the next."""
 
     def acquire(self, uow: UnitOfWork) -> Iterator[tuple[Attempt, Row[str, str, bool]]]:
-        """Yield messages that may be sent now, as they are acquired, with their endpoints; the latter take turns."""
+        """Acquire the messages that may be sent now, and yield them with their endpoints, which take turns."""
         waiting = uow.session.execute(_WAITING, {"now": uow.now}).all()
         for endpoint in sorted(waiting, key=lambda each: self.turns.get(each.id, 0)):
             free = self._free_for(endpoint)
@@ -113,7 +117,7 @@ class _Run:
                     yield Attempt(lease, message), endpoint
 
     def take_done(self, done: Collection[Future[Outcome]]) -> list[tuple[Attempt, Outcome]]:
-        """Return what became of the messages that are sent no longer."""
+        """Return the outcomes of attempts that are done, and forget them."""
         results = []
         for future in done:
             attempt, endpoint = self.sending.pop(future)
@@ -122,7 +126,7 @@ class _Run:
         return results
 
     def _free_for(self, endpoint: Row[str, str, bool]) -> int:
-        """Return how many messages for an endpoint may be sent besides."""
+        """Return how many more messages may be sent to an endpoint now."""
         free = min(
             MAX_THREADS - self.of_endpoint.total(),
             MAX_OF_ORGANIZATION - self.of_organization[endpoint.organization_id],
@@ -137,7 +141,7 @@ class _Run:
 
 
 def deliver_due(uow_factory: UnitOfWorkFactory) -> bool:
-    """Send messages until none is due that no process sends; return False."""
+    """Send messages until none is due that no process sends; return False: there is no more work."""
     run, client, secret_keys = _Run(), uow_factory.dependencies.webhook_client, uow_factory.dependencies.secret_keys
     with ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="webhook") as threads:
         while True:
@@ -152,7 +156,7 @@ def deliver_due(uow_factory: UnitOfWorkFactory) -> bool:
 
 
 def _send(client: GuardedHttps, secret_keys: tuple[bytes, ...], attempt: Attempt) -> Outcome:
-    """Send a message, and return what became of it; the address and the answer are in no log."""
+    """Send a message, and return what became of it; neither the address nor the answer is logged."""
     message, at = attempt.message, attempt.lease.acquired_at
     body = message.body.encode()
     try:
@@ -165,7 +169,6 @@ def _send(client: GuardedHttps, secret_keys: tuple[bytes, ...], attempt: Attempt
         logger.exception("webhook message %s could not be sent", message.id)
         return Outcome("internal", "It could not be sent.")
     answer = response.body.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    answered = Outcome(None, None, response.status, answer, response.headers.get("retry-after"))
-    if 200 <= response.status < 300:
-        return answered
-    return Outcome("status", f"The webhook answered {response.status}.", *answered[2:])
+    failure = None if 200 <= response.status < 300 else f"The webhook answered {response.status}."
+    code = "status" if failure else None
+    return Outcome(code, failure, response.status, answer, response.headers.get("retry-after"))

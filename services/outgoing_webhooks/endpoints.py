@@ -29,6 +29,7 @@ from services.organizations.organizations import lock_current
 MAX_ENDPOINTS = 20
 """Endpoints that an organisation may have."""
 USE = "outgoing webhooks"
+"""The purpose of the encryption of secrets."""
 _KEYS = (WebhookEndpoint.created_at, WebhookEndpoint.id)
 _UNKNOWN = "is not an event that can be chosen; GET /v1/webhooks/events lists them"
 _CANCELLED = "The webhook was disabled or deleted before it took the message."
@@ -45,7 +46,7 @@ class NewWebhook:
 
 
 def list_events(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of what can be chosen. Raise `invalid_cursor`."""
+    """Return a page of the events that endpoints can choose. Raise `invalid_cursor`."""
     listed = [{"event": event, "meaning": meaning} for event, meaning in all_events()]
     return page_of_listed(uow, "list_webhook_events", listed, cursor, limit)
 
@@ -95,7 +96,7 @@ def create(uow: UnitOfWork, wanted: NewWebhook) -> dict[str, Any]:
 def change(
     uow: UnitOfWork, endpoint_id: str, changes: Mapping[str, Any], if_match: str | None = None
 ) -> dict[str, Any]:
-    """Change the given properties of an endpoint; one that is enabled begins with what happens from then on.
+    """Change the given properties of an endpoint; one that is enabled gets only what happens from then on.
 
     Raise `webhook_not_found`, `precondition_failed` and `invalid_parameter`.
     """
@@ -132,7 +133,7 @@ def change(
 
 
 def rotate(uow: UnitOfWork, endpoint_id: str, grace_seconds: int) -> dict[str, Any]:
-    """Give an endpoint a new secret, and return it; the one before signs too until the end of the grace period.
+    """Give an endpoint a new secret, and return it; the previous one signs as well until the grace period ends.
 
     Raise `webhook_not_found`.
     """
@@ -172,7 +173,10 @@ def get_endpoint(uow: UnitOfWork, endpoint_id: str, *, lock: bool = False) -> We
 
 
 def decrypt_secrets(secret_keys: Iterable[bytes], endpoint_id: str, row: Any, now: datetime) -> list[str]:
-    """Return the secrets of a row that sign now, the newest first. Raise DecryptionError."""
+    """Return the secrets that sign now, the newest first. Raise DecryptionError.
+
+    `row` has the columns of the secrets: an endpoint, or a message that was acquired.
+    """
     encrypted = [row.encrypted_secret]
     if row.previous_secret_ends_at is not None and row.previous_secret_ends_at > now:
         encrypted.append(row.encrypted_previous_secret)
@@ -180,7 +184,10 @@ def decrypt_secrets(secret_keys: Iterable[bytes], endpoint_id: str, row: Any, no
 
 
 def disable(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str) -> None:
-    """Send nothing more to a locked endpoint; what waits is given up, and can be sent again by hand."""
+    """Disable a locked endpoint; messages that wait are given up, and people can have them sent again.
+
+    `reason` is a `disabledReason` of the API: `by_person`, `gone` or `failing`.
+    """
     endpoint.enabled, endpoint.disabled_reason, endpoint.disabled_at = False, reason, uow.now
     remove_destination(uow, endpoint.id)  # waits for the writing of messages, which locks no endpoint
     uow.session.execute(

@@ -17,7 +17,7 @@ from services.events.event import Event
 JOB = "outgoing_webhooks"
 """The job that delivers messages."""
 MAX_BODY_BYTES = 20_000
-"""Of a body; the details of a longer one are left out, and can be read in the audit log."""
+"""A body that would be longer is cut (`body_of`); all details can be read in the audit log."""
 
 
 def take_events(uow: UnitOfWork, endpoint_id: str, events: Sequence[Event]) -> None:
@@ -25,13 +25,13 @@ def take_events(uow: UnitOfWork, endpoint_id: str, events: Sequence[Event]) -> N
     endpoint = uow.session.get(WebhookEndpoint, endpoint_id)
     if endpoint is None or not endpoint.enabled:
         return
-    rows = [message_row(uow, endpoint, event) for event in events if is_chosen(event.action, endpoint.events)]
+    rows = [_message_row(uow, endpoint, event) for event in events if is_chosen(event.action, endpoint.events)]
     if rows:
         uow.session.execute(insert(WebhookMessage).on_conflict_do_nothing(), rows)
         uow.wake(JOB)
 
 
-def message_row(uow: UnitOfWork, endpoint: WebhookEndpoint, event: Event) -> dict[str, Any]:
+def _message_row(uow: UnitOfWork, endpoint: WebhookEndpoint, event: Event) -> dict[str, Any]:
     """Return the columns of a message that is due at once."""
     return {
         "id": new_id("msg"),
@@ -47,7 +47,7 @@ def message_row(uow: UnitOfWork, endpoint: WebhookEndpoint, event: Event) -> dic
 
 
 def body_of(event: str, at: datetime, data: dict[str, Any]) -> str:
-    """Return the body of a message, in which hostile text is nothing but text: JSON without line breaks.
+    """Return the body of a message: JSON without line breaks, so that text from outside stays inside its string.
 
     If it is too long, the details of its entry are null, or the last of its windows are left out; `truncated` is true.
     """

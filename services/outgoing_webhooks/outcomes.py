@@ -23,13 +23,14 @@ from services.outgoing_webhooks.endpoints import alert_key, disable, target_of
 logger = logging.getLogger(__name__)
 
 GONE = 410
+"""The status with which an endpoint says that it wants no more messages."""
 _SAVE = text("""
     UPDATE webhook_messages
     SET attempt_count = attempt_count + 1, last_attempt_at = :now, last_status = :status, last_answer = :answer,
         delivered_at = coalesce(:delivered_at, delivered_at)
     WHERE id = :message
 """)
-_WHY = {
+_DISABLED_BECAUSE = {
     "gone": "because its endpoint answered that it is gone (410)",
     "failing": f"because every attempt of the last {MAX_FAILING.days} days failed",
 }
@@ -53,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 def record(uow_factory: UnitOfWorkFactory, outcomes: Sequence[tuple[Attempt, Outcome]]) -> None:
-    """Record outcomes; one whose lease has ended belongs to another process, and is not recorded."""
+    """Record outcomes. If the lease of a message has ended, another process sends it, and nothing is recorded."""
     delivered = [(attempt, outcome) for attempt, outcome in outcomes if outcome.error_code is None]
     if delivered:
         with uow_factory.open(SYSTEM_CALLER) as uow:
@@ -91,19 +92,19 @@ def _record_failure(uow: UnitOfWork, attempt: Attempt, outcome: Outcome) -> None
     logger.info("webhook %s: attempt %d of %s: %s", endpoint.id, message.attempts + 1, message.id, code)
     _save(uow, [(attempt, outcome)])
     if not endpoint.enabled or endpoint.url != message.url:
-        return
+        return  # the failure says nothing of the endpoint as it is now
     endpoint.failing_since = failing_since(uow.now, endpoint.failing_since, endpoint.last_failure_at)
     endpoint.last_failure_at = uow.now
     if outcome.status == GONE:
-        _disable(uow, endpoint, "gone")
+        _disable_and_notify(uow, endpoint, "gone")
     elif uow.now - endpoint.failing_since >= MAX_FAILING:
-        _disable(uow, endpoint, "failing")
+        _disable_and_notify(uow, endpoint, "failing")
 
 
 def _save(
     uow: UnitOfWork, outcomes: Sequence[tuple[Attempt, Outcome]], *, delivered_at: datetime | None = None
 ) -> None:
-    """Record the attempts of messages."""
+    """Store status and answer of the attempts in their messages; `delivered_at` None keeps what is stored."""
     rows = [
         {
             "message": attempt.message.id,
@@ -118,8 +119,8 @@ def _save(
         uow.session.execute(_SAVE, rows)
 
 
-def _disable(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str) -> None:
-    """Disable an endpoint, and have the administrators know it."""
+def _disable_and_notify(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str) -> None:
+    """Disable an endpoint, open an alert, and mail the administrators."""
     origin = origin_of(endpoint.url)
     disable(uow, endpoint, reason)
     uow.audit(
@@ -129,7 +130,8 @@ def _disable(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str) -> None:
         after={"enabled": False, "disabledReason": reason},
     )
     url = f"{uow.dependencies.web_url}{web_addresses.WEBHOOK.format(id=endpoint.id)}"
-    message = f"The webhook {endpoint.name} ({origin}) was disabled, {_WHY[reason]}. Repair it, and enable it again."
+    why = _DISABLED_BECAUSE[reason]
+    message = f"The webhook {endpoint.name} ({origin}) was disabled, {why}. Repair it, and enable it again."
     action = ("Open the webhook", url)
     open_alert(uow, Alert(alert_key(endpoint), "webhook_disabled", "warning", target_of(endpoint), message, action))
     organization = uow.session.get_one(Organization, uow.organization)
@@ -140,6 +142,6 @@ def _disable(uow: UnitOfWork, endpoint: WebhookEndpoint, reason: str) -> None:
             "webhook_disabled",
             organization=organization.name,
             webhook=endpoint.name,
-            why=_WHY[reason],
+            why=why,
             url=url,
         )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -32,7 +32,7 @@ from services.slack.links import issue_link
 from services.slack.notices import redraw
 from services.slack.tokens import access_token_of
 from slack_app.app import SlackApp
-from slack_app.ports import Authenticate
+from slack_app.ports import Authenticate, NoAccess
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class DatabaseWorkspaces:
     threads: Workers
     running: set[asyncio.Task[None]]
 
-    async def find(self, person: Person) -> Authenticate | Literal["not_linked", "not_connected"]:
-        """Return how calls act for a Slack user; or why they do not."""
+    async def find(self, person: Person) -> Authenticate | NoAccess:
+        """Return how calls act for a Slack user; or why they cannot."""
         identity = await self.edge.credentials.identify_slack_user(person.team_id, person.user_id)
         if isinstance(identity, str):
             return identity
@@ -101,7 +101,7 @@ class DatabaseWorkspaces:
             logger.warning("slack: a person was not shown an answer: %s", error.code)
 
     async def redraw(self, person: Person, subject_id: str) -> None:
-        """Post the messages about a thing again, as it is now."""
+        """Have all messages about a freeze or an exception updated, so that they show it as it is now."""
         await self._in_workspace(person.team_id, lambda uow, _: redraw(uow, subject_id))
 
     async def _in_workspace(self, team_id: str, work: Callable[[UnitOfWork, SlackConnection], T]) -> T:

@@ -1,4 +1,4 @@
-"""Requests of Slack, whose signature has been verified: whom they are of, and what answers them."""
+"""Requests of Slack, whose signature has been verified: who sends them, and how they are answered."""
 
 import logging
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from rules.slack.commands import read_command
 from rules.slack.payloads import Challenge, Click, Event, Inbound, Person, Submission, TypedCommand
 from schemas.calls import Application
 from schemas.contract import Contract
-from slack_app import buttons, commands, forms
+from slack_app import buttons, commands, submissions
 from slack_app.calls import Calls, RefusedError
-from slack_app.ports import Workspaces
+from slack_app.ports import NoAccess, Workspaces
 
 logger = logging.getLogger(__name__)
 
-NOT_CONNECTED = "This workspace is not connected to an organisation, or you are of another workspace."
-NOT_LINKED = "Your Slack user is not linked to an account. Type the command `link` in a channel first."
+_NOT_CONNECTED = "This workspace is not connected to an organisation, or you are of another workspace."
+_NOT_LINKED = "Your Slack user is not linked to an account. Type the command `link` in a channel first."
 
 Answer = Mapping[str, Any] | None
-"""The JSON that answers a request of Slack; None: nothing, and nothing is shown."""
+"""The JSON that answers a request of Slack; None: an empty response, which shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SlackApp:
     web_url: str
 
     async def receive(self, payload: Inbound, outer: Mapping[str, Any]) -> Answer:
-        """Return the answer to a request, whose scope is `outer`."""
+        """Return the answer to a request; `outer` is its ASGI scope, in which operations are called."""
         if isinstance(payload, Challenge):
             return {"challenge": payload.challenge}
         if isinstance(payload, Event):
@@ -44,7 +44,7 @@ class SlackApp:
         elif isinstance(payload, Click):
             await self._press(payload, outer)
         elif isinstance(payload, Submission):
-            return await self._send(payload, outer)
+            return await self._submit(payload, outer)
         return {}
 
     async def _run(self, typed: TypedCommand, outer: Mapping[str, Any]) -> Answer:
@@ -56,38 +56,41 @@ class SlackApp:
         if isinstance(calls, str):
             return _ephemeral(await self._explain(typed.person, typed.person_name, calls))
         try:
-            found = await commands.run(commands.Typed(command, typed, calls, self.workspaces, self.web_url))
+            message = await commands.run(commands.Typed(command, typed, calls, self.workspaces, self.web_url))
         except RefusedError as error:
-            found = answers.refusal(error.message)
-        return None if found is None else _ephemeral(found)
+            message = answers.refusal(error.message)
+        return None if message is None else _ephemeral(message)
 
     async def _press(self, click: Click, outer: Mapping[str, Any]) -> None:
-        """Do what a button says. The answer to a click shows nothing, so what is shown is sent to Slack by itself."""
+        """Do what a button says. The answer to a click shows nothing: a message for the person is a call of its own."""
         calls = await self._calls(click.person, outer)
         if isinstance(calls, str):
-            found: Message | None = await self._explain(click.person, click.person_name, calls)
+            message: Message | None = await self._explain(click.person, click.person_name, calls)
         else:
             try:
-                found = await buttons.press(click, calls, self.workspaces)
+                message = await buttons.press(click, calls, self.workspaces)
             except RefusedError as error:
-                found = answers.refusal(error.message)
-        if found is not None and click.response_url:
-            await self.workspaces.respond(click.response_url, found)
+                message = answers.refusal(error.message)
+        if message is not None and click.response_url:
+            await self.workspaces.respond(click.response_url, message)
 
-    async def _send(self, submission: Submission, outer: Mapping[str, Any]) -> Answer:
+    async def _submit(self, submission: Submission, outer: Mapping[str, Any]) -> Answer:
         calls = await self._calls(submission.person, outer)
         if isinstance(calls, str):
-            return forms.show("Not possible", NOT_LINKED if calls == "not_linked" else NOT_CONNECTED)
-        return await forms.send(submission, calls, self.web_url)
+            return submissions.show("Not possible", _NOT_LINKED if calls == "not_linked" else _NOT_CONNECTED)
+        return await submissions.submit(submission, calls, self.web_url)
 
-    async def _calls(self, person: Person, outer: Mapping[str, Any]) -> Calls | str:
+    async def _calls(self, person: Person, outer: Mapping[str, Any]) -> Calls | NoAccess:
         """Return what calls operations as a Slack user; or why they cannot be called."""
-        found = "not_connected" if person.foreign else await self.workspaces.find(person)
+        if person.foreign:
+            return "not_connected"
+        found = await self.workspaces.find(person)
         return found if isinstance(found, str) else Calls(self.contract, self.application, outer, found)
 
-    async def _explain(self, person: Person, name: str, why: str) -> Message:
+    async def _explain(self, person: Person, name: str, why: NoAccess) -> Message:
+        """Return why a Slack user cannot act, or the address at which they can be linked."""
         if why == "not_connected":
-            return answers.said(NOT_CONNECTED)
+            return answers.said(_NOT_CONNECTED)
         return answers.linking(await self.workspaces.issue_link(person, name))
 
 

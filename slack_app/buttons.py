@@ -1,4 +1,8 @@
-"""Buttons of messages: who pressed one may have lost the right since it was posted, and others may have been faster."""
+"""Buttons of messages.
+
+Since the message was posted, the person may have lost the right to do what the button says, or somebody else may have
+done it: the operation decides.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -11,7 +15,7 @@ from slack_app.commands import NOT_OPENED
 from slack_app.ports import Workspaces
 
 _DONE_BEFORE = ("invalid_state", "not_frozen")
-"""Codes of a thing that has changed since its message was posted."""
+"""Error codes for a freeze or an exception that has changed since its message was posted."""
 
 
 async def press(click: Click, calls: Calls, workspaces: Workspaces) -> Message | None:

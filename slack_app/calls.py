@@ -1,4 +1,4 @@
-"""Calls of operations for a person: `schemas/calls.py` has how."""
+"""Calls of operations for a person, in process (`schemas/calls.py`)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Calls:
     contract: Contract
     application: Application
     outer: Mapping[str, Any]
-    """The scope of that request."""
+    """The ASGI scope of that request."""
     authenticate: Authenticate
 
     async def call(self, operation_id: str, call: "Call | None" = None) -> Any:

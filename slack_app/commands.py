@@ -13,13 +13,13 @@ from slack_app.ports import Workspaces
 _PAGE = 100
 _UNNAMED = ("privategroup", "directmessage")
 """What Slack says in place of the names of private channels and conversations."""
-LINKED_ALREADY = ":link: Your Slack user is linked to your account. `unlink` ends that."
+_LINKED_ALREADY = ":link: Your Slack user is linked to your account. `unlink` ends that."
 NOT_OPENED = "Slack did not open the form in time. Try again."
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A command with what is needed to run it."""
+    """A typed command, with what is needed to run it."""
 
     command: Command
     payload: TypedCommand
@@ -68,8 +68,8 @@ async def _subscribe(typed: Typed) -> Message:
         **({"events": events} if events else {}),
         **({"patterns": patterns} if patterns else {}),
     }
-    made = await typed.calls.call("subscribe_slack_channel", Call(body=body, key=typed.payload.key))
-    return answers.subscribed(made)
+    subscription = await typed.calls.call("subscribe_slack_channel", Call(body=body, key=typed.payload.key))
+    return answers.subscribed(subscription)
 
 
 async def _unsubscribe(typed: Typed) -> Message:
@@ -88,7 +88,7 @@ async def _unsubscribe(typed: Typed) -> Message:
 
 
 async def _link(_: Typed) -> Message:
-    return answers.said(LINKED_ALREADY)
+    return answers.said(_LINKED_ALREADY)
 
 
 async def _unlink(typed: Typed) -> Message:

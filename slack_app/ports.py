@@ -8,14 +8,16 @@ from rules.slack.forms import Form
 from rules.slack.payloads import Person
 
 Authenticate = Callable[[dict[str, Any]], None]
-"""Has a call of an operation act for a person."""
+"""Changes the ASGI scope of a call, so that the operation acts for a person."""
+NoAccess = Literal["not_linked", "not_connected"]
+"""Why a Slack user cannot act: nobody has linked them, or their workspace is not connected to an organisation."""
 
 
 class Workspaces(Protocol):
     """The connected workspaces, and the people in them."""
 
-    async def find(self, person: Person) -> Authenticate | Literal["not_linked", "not_connected"]:
-        """Return how calls act for a Slack user; or why they do not."""
+    async def find(self, person: Person) -> Authenticate | NoAccess:
+        """Return how calls act for a Slack user; or why they cannot."""
 
     async def issue_link(self, person: Person, name: str) -> str:
         """Return a one-time address at which a Slack user is linked to a person."""
@@ -27,7 +29,7 @@ class Workspaces(Protocol):
         """Open a form; False if Slack did not."""
 
     async def respond(self, response_url: str, message: Message) -> None:
-        """Show a message to the person who clicked."""
+        """Show a message to the person who clicked, and to nobody else."""
 
     async def redraw(self, person: Person, subject_id: str) -> None:
-        """Post the messages about a thing again, as it is now."""
+        """Have all messages about a freeze or an exception updated, so that they show it as it is now."""

@@ -1,4 +1,4 @@
-"""Forms that people send: the answer closes the form, changes it, or shows errors below its fields."""
+"""Submissions of forms: the answer closes the form, shows something else in it, or shows errors below its fields."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from slack_app.calls import Call, Calls, RefusedError
 
 Answer = dict[str, Any]
 _MAX_ERROR = 300
+"""Characters of the error below a field."""
 _FIELDS = {
     "scope": names.SCOPE,
     "endsAt": names.UNTIL,
@@ -23,31 +24,31 @@ _FIELDS = {
     "pullRequest": names.PULL_REQUEST,
     "repo": names.PULL_REQUEST,
 }
-"""The field of a form for the first step of a JSON Pointer into the body."""
-CLOSE: Answer = {"response_action": "clear"}
+"""The field of a form by the first step of a JSON Pointer into the body of the operation."""
+_CLOSE: Answer = {"response_action": "clear"}
 
 
-async def send(submission: Submission, calls: Calls, web_url: str) -> Answer:
+async def submit(submission: Submission, calls: Calls, web_url: str) -> Answer:
     """Do what a form says, and return the answer to it."""
-    send_form = _FORMS.get(submission.form)
-    if send_form is None:
-        return CLOSE
+    submit_form = _FORMS.get(submission.form)
+    if submit_form is None:
+        return _CLOSE
     try:
-        return await send_form(submission, calls, web_url)
+        return await submit_form(submission, calls, web_url)
     except RefusedError as error:
-        return refused(submission, error)
+        return _refused(submission, error)
 
 
-def refused(submission: Submission, error: RefusedError) -> Answer:
-    """Return the errors below the fields that they are about; one without a field is below the last."""
+def _refused(submission: Submission, error: RefusedError) -> Answer:
+    """Return the answer that shows errors below their fields; one without a field is below the last field."""
     fields = [block["block_id"] for block in submission.view.get("blocks", ()) if block.get("type") == "input"]
     if not fields:
         return show("Not done", answers.refusal(error.message).text)
-    found: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for path, message in error.fields:
         field = _FIELDS.get(path.strip("/").partition("/")[0], fields[-1])
-        found.setdefault(field if field in fields else fields[-1], one_line(message, _MAX_ERROR))
-    return _errors(found or {fields[-1]: one_line(error.message, _MAX_ERROR)})
+        errors.setdefault(field if field in fields else fields[-1], one_line(message, _MAX_ERROR))
+    return _errors(errors or {fields[-1]: one_line(error.message, _MAX_ERROR)})
 
 
 def show(title: str, text: str) -> Answer:
@@ -56,7 +57,7 @@ def show(title: str, text: str) -> Answer:
 
 
 async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
-    """Start a freeze; one of everything or of patterns shows first how much it reaches."""
+    """Start a freeze; if its scope is open-ended (everything, or patterns), show first how much it reaches."""
     values = forms.values_of(submission.view)
     wanted: dict[str, Any] = {
         "scope": values.get(names.SCOPE) or "",
@@ -79,22 +80,22 @@ async def _confirm(submission: Submission, calls: Calls, web_url: str) -> Answer
     try:
         wanted = forms.confirmed_values(submission.view)
     except ValueError:
-        return CLOSE
-    seen = {"previewedRepoCount": wanted["count"]}
-    return await _freeze(wanted, read_scope(wanted["scope"]), seen, submission, calls, web_url)
+        return _CLOSE
+    confirmed = {"previewedRepoCount": wanted["count"]}
+    return await _freeze(wanted, read_scope(wanted["scope"]), confirmed, submission, calls, web_url)
 
 
 async def _freeze(
     wanted: Mapping[str, Any],
     scope: Mapping[str, Any],
-    seen: Mapping[str, int],
+    confirmed: Mapping[str, int],
     submission: Submission,
     calls: Calls,
     web_url: str,
 ) -> Answer:
     until = wanted["until"]
     ends_at = None if until is None else format_instant(datetime.fromtimestamp(until, UTC))
-    body = {"scope": scope, "reason": wanted["reason"], "endsAt": ends_at, **seen}
+    body = {"scope": scope, "reason": wanted["reason"], "endsAt": ends_at, **confirmed}
     freeze = await calls.call("create_freeze", Call(body=body, key=submission.key))
     return show("Merging is frozen", answers.started(freeze, web_url))
 
@@ -102,8 +103,8 @@ async def _freeze(
 async def _request(submission: Submission, calls: Calls, web_url: str) -> Answer:
     values = forms.values_of(submission.view)
     body = {"pullRequest": (values.get(names.PULL_REQUEST) or "").strip(), "reason": _reason(values)}
-    made = await calls.call("create_exception_request", Call(body=body, key=submission.key))
-    return show("Exception requested", answers.requested(made["data"], web_url))
+    exceptions = await calls.call("create_exception_request", Call(body=body, key=submission.key))
+    return show("Exception requested", answers.requested(exceptions["data"], web_url))
 
 
 async def _deny(submission: Submission, calls: Calls, _web_url: str) -> Answer:
@@ -111,16 +112,16 @@ async def _deny(submission: Submission, calls: Calls, _web_url: str) -> Answer:
     path_params = {"exceptionId": str(submission.view.get("private_metadata", ""))}
     body = {"decision": "deny"} | ({"reason": reason} if reason else {})
     await calls.call("decide_exception_request", Call(path_params=path_params, body=body, key=submission.key))
-    return CLOSE
+    return _CLOSE
 
 
 def _reason(values: Mapping[str, Any]) -> str:
-    """Return the reason without control characters besides line feeds, which a confirmation could not carry."""
+    """Return the reason without control characters, which a confirmation could not carry; line feeds stay."""
     return "".join(letter for letter in values.get(names.REASON) or "" if letter >= " " or letter == "\n")
 
 
-def _errors(found: Mapping[str, str]) -> Answer:
-    return {"response_action": "errors", "errors": dict(found)}
+def _errors(errors: Mapping[str, str]) -> Answer:
+    return {"response_action": "errors", "errors": dict(errors)}
 
 
 _FORMS: Mapping[str, Callable[[Submission, Calls, str], Awaitable[Answer]]] = {

@@ -20,7 +20,9 @@ _IDEMPOTENCY_KEY_SCHEMA = {
     "maxLength": 255,
     "description": "Repeat it when you retry the same call: it then takes effect once.",
 }
-_ONLY_OPENAPI = frozenset({"nullable", "example", "examples", "discriminator", "readOnly", "writeOnly", "deprecated"})
+_NOT_JSON_SCHEMA = frozenset(
+    {"nullable", "example", "examples", "discriminator", "readOnly", "writeOnly", "deprecated"}
+)
 _DEFINITIONS = "#/$defs/"
 
 
@@ -58,7 +60,7 @@ def body_properties(contract: Contract, operation: Operation) -> Mapping[str, No
 
 
 def _arguments(contract: Contract, operation: Operation) -> Iterator[tuple[str, Node, bool]]:
-    """Yield name, schema and whether it is required of each argument."""
+    """Yield each argument: its name, its schema, and whether it is required."""
     path = contract.document["paths"][operation.path]
     declared = [*path.get("parameters", ()), *path[operation.method.lower()].get("parameters", ())]
     described = {(found["in"], found["name"]): found for found in map(contract.resolve, declared)}
@@ -102,7 +104,7 @@ class _Conversion:
         made = {
             key: self._convert_value(key, value)
             for key, value in node.items()
-            if key not in _ONLY_OPENAPI and not key.startswith("x-")
+            if key not in _NOT_JSON_SCHEMA and not key.startswith("x-")
         }
         for bound in ("Minimum", "Maximum"):
             if (exclusive := made.pop(f"exclusive{bound}", None)) is True:
@@ -112,7 +114,7 @@ class _Conversion:
         return _nullable(made) if node.get("nullable") else made
 
     def _convert_value(self, key: str, value: Any) -> Any:
-        if key == "properties":  # the names of properties are no keywords
+        if key == "properties":  # its keys are names of properties, not keywords of a schema
             return {name: self.convert(schema) for name, schema in value.items()}
         return value if key in {"enum", "default", "required"} else self.convert(value)
 

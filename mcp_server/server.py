@@ -1,7 +1,7 @@
 """The protocol, as the SDK speaks it: streamable HTTP without sessions, one JSON response to each request.
 
-The SDK serves the revisions with a handshake (up to 2025-11-25) and the one without (2026-07-28). Whom to serve has
-been decided before: `scope["change_freeze.mcp"]` has the caller.
+The SDK serves the revisions with a handshake (up to 2025-11-25) and the one without (2026-07-28). The request has been
+authenticated before: `scope["change_freeze.mcp"]` has its caller.
 """
 
 import json
@@ -40,7 +40,7 @@ _INSTRUCTIONS = (
     "named owner/name. Times are in UTC."
 )
 
-Request = ServerRequestContext[Any, Any]
+Context = ServerRequestContext[Any, Any]
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it would log two lines for each request
 
 
@@ -76,7 +76,7 @@ class McpServer:
         hosts: Sequence[str],
         origins: Sequence[str],
     ) -> None:
-        """Make the tools. Only requests for one of `hosts` are served, and of web pages those of `origins`."""
+        """Make the tools. A request is served only for one of `hosts`, and from a web page only of one of `origins`."""
         self.tools = tools_of(contract)
         self.max_body = MIN_BODY_LIMIT + max((tool.operation.body_limit for tool in self.tools.values()), default=0)
         """In bytes."""
@@ -92,7 +92,7 @@ class McpServer:
             cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="private")},
             get_tool_input_schema=self._input_schema,
         )
-        self._server.middleware.clear()  # tracing without an exporter
+        self._server.middleware.clear()  # the SDK's tracing, for which there is no exporter
         self._server.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self._server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
 
@@ -118,21 +118,21 @@ class McpServer:
         await self._sessions.handle_request(scope, receive, send)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema of a tool; the SDK would list all tools for it otherwise."""
+        """Return the schema of a tool. Without this function the SDK would list all tools to find it."""
         tool = self.tools.get(name)
         return tool.input_schema if tool else None
 
-    async def _list_tools(self, request: Request, params: types.PaginatedRequestParams) -> dict[str, Any]:
+    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "Unknown cursor: the list has one page")
-        principal = _caller_of(request).principal
+        principal = _caller_of(context).principal
         visible = [tool for tool in self.tools.values() if tool.is_visible_to(principal)]
         return {"tools": [tool.declaration for tool in visible], **_COMPLETE}
 
     async def _call_tool(
-        self, request: Request, params: types.CallToolRequestParams
+        self, context: Context, params: types.CallToolRequestParams
     ) -> dict[str, Any] | types.InputRequiredResult:
-        caller = _caller_of(request)
+        caller = _caller_of(context)
         tool = self.tools.get(params.name)
         given = params.arguments or {}
         try:
@@ -141,23 +141,23 @@ class McpServer:
                 raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
             if tool.confirms and given.get(CONFIRM) is not True and not _is_confirmed(params):
                 await caller.count()
-                return _confirmation(request, params, tool)
-            answer = await self._call_operation(request, tool, given)
+                return _request_confirmation(context, params, tool)
+            answer = await self._call_operation(context, tool, given)
         except ServiceError as error:
-            return _result(caller.envelope(error), retry_after=error.retry_after)
+            return _error_result(caller.envelope(error), retry_after=error.retry_after)
         if answer.status >= 400:
             caller.note_refusal(tool.operation, answer.content["error"]["code"])
-            return _result(answer.body, retry_after=answer.header(b"retry-after"))
-        return _success(answer)
+            return _error_result(answer.body, retry_after=answer.header(b"retry-after"))
+        return _success_result(answer)
 
-    async def _call_operation(self, request: Request, tool: Tool, given: Mapping[str, Any]) -> Answer:
-        caller = _caller_of(request)
+    async def _call_operation(self, context: Context, tool: Tool, given: Mapping[str, Any]) -> Answer:
+        caller = _caller_of(context)
         try:
             arguments = tool.arguments(given)
         except ServiceError:
             await caller.count()
             raise
-        outer = _scope_of(request)
+        outer = _scope_of(context)
         headers = [(name, value) for name, value in outer["headers"] if name in _PASSED_ON]
         if arguments.body:
             headers.append((b"content-type", b"application/json"))
@@ -170,14 +170,15 @@ class McpServer:
         return await call_application(self._application, scope, arguments.body)
 
 
-def _scope_of(request: Request) -> dict[str, Any]:
-    assert request.request is not None, "only requests over HTTP are served"
-    scope: dict[str, Any] = request.request.scope
+def _scope_of(context: Context) -> dict[str, Any]:
+    """Return the ASGI scope of the HTTP request."""
+    assert context.request is not None, "only requests over HTTP are served"
+    scope: dict[str, Any] = context.request.scope
     return scope
 
 
-def _caller_of(request: Request) -> Caller:
-    caller: Caller = _scope_of(request)[CALLER]
+def _caller_of(context: Context) -> Caller:
+    caller: Caller = _scope_of(context)[CALLER]
     return caller
 
 
@@ -189,19 +190,19 @@ def _is_confirmed(params: types.CallToolRequestParams) -> bool:
     return (given.content or {}).get(CONFIRM) is True
 
 
-def _confirmation(
-    request: Request, params: types.CallToolRequestParams, tool: Tool
-) -> dict[str, Any] | types.InputRequiredResult:
-    """Have the client show the person a form, if it can; raise `missing_parameter` otherwise.
+def _request_confirmation(
+    context: Context, params: types.CallToolRequestParams, tool: Tool
+) -> types.InputRequiredResult:
+    """Return the result with which the client shows the person a form.
 
-    Raise it as well if the person has seen the form and did not confirm.
+    Raise `missing_parameter` if the client cannot do that, or if the person has seen the form and did not confirm.
     """
     shown = CONFIRM in (params.input_responses or {})
-    capabilities: Any = (request.meta or {}).get(_CAPABILITIES) or {}
-    if not shown and request.protocol_version >= _WITHOUT_HANDSHAKE and "elicitation" in capabilities:
-        what = ", ".join(f"{name} {value}" for name, value in (params.arguments or {}).items())
+    capabilities: Any = (context.meta or {}).get(_CAPABILITIES) or {}
+    if not shown and context.protocol_version >= _WITHOUT_HANDSHAKE and "elicitation" in capabilities:
+        arguments = ", ".join(f"{name} {value}" for name, value in (params.arguments or {}).items())
         form = types.ElicitRequestFormParams(
-            message=f"{tool.title}: {what}",
+            message=f"{tool.title}: {arguments}",
             requested_schema={
                 "type": "object",
                 "properties": {CONFIRM: {"type": "boolean", "title": "Yes, do it", "default": False}},
@@ -217,14 +218,14 @@ def _confirmation(
     raise ServiceError("missing_parameter", message, details=(Detail(CONFIRM, message, "missing_parameter"),))
 
 
-def _success(answer: Answer) -> dict[str, Any]:
+def _success_result(answer: Answer) -> dict[str, Any]:
     if not answer.body:
         return {"content": [{"type": "text", "text": "Done."}], "isError": False, **_COMPLETE}
     content = [{"type": "text", "text": answer.body.decode()}]
     return {"content": content, "structuredContent": answer.content, "isError": False, **_COMPLETE}
 
 
-def _result(envelope: bytes, *, retry_after: float | str | None) -> dict[str, Any]:
+def _error_result(envelope: bytes, *, retry_after: float | str | None) -> dict[str, Any]:
     """Return the result of a call that was refused, with the error envelope of the contract as its text."""
     text = envelope.decode()
     if retry_after is not None:

@@ -11,7 +11,7 @@ from rules.errors import Detail, ServiceError
 from schemas.contract import Contract, Operation
 
 MAX_ADDRESS_LENGTH = 65_536
-"""Of path and query, as for a request from the network."""
+"""Characters of the values in path and query together, as for a request from the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,29 @@ class Tool:
         return {**hints, "openWorldHint": False}
 
     def is_visible_to(self, principal: Principal) -> bool:
-        """True if the tool is listed: people see the tools of their role, keys those of their scopes."""
+        """True if the tool is listed: a key sees the tools of its scopes, a client those of its person's role.
+
+        A client sees tools that need other scopes as well: their refusal tells it which to request.
+        """
         if principal.kind == "api_key":
             return self.operation.accepts("ApiKey") and scopes_reach(principal.scopes, self.operation.any_scope)
         least = cast("Role", self.operation.least_role)
         return self.operation.accepts("Session") and role_reaches(principal.role, least)
 
     def arguments(self, given: Mapping[str, Any]) -> Arguments:
-        """Sort the arguments of a call; which of them are valid is the operation's to say.
+        """Return the arguments of a call, by where the operation takes them; it validates them itself.
 
-        Raise `missing_parameter` without a parameter of the path, and `malformed_request` for an oversized address.
+        Unknown arguments go into the body, or into the query if there is no body, and are refused there. Raise
+        `missing_parameter` without a parameter of the path, and `malformed_request` for an oversized address.
         """
-        rest = {name: value for name, value in given.items() if name != CONFIRM or not self.confirms}
+        rest = {name: value for name, value in given.items() if not (self.confirms and name == CONFIRM)}
         key = rest.pop(IDEMPOTENCY_KEY, None) if self.operation.effect == "write" else None
         if missing := [name for name in self._path if not rest.get(name)]:
             details = tuple(Detail(name, f"{name} is required", "missing_parameter") for name in missing)
             raise ServiceError("missing_parameter", f"{missing[0]} is required", details=details)
         path_params = {name: _text(rest.pop(name)) for name in self._path}
-        of_query = [name for name in rest if name in self._query or not self._takes_body]
-        query = {name: _query_value(value) for name in of_query if (value := rest.pop(name)) is not None}
+        in_query = [name for name in rest if name in self._query or not self._takes_body]
+        query = {name: _query_value(value) for name in in_query if (value := rest.pop(name)) is not None}
         if sum(len(str(value)) for value in (*path_params.values(), *query.values())) > MAX_ADDRESS_LENGTH:
             raise ServiceError("malformed_request", "The arguments are too long for an address.")
         body = json.dumps(rest).encode() if self._takes_body and (rest or self.operation.body_required) else b""

@@ -71,8 +71,8 @@ class ParsedCalendar:
     skipped: Sequence[SkippedEvent]
     name: str = ""
     """The name that a file gives to its calendar; empty if it gives none."""
-    place: str = ""
-    """The beginning that the UIDs of all holidays of a place have in common."""
+    uid_prefix: str = ""
+    """The beginning that the UIDs of all holidays of a country or subdivision have in common; empty for a file."""
 
 
 def shape_of_days(options: Options, length: int) -> Window:
@@ -86,7 +86,7 @@ def first_day(options: Options, day: date) -> date:
     return day - timedelta(days=1) if options.day_before else day
 
 
-def listed(days: Iterable[date]) -> tuple[Recurrence, bool]:
+def list_days(days: Iterable[date]) -> tuple[Recurrence, bool]:
     """Return the recurrence that lists days, and True if the latest days did not fit."""
     ordered = sorted(set(days))
     taken = tuple(ordered[:MAX_DATES])

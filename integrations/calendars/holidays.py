@@ -24,14 +24,14 @@ from integrations.calendars.content import (
     ParsedCalendar,
     SkippedEvent,
     first_day,
-    listed,
+    list_days,
     name_from,
     shape_of_days,
     stored_recurrence,
     stored_window,
 )
+from integrations.calendars.event_zones import EventZone, require_length
 from integrations.calendars.rules import UnusableError
-from integrations.calendars.shapes import Clocks, require_length
 from rules.time.recurrence import EARLIEST
 
 Kind = Literal["public", "observance"]
@@ -59,7 +59,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Subdivision:
     """A subdivision of a country: the part of its ISO 3166-2 code after the hyphen, and its name."""
 
     code: str
@@ -72,7 +72,7 @@ class Country:
 
     code: str
     name: str
-    subdivisions: Sequence[Place]
+    subdivisions: Sequence[Subdivision]
 
 
 class UnknownPlaceError(Exception):
@@ -111,16 +111,16 @@ def read(
         others = _days(country, subdivision, years, _other_categories(country))
         by_kind["observance"] = {day: names for day, names in others.items() if day not in public}
     shown = f"{country}-{subdivision}" if subdivision else country
-    place = f"{country}/{subdivision or ''}/"
+    uid_prefix = f"{country}/{subdivision or ''}/"
     items: list[ImportedWindow | SkippedEvent] = []
     for kind, days in by_kind.items():
         combined = f"{_COMBINED_NAMES[kind]} ({shown})"
         named: Days = {day: {combined: any(names.values())} for day, names in days.items()}
-        items += _windows(f"{place}{kind}/", named if together else days, options)
+        items += _windows(f"{uid_prefix}{kind}/", named if together else days, options)
     return ParsedCalendar(
         [item for item in items if isinstance(item, ImportedWindow)],
         [item for item in items if isinstance(item, SkippedEvent)],
-        place=place,
+        uid_prefix=uid_prefix,
     )
 
 
@@ -138,14 +138,14 @@ def _name(code: str, key: str) -> str:
     return _NAMES.get(code) or " ".join(words)
 
 
-def _subdivisions(country: str) -> list[Place]:
+def _subdivisions(country: str) -> list[Subdivision]:
     """Return the subdivisions of a country; of several names the first that is no abbreviation."""
     calendar = holidays.country_holidays(country)
     names: dict[str, str] = {}
     for name, code in calendar.subdivisions_aliases.items():
         if not name.isupper():
             names.setdefault(code, name)
-    return [Place(code, names.get(code, code)) for code in calendar.subdivisions]
+    return [Subdivision(code, names.get(code, code)) for code in calendar.subdivisions]
 
 
 def subdivisions_of(country: str) -> list[str]:
@@ -207,7 +207,7 @@ def _window(uid: str, name: str, length: int, starts: Iterable[date], options: O
     """Return the window of a holiday of `length` days. Raise UnusableError if it is too long."""
     window = shape_of_days(options, length)
     require_length(window)
-    recurrence, cut = listed(first_day(options, start) for start in starts)
+    recurrence, cut = list_days(first_day(options, start) for start in starts)
     return ImportedWindow(
         uid,
         f"{length} days" if length > 1 else "",
@@ -215,7 +215,7 @@ def _window(uid: str, name: str, length: int, starts: Iterable[date], options: O
         options.timezone,
         stored_recurrence(recurrence),
         stored_window(window),
-        past=Clocks(options, options.timezone).is_past(recurrence, window),
+        past=EventZone(options, options.timezone).is_past(recurrence, window),
         cut=cut,
     )
 

@@ -57,6 +57,7 @@ def _run_reader(request: dict[str, Any]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise CalendarError("takes too long to parse") from None
     if done.returncode:
-        logger.warning("the calendar reader was terminated by signal %d", -done.returncode)
+        by = f"by signal {-done.returncode}" if done.returncode < 0 else f"with status {done.returncode}"
+        logger.warning("the calendar reader ended %s", by)
         raise CalendarError("takes too much time or memory to parse")
     return orjson.loads(done.stdout)  # type: ignore[no-any-return]

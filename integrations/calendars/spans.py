@@ -7,14 +7,15 @@ from icalendar import Event
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.time_zones import unknown_zone
 
-End = date | datetime
+Moment = date | datetime
+"""A start or an end: a day, or an instant, or a local time without a zone."""
 
 _READ = {"DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID"}
 _DAY = timedelta(days=1)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 
 
-def span_of(event: Event) -> tuple[End, End]:
+def span_of(event: Event) -> tuple[Moment, Moment]:
     """Return start and end: two days, the last excluded, or two instants. Raise UnusableError."""
     wrong = [name for name, _error in event.errors if name in _READ or name is None]
     if wrong:
@@ -37,12 +38,12 @@ def span_of(event: Event) -> tuple[End, End]:
     return start, end
 
 
-def _require_in_range(moment: End) -> None:
+def _require_in_range(moment: Moment) -> None:
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
         raise UnusableError("out_of_range", f"is not between {_FIRST_YEAR} and {_LAST_YEAR}")
 
 
-def _end(event: Event, start: End) -> End:
+def _end(event: Event, start: Moment) -> Moment:
     end = _moment(event, "DTEND")
     if end is not None:
         return end
@@ -57,7 +58,7 @@ def _end(event: Event, start: End) -> End:
         raise UnusableError("too_long", "has a DURATION that is too long") from None
 
 
-def _later(start: End, length: timedelta, *, repeats: bool) -> End:
+def _later(start: Moment, length: timedelta, *, repeats: bool) -> Moment:
     """Return the end of an event: days are days of the calendar, hours are as long as they are (RFC 5545, 3.3.6).
 
     A repeated event has the same local times also on days on which clocks change.
@@ -68,7 +69,7 @@ def _later(start: End, length: timedelta, *, repeats: bool) -> End:
     return ((start + days * _DAY).astimezone(UTC) + hours).astimezone(start.tzinfo)
 
 
-def _moment(event: Event, name: str) -> End | None:
+def _moment(event: Event, name: str) -> Moment | None:
     found = event.get(name)
     if found is None:
         return None

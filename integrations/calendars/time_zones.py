@@ -33,7 +33,7 @@ MAX_ONSETS = 1_000
 TIMES = ("DTSTART", "DTEND", "RECURRENCE-ID", "RDATE", "EXDATE")
 """The properties of events that have times."""
 
-COMMON = (
+PREFERRED_ZONES = (
     "UTC",
     "Europe/London",
     "Europe/Berlin",
@@ -81,6 +81,7 @@ _WEEK = timedelta(weeks=1)
 _SECOND = timedelta(seconds=1)
 
 Span = tuple[datetime, datetime]
+"""First and last instant, in naive UTC."""
 
 
 def clean_name(tzid: object) -> str:
@@ -189,7 +190,7 @@ class TimeZones:
         if self._declared is not None:
             yield self._declared
         yield from _cities_in(tzid)
-        yield from COMMON
+        yield from PREFERRED_ZONES
         yield from _all_zones()
 
     def definition_of(self, tzid: str) -> Definition | None:

@@ -184,7 +184,7 @@ class Matching:
             known = row.imported and row.imported.get("calendar")
             return not known or not self._parsed.name or known == self._parsed.name
         kinds = ("public", "observance") if self._wanted.observances else ("public",)
-        return self._uid(row).startswith(tuple(f"{self._parsed.place}{kind}/" for kind in kinds))
+        return self._uid(row).startswith(tuple(f"{self._parsed.uid_prefix}{kind}/" for kind in kinds))
 
     def _is_coming(self, row: Schedule) -> bool:
         """True if a schedule has windows that are not over; of holidays, if days of requested years are not over."""

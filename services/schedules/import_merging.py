@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from integrations.calendars.content import listed, stored_recurrence
+from integrations.calendars.content import list_days, stored_recurrence
 from models.schedules import Schedule
 from services.schedules.changes import NewSchedule, is_equal
 
@@ -81,7 +81,7 @@ def merged_days(
 def with_days(recurrence: Mapping[str, Any], days: Iterable[date]) -> dict[str, Any]:
     """Return the stored recurrence that lists days; without any, the given one."""
     found = sorted(days)
-    return stored_recurrence(listed(found)[0]) if found else dict(recurrence)
+    return stored_recurrence(list_days(found)[0]) if found else dict(recurrence)
 
 
 def lists_days(recurrence: Mapping[str, Any]) -> bool:

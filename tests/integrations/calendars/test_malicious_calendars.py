@@ -109,7 +109,7 @@ def test_endless_rule_search_is_stopped_and_logged_without_calendar(
 ) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(CalendarError, match="too much time"):
         read_apart(events(1500, NEVER))
-    assert [record.message for record in caplog.records] == ["the calendar reader was terminated by signal 24"]
+    assert [record.message for record in caplog.records] == ["the calendar reader ended by signal 24"]
 
 
 def test_calendar_reader_process_has_bounded_memory_and_cannot_write_files() -> None:

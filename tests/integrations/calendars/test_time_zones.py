@@ -7,7 +7,7 @@ import pytest
 import recurring_ical_events
 from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
-from integrations.calendars.time_zones import COMMON, Definition, Span
+from integrations.calendars.time_zones import PREFERRED_ZONES, Definition, Span
 from rules.time.zones import zone_names
 from tests.integrations.calendars.vectors import calendar, only, read, read_apart, why
 from tests.integrations.calendars.zones import NEW_YORK, NOWHERE, WEEKLY, once, weekly, zone
@@ -103,7 +103,7 @@ class TestUndefinedZones:
         assert why(read(calendar(once("Moon/Sea"), head="X-WR-TIMEZONE:Europe/Berlin\n"))) == ["unknown_timezone"]
 
     def test_zone_of_every_name_of_windows_is_known(self) -> None:
-        assert set(WINDOWS_TO_OLSON.values()) | set(COMMON) <= zone_names()
+        assert set(WINDOWS_TO_OLSON.values()) | set(PREFERRED_ZONES) <= zone_names()
 
 
 class TestMappedZones:

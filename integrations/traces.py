@@ -58,8 +58,8 @@ def accept_request_id(value: str, redact: Callable[[str], str]) -> str | None:
     return value if _REQUEST_ID.fullmatch(value) and redact(value) == value else None
 
 
-def to_job() -> dict[str, str]:
-    """Return what a job is given to continue the trace of the running code."""
+def job_metadata() -> dict[str, str]:
+    """Return the metadata with which a job continues the trace of the running code (`continued`)."""
     trace = CURRENT.get()
     if trace is None:
         return {}

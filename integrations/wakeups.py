@@ -14,7 +14,7 @@ from redis.retry import Retry
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from integrations.traces import to_job
+from integrations.traces import job_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -24,10 +24,13 @@ SOCKET_TIMEOUT = 0.3
 PAUSE_SECONDS = 3.0
 """Seconds without wake-ups after Redis did not answer; the sweeper finds the work meanwhile."""
 MARK_SECONDS = 5
+"""For how long a wake-up that no job has removed prevents another one."""
 REACHABLE_SECONDS = 60
+"""Lifetime of the key that a sweeper writes only to see whether Redis accepts writes."""
 MAX_UNTAKEN_SECONDS = 10.0
 """Seconds that a wake-up may stay at the head of the queue before the sweeper runs the jobs itself."""
 JOB_SECONDS = 120
+"""RQ ends a job after so long; ours give up their turn sooner, by their time slices."""
 
 
 def connect(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
@@ -55,7 +58,7 @@ class RedisWakeups:
                     self._queue.enqueue(
                         "jobs.registry.run",
                         name,
-                        meta=to_job(),
+                        meta=job_metadata(),
                         job_timeout=JOB_SECONDS,
                         result_ttl=0,
                         failure_ttl=60,

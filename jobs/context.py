@@ -8,7 +8,7 @@ from typing import Protocol
 
 from integrations.github import GitHub
 from integrations.spans import root_span
-from integrations.traces import continued, to_job
+from integrations.traces import continued, job_metadata
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.reconciler import Reconciler
 
@@ -86,7 +86,7 @@ def get_context() -> Context:
 @contextmanager
 def traced(name: str) -> Iterator[None]:
     """Run a job within the trace that woke it, or within one of its own."""
-    with continued(to_job()), root_span(f"job {name}", "consumer"):
+    with continued(job_metadata()), root_span(f"job {name}", "consumer"):
         yield
 
 

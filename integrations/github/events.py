@@ -232,11 +232,11 @@ def _check_run(payload: _Payload) -> list[RefreshRequest]:
     found: list[RefreshRequest] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
     pressed = payload.action == "requested_action" and payload.part("requested_action") is not None
     if pressed and _is_ours(payload):
-        found.append(_button(payload))
+        found.append(_requested_action(payload))
     return found
 
 
-def _button(payload: _Payload) -> RequestedAction:
+def _requested_action(payload: _Payload) -> RequestedAction:
     return RequestedAction(
         installation_id=payload.installation_id,
         github_id=payload.github_id,

@@ -24,8 +24,10 @@ from integrations.spans import child_span
 
 SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 """Default port by scheme."""
-ANSWER_SECONDS = 10.0
-LONGEST_SECONDS = 60.0
+ANSWER_TIMEOUT_SECONDS = 10.0
+"""For one response of the server."""
+SESSION_TIMEOUT_SECONDS = 60.0
+"""For the whole connection."""
 _ADDRESS = re.compile(r"""[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+@[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+""")
 _UNAVAILABLE = 421
 """The code with which a server ends a connection (RFC 5321, 3.8)."""
@@ -111,7 +113,7 @@ class MailServer:
         """Yield an authenticated connection; failures inside the context raise ServerError as well."""
         try:
             server = self._connect()
-            ending = Timer(LONGEST_SECONDS, _cut, (server,))
+            ending = Timer(SESSION_TIMEOUT_SECONDS, _cut, (server,))
             ending.daemon = True
             ending.start()
             try:
@@ -131,9 +133,9 @@ class MailServer:
         name = self._domain or None
         if self._scheme == "smtps":
             return smtplib.SMTP_SSL(
-                self._host, self._port, name, timeout=ANSWER_SECONDS, context=self._trust or _default_trust()
+                self._host, self._port, name, timeout=ANSWER_TIMEOUT_SECONDS, context=self._trust or _default_trust()
             )
-        return smtplib.SMTP(self._host, self._port, name, timeout=ANSWER_SECONDS)
+        return smtplib.SMTP(self._host, self._port, name, timeout=ANSWER_TIMEOUT_SECONDS)
 
     def _introduce(self, server: smtplib.SMTP) -> None:
         if self._scheme == "smtp+starttls":

@@ -163,7 +163,7 @@ class Stripe:
         key = f"checkout:{purchase.organization_id}:{token}"
         with self.call():
             made = self.api.checkout.sessions.create(params, {"idempotency_key": key})
-        return CheckoutSession(made.id, made.url or "", datetime.fromtimestamp(made.expires_at, UTC))
+        return CheckoutSession(made.id, made.url or "", _instant(made.expires_at))
 
     def expire_checkout(self, session_id: str) -> None:
         """Expire a checkout session, so that it cannot be paid any more; one that is not open is left as it is."""

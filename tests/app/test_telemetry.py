@@ -17,7 +17,7 @@ from app.tracing import reported_traces
 from app.variable_parsers import collector as parse_collector
 from app.variable_parsers import sentry_dsn as parse_dsn
 from integrations.spans import child_span, has_tracer, root_span
-from integrations.traces import CURRENT, continued, to_job
+from integrations.traces import CURRENT, continued, job_metadata
 from jobs.context import traced
 from rules.version import VERSION
 from schemas.contract import Contract
@@ -109,7 +109,7 @@ class TestServedApi:
 def test_job_is_a_span_below_the_request_that_woke_it(collected: Collector) -> None:
     with reported_traces(f"{collected.url}/v1/traces", "worker"):
         with continued(SENT), root_span("create_freeze", "server"):
-            given = to_job()
+            given = job_metadata()
         with continued(given), pytest.raises(LookupError), traced("reconcile"):
             raise LookupError(CANARY)
     request, job = one(collected.spans(), "create_freeze"), one(collected.spans(), "job reconcile")
@@ -123,9 +123,9 @@ def test_ratio_of_the_sampler_leaves_traces_out(collected: Collector, monkeypatc
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
     with reported_traces(f"{collected.url}/v1/traces", "worker"):
         with traced("mail"), child_span("PostgreSQL SELECT"):
-            assert to_job()["traceparent"].endswith("-00")
+            assert job_metadata()["traceparent"].endswith("-00")
         with continued(SENT), traced("sync"):
-            assert to_job()["traceparent"].endswith("-01")
+            assert job_metadata()["traceparent"].endswith("-01")
     assert [span.name for span in collected.spans()] == ["job sync"]
 
 

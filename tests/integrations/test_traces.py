@@ -2,7 +2,7 @@
 
 import pytest
 
-from integrations.traces import CURRENT, Trace, accept_request_id, continued, new_trace, read_traceparent, to_job
+from integrations.traces import CURRENT, Trace, accept_request_id, continued, job_metadata, new_trace, read_traceparent
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -63,12 +63,12 @@ def test_request_id_that_is_a_secret_is_not_accepted() -> None:
 def test_job_continues_the_trace_of_the_request_that_wakes_it() -> None:
     request = new_trace("a-request")
     token = CURRENT.set(request)
-    given = to_job()
+    given = job_metadata()
     CURRENT.reset(token)
     with continued(given) as trace:
         assert trace == request._replace(begins_here=False)
-        assert to_job() == given
-    assert to_job() == {}
+        assert job_metadata() == given
+    assert job_metadata() == {}
 
 
 def test_job_without_a_trace_begins_one() -> None:

@@ -150,11 +150,11 @@ class TestTimeouts:
 
     @pytest.fixture(autouse=True)
     def no_timeouts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(smtp, "ANSWER_SECONDS", 1e6)
-        monkeypatch.setattr(smtp, "LONGEST_SECONDS", 1e6)
+        monkeypatch.setattr(smtp, "ANSWER_TIMEOUT_SECONDS", 1e6)
+        monkeypatch.setattr(smtp, "SESSION_TIMEOUT_SECONDS", 1e6)
 
     def test_mail_fails_when_a_reply_times_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(smtp, "ANSWER_SECONDS", 0.2)
+        monkeypatch.setattr(smtp, "ANSWER_TIMEOUT_SECONDS", 0.2)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"smtp://127.0.0.1:{silent.getsockname()[1]}"
             assert isinstance(failing(MailServer(url, SENDER)), ServerError)
@@ -163,7 +163,7 @@ class TestTimeouts:
     def test_mail_fails_when_the_whole_session_times_out(
         self, tls: Certified, monkeypatch: pytest.MonkeyPatch, *, secure: bool
     ) -> None:
-        monkeypatch.setattr(smtp, "LONGEST_SECONDS", 0.3)
+        monkeypatch.setattr(smtp, "SESSION_TIMEOUT_SECONDS", 0.3)
         with mailbox(tls if secure else None, tls_first=secure) as box:
             box.mailbox.silent_after = "MAIL"
             assert isinstance(failing(mail_server(box, tls)), ServerError)

@@ -309,15 +309,15 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     values: dict[str, Any] = {}
     errors = []
     invalid = set[str]()
-    for one, variable in _variables():
-        name = one.name.upper()
+    for setting, variable in _variables():
+        name = setting.name.upper()
         text = environment.get(name, "").strip()
         if not text:
-            if _is_required(one):
+            if _is_required(setting):
                 errors.append(f"{name} is required: {variable.description}")
             continue
         try:
-            values[one.name] = variable.parse(text)
+            values[setting.name] = variable.parse(text)
         except ValueError as error:
             errors.append(f"{name} {error}")
             invalid.add(name)
@@ -360,7 +360,7 @@ def warn_of_misspelt_variables(environment: Iterable[str]) -> None:
 
 def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
     """Return the names that resemble one of ours, each with the one that may be meant."""
-    ours = [*(one.name.upper() for one, _ in _variables()), *_OTHER_VARIABLES]
+    ours = [*(setting.name.upper() for setting, _ in _variables()), *_OTHER_VARIABLES]
     found = []
     for name in sorted(name for name in set(environment) - set(ours) if not name.startswith("OTEL_")):
         similar = get_close_matches(name.upper(), ours, n=1, cutoff=_SIMILARITY)
@@ -370,20 +370,20 @@ def misspelt_variables(environment: Iterable[str]) -> list[tuple[str, str]]:
 
 def _variables() -> Iterator[tuple[Field[Any], Variable]]:
     hints = get_type_hints(Config, include_extras=True)
-    for one in fields(Config):
-        yield one, hints[one.name].__metadata__[0]
+    for setting in fields(Config):
+        yield setting, hints[setting.name].__metadata__[0]
 
 
-def _is_required(one: Field[Any]) -> bool:
-    return one.default is MISSING
+def _is_required(setting: Field[Any]) -> bool:
+    return setting.default is MISSING
 
 
 def table() -> str:
     """Return the variables as a Markdown table."""
     rows = ["| variable | meaning | default |", "|---|---|---|"]
-    for one, variable in _variables():
-        default = "required" if _is_required(one) else _format_default(one.default)
-        rows.append(f"| `{one.name.upper()}` | {variable.description} | {default} |")
+    for setting, variable in _variables():
+        default = "required" if _is_required(setting) else _format_default(setting.default)
+        rows.append(f"| `{setting.name.upper()}` | {variable.description} | {default} |")
     for name, (variable, default) in _OTHER_VARIABLES.items():
         rows.append(f"| `{name}` | {variable.description} | {default} |")
     return "\n".join(rows)

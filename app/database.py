@@ -35,16 +35,16 @@ from services.core.read_context import Parameters
 from services.core.transactions import set_in_every_transaction
 from services.monitoring import families
 
-ROLE = "change_freeze_app"
+APP_ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
 IDENTITY_ROLE = "change_freeze_identity"
-ROLES = (ROLE, WORKER_ROLE, IDENTITY_ROLE)
-POOLS = {ROLE: "requests", WORKER_ROLE: "jobs", IDENTITY_ROLE: "identity"}
+ROLES = (APP_ROLE, WORKER_ROLE, IDENTITY_ROLE)
+POOLS = {APP_ROLE: "requests", WORKER_ROLE: "jobs", IDENTITY_ROLE: "identity"}
 """The names of the pools of connections, by role."""
 READS_POOL = "reads"
 READINESS_TIMEOUT_SECONDS = 1.5
 MAX_CONNECTION_AGE_SECONDS = 3600.0
-"""Of polled reads: server processes grow with what they have cached."""
+"""Of a connection for reads: the server process behind it grows with what it has cached."""
 _SETTINGS = {
     "timezone": "UTC",
     "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
@@ -57,6 +57,7 @@ _JOB_SETTINGS = {
 }
 _WAITS = families.POOL_WAITS.counter()
 _TIMEOUTS = families.POOL_TIMEOUTS.counter()
+# A literal, as psycopg requires: the values are those of `_SETTINGS`.
 _BIND: LiteralString = (
     "SELECT set_config('app.organization_id', %(organization_id)s, %(local)s), "
     "set_config('role', %(role)s, %(local)s), "
@@ -82,7 +83,7 @@ class MeasuredPool(QueuePool):
 def make_engine(
     database_url: str,
     pool_size: int,
-    role: str = ROLE,
+    role: str = APP_ROLE,
     *,
     answer_timeout: float | None = ANSWER_TIMEOUT_SECONDS,
     statement_timeout: int = STATEMENT_TIMEOUT_SECONDS,
@@ -95,10 +96,13 @@ def make_engine(
 
     An operation fails after `answer_timeout` seconds without an answer; None is for statements without a timeout.
     """
+    pool_name = POOLS.get(role, role)
+    for counter in (_WAITS, _TIMEOUTS):
+        counter.labels(pool_name)  # begins at 0, and not when the first request has waited
     engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         poolclass=MeasuredPool,
-        pool_logging_name=_counted(POOLS.get(role, role)),
+        pool_logging_name=pool_name,
         pool_size=pool_size,
         max_overflow=0,
         pool_use_lifo=True,  # the connection used last has prepared most
@@ -110,13 +114,6 @@ def make_engine(
     settings = {**_SETTINGS, **of_jobs, "statement_timeout": f"{statement_timeout}s"}
     _configure(engine, database_url, role, settings, answer_timeout)
     return engine
-
-
-def _counted(pool: str) -> str:
-    """Return the name of a pool, whose counters begin at 0 now."""
-    _WAITS.labels(pool)
-    _TIMEOUTS.labels(pool)
-    return pool
 
 
 def make_lock_engine(database_url: str) -> Engine:
@@ -174,7 +171,9 @@ class _Connection(AsyncConnection):
     """A connection with the organisation whose rows it may see."""
 
     organization_id: str | None = None
+    """Empty for none; None before the session has its settings."""
     opened_at = 0.0
+    """By the monotonic clock."""
 
 
 class Reads:
@@ -225,7 +224,7 @@ class Reads:
                 try:
                     connection = self._take_idle() or await self._open()
                     try:
-                        await verify(connection, ROLE, accept_newer=False)
+                        await verify(connection, APP_ROLE, accept_newer=False)
                     finally:
                         self._give_back(connection)
                 finally:
@@ -243,7 +242,7 @@ class Reads:
 
     async def _open(self) -> _Connection:
         connection = await open_async_connection(
-            _Connection, self._address, ROLE, ANSWER_TIMEOUT_SECONDS, row_factory=dict_row, prepare_threshold=0
+            _Connection, self._address, APP_ROLE, ANSWER_TIMEOUT_SECONDS, row_factory=dict_row, prepare_threshold=0
         )
         connection.opened_at = monotonic()
         return connection
@@ -260,13 +259,14 @@ class Reads:
     ) -> list[dict[str, Any]]:
         try:
             organization = organization_id or ""
-            settings = {"organization_id": organization, "role": ROLE, "local": not connection.is_direct}
+            settings = {"organization_id": organization, "role": APP_ROLE, "local": not connection.is_direct}
             if not connection.is_direct:  # one message is one transaction
-                one = AsyncClientCursor(connection)
+                cursor = AsyncClientCursor(connection)
+                both = f"{cursor.mogrify(_BIND, settings)}; {cursor.mogrify(sql, parameters)}"
                 with statement_span(sql):
-                    await one.execute(f"{one.mogrify(_BIND, settings)}; {one.mogrify(sql, parameters)}".encode())
-                one.nextset()
-                return await one.fetchall()
+                    await cursor.execute(both.encode())
+                cursor.nextset()
+                return await cursor.fetchall()
             bound = connection.organization_id
             if bound is None or organization_id not in {None, bound}:
                 connection.organization_id = None

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import IsolationLevel
 from psycopg.rows import dict_row
 
-from app.database import ROLE
+from app.database import APP_ROLE
 from app.database_connections import AsyncConnection, libpq_address, open_async_connection
 from rules.errors import ServiceError
 from services.core.read_context import Parameters
@@ -83,7 +83,7 @@ class DatabaseDownloads:
         self._opening += 1
         try:
             connection = await open_async_connection(
-                AsyncConnection, self._address, ROLE, MAX_DURATION_SECONDS, row_factory=dict_row
+                AsyncConnection, self._address, APP_ROLE, MAX_DURATION_SECONDS, row_factory=dict_row
             )
             try:
                 await _prepare(connection, organization_id)
@@ -111,7 +111,7 @@ async def _prepare(connection: AsyncConnection, organization_id: str) -> None:
     await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
     await connection.set_read_only(True)
     await connection.set_autocommit(False)
-    settings = {"organization_id": organization_id, "role": ROLE, "timeout": f"{MAX_DURATION_SECONDS}s"}
+    settings = {"organization_id": organization_id, "role": APP_ROLE, "timeout": f"{MAX_DURATION_SECONDS}s"}
     await connection.execute(_SET_UP, settings)
     for slot in range(MAX_DOWNLOADS_PER_ORGANIZATION):
         found = await (await connection.execute(_TRY_SLOT, (str(slot), organization_id))).fetchone()

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, make_url, text
 from sqlalchemy.orm import Session
 
 from app.commands.migrate import migrate
-from app.database import IDENTITY_ROLE, ROLE, WORKER_ROLE, Reads, make_engine
+from app.database import APP_ROLE, IDENTITY_ROLE, WORKER_ROLE, Reads, make_engine
 from app.database_connections import RELEASE_REVISION, DatabaseNotReadyError
 from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
@@ -66,7 +66,7 @@ def login(own_database: str, sql: psycopg.Connection[Any]) -> Iterator[str]:
 
 
 @contextmanager
-def engine_of(url: str, role: str = ROLE) -> Iterator[Engine]:
+def engine_of(url: str, role: str = APP_ROLE) -> Iterator[Engine]:
     engine = make_engine(url, 2, role)
     try:
         yield engine
@@ -107,7 +107,7 @@ def proxy(own_database: str, request: pytest.FixtureRequest) -> Iterator[Proxy]:
 
 
 class TestProxiesThatDropOptions:
-    @pytest.mark.parametrize("role", [ROLE, WORKER_ROLE, IDENTITY_ROLE])
+    @pytest.mark.parametrize("role", [APP_ROLE, WORKER_ROLE, IDENTITY_ROLE])
     def test_unit_of_work_has_its_role_and_timeouts(self, proxy: Proxy, role: str) -> None:
         with engine_of(proxy.url, role) as engine:
             factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
@@ -117,7 +117,7 @@ class TestProxiesThatDropOptions:
                     assert tuple(uow.session.execute(text(SETTINGS)).one()) == (role, "15s", idle, "UTC")
 
     def test_reads_have_their_role_and_timeouts(self, proxy: Proxy, acme: Tenant) -> None:
-        expected = {"role": ROLE, "statement_timeout": "15s", "idle_timeout": "30s", "timezone": "UTC"}
+        expected = {"role": APP_ROLE, "statement_timeout": "15s", "idle_timeout": "30s", "timezone": "UTC"}
         for rows in fetched(proxy.url, (SETTINGS, None), (SETTINGS, acme.id), (SETTINGS, acme.id), (SETTINGS, None)):
             assert rows == [expected]
 
@@ -160,15 +160,15 @@ class TestRoles:
     def test_login_that_owns_nothing_serves_every_role(
         self, login: str, sql: psycopg.Connection[Any], acme: Tenant
     ) -> None:
-        sql.execute(f"GRANT {ROLE}, {WORKER_ROLE}, {IDENTITY_ROLE} TO {LOGIN}")
-        for role in (ROLE, WORKER_ROLE, IDENTITY_ROLE):
+        sql.execute(f"GRANT {APP_ROLE}, {WORKER_ROLE}, {IDENTITY_ROLE} TO {LOGIN}")
+        for role in (APP_ROLE, WORKER_ROLE, IDENTITY_ROLE):
             with engine_of(login, role) as engine, Session(engine) as session:
                 assert session.scalar(text("SELECT current_user")) == role
         assert fetched(login, (ORGANIZATIONS, acme.id)) == [[{"id": acme.id}]]
         verified(login)
 
     def test_login_that_may_not_take_the_role_is_refused(self, login: str) -> None:
-        with pytest.raises(DatabaseNotReadyError, match=f"may not take the role {ROLE}"):
+        with pytest.raises(DatabaseNotReadyError, match=f"may not take the role {APP_ROLE}"):
             verified(login)
         with engine_of(login) as engine, pytest.raises(sqlalchemy.exc.OperationalError, match="may not take"):
             engine.connect()
@@ -188,7 +188,7 @@ class TestRoles:
         sql.execute(f"GRANT SELECT ON alembic_version TO {LOGIN}")
         owner = str(make_url(own_database).username)
         sql.execute(right.format(LOGIN, owner=owner))
-        monkeypatch.setattr("app.database.ROLE", LOGIN)
+        monkeypatch.setattr("app.database.APP_ROLE", LOGIN)
         try:
             with pytest.raises(DatabaseNotReadyError, match="exempt from row-level security"):
                 verified(own_database)

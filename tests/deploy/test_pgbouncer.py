@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy.exc
 
 from app.commands.doctor import check_database
-from app.database import ROLE, ROLES, WORKER_ROLE, make_engine, make_lock_engine, verify_database
+from app.database import APP_ROLE, ROLES, WORKER_ROLE, make_engine, make_lock_engine, verify_database
 from services.core.lease_holder import HolderLock, PooledConnectionError
 from tests.faults.suite.client import Client, Ledger
 from tests.faults.suite.runner import rest
@@ -108,7 +108,7 @@ def test_doctor_says_which_address_leads_through_a_pooler(service: tuple[str, st
 
 def test_rows_of_other_organisations_stay_hidden_in_a_shared_session(service: tuple[str, str]) -> None:
     pooled, _ = service
-    engine = make_engine(pooled, 1, role=ROLE)
+    engine = make_engine(pooled, 1, role=APP_ROLE)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM organizations").scalar_one() == 0
         with pytest.raises(sqlalchemy.exc.ProgrammingError, match="permission denied"):

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine, create_engine, event
 
-from app.database import ROLE, make_engine
+from app.database import APP_ROLE, make_engine
 
 _engines: dict[tuple[str, str], Engine] = {}
 
 
-def engine_of(database_url: str, role: str = ROLE) -> Engine:
+def engine_of(database_url: str, role: str = APP_ROLE) -> Engine:
     """Return the engine of a database as the product makes it for a role, with up to eight connections."""
     key = (database_url, role)
     if key not in _engines:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from app.database import ROLE, WORKER_ROLE
+from app.database import APP_ROLE, WORKER_ROLE
 from models.billing import grants_of_organizations
 from models.queries import covering_freezes
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
@@ -83,7 +83,7 @@ def scene(database: str, session: Session) -> Scene:
     freeze, branch, repository = freezes[0].id, branches[-1].id, repositories[3].id
     session.commit()
     blocks, given = Blocks(), (MovableClock(), RecordedWakeups(), Dependencies(cursor_secret=b"a secret"))
-    app = UnitOfWorkFactory(blocks.watch(engine_of(database, ROLE)), *given)
+    app = UnitOfWorkFactory(blocks.watch(engine_of(database, APP_ROLE)), *given)
     jobs = UnitOfWorkFactory(blocks.watch(engine_of(database, WORKER_ROLE)), *given)
 
     def read(work: Callable[[UnitOfWork], object]) -> Call:

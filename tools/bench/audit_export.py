@@ -17,7 +17,7 @@ import requests
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from app.database import ROLE
+from app.database import APP_ROLE
 from models.audit import AuditEntry
 from services.audit import export as exporting
 from tests import factories
@@ -82,7 +82,7 @@ def copy_with_psql(database_url: str, organization_id: str) -> float:
     url = database_url.replace("+psycopg", "")
     with psycopg.connect(url) as connection:
         sql = export_statement(connection, organization_id)
-    own = f"SET role {ROLE}; SELECT set_config('app.organization_id', '{organization_id}', false) \\g /dev/null\n"
+    own = f"SET role {APP_ROLE}; SELECT set_config('app.organization_id', '{organization_id}', false) \\g /dev/null\n"
     start_time = time.perf_counter()
     subprocess.run([PSQL, "-q", url], input=f"{own}{sql};".encode(), stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start_time

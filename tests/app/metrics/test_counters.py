@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from sqlalchemy import create_engine
 
 import jobs.registry
-from app.database import POOLS, READS_POOL, ROLE, MeasuredPool, Reads, make_engine
+from app.database import APP_ROLE, POOLS, READS_POOL, MeasuredPool, Reads, make_engine
 from app.edge.worker_threads import Workers
 from app.metrics import database_pools, saturation
 from app.metrics.job_counters import MAX_CODES, JobCounters, QueueCounters
@@ -139,7 +139,7 @@ def test_saturation_shows_what_is_in_use(database: str, monkeypatch: pytest.Monk
     engine.dispose()
     assert value("request_threads", pool="of this test") == 5
     assert value("request_threads_busy", pool="of this test") == 2
-    assert {(POOLS[ROLE], 7, 1), (READS_POOL, 13, 11)} <= set(pools)
+    assert {(POOLS[APP_ROLE], 7, 1), (READS_POOL, 13, 11)} <= set(pools)
 
 
 def test_pool_shows_its_size_and_what_is_in_use() -> None:

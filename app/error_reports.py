@@ -18,10 +18,10 @@ from rules.version import VERSION
 
 FLUSH_TIMEOUT = 2.0
 """Seconds that the end of a process waits for Sentry."""
-_OURS = {"app", "handlers", "integrations", "jobs", "mcp_server", "services", "slack_app", "web"}
+_OUR_PACKAGES = {"app", "handlers", "integrations", "jobs", "mcp_server", "services", "slack_app", "web"}
 """Packages whose log texts are constant: their values are arguments."""
-_ITS_OWN = ("sentry_sdk", "urllib3", "opentelemetry")
-"""Loggers of what reports itself."""
+_REPORTERS = ("sentry_sdk", "urllib3", "opentelemetry")
+"""Loggers of the libraries that send reports: a report of their errors would cause the next one."""
 _FRAME = ("filename", "module", "function", "lineno", "in_app")
 
 
@@ -35,11 +35,11 @@ class ErrorReports(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Report a record."""
-        if not record.name.startswith(_ITS_OWN):
+        if not record.name.startswith(_REPORTERS):
             self._client.capture_event(self._event(record))
 
     def _event(self, record: logging.LogRecord) -> Any:
-        is_ours = record.name.partition(".")[0] in _OURS
+        is_ours = record.name.partition(".")[0] in _OUR_PACKAGES
         event: dict[str, Any] = {
             "level": "fatal" if record.levelno >= logging.CRITICAL else "error",
             "logger": record.name,
@@ -65,7 +65,7 @@ def _without_values(exception: Any) -> dict[str, Any]:
 
 
 def accepts_reports(dsn: str) -> bool:
-    """Return whether Sentry knows the project and its key, by sending an envelope without an event."""
+    """True if Sentry knows the project and its key, by sending an envelope without an event."""
     auth = Dsn(dsn).to_auth("change-freeze")
     headers = {"X-Sentry-Auth": auth.to_header(), "Content-Type": "application/x-sentry-envelope"}
     try:

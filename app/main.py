@@ -166,12 +166,12 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
 
 def make_credentials(config: Config, reads: Reads, key_uses: KeyUses, clock: Clock) -> Credentials:
     """Return what authenticates requests."""
-    of_sessions = partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
-    of_grants = partial(verify_grant_token, issuer=config.issuer, audience=config.base_url + web_addresses.MCP)
+    verify_session = partial(verify_access_token, issuer=config.issuer, audience=config.base_url)
+    verify_grant = partial(verify_grant_token, issuer=config.issuer, audience=config.base_url + web_addresses.MCP)
     return Credentials(
         reads,
-        TokenVerifier(reads, of_sessions),
-        TokenVerifier(reads, of_grants),
+        TokenVerifier(reads, verify_session),
+        TokenVerifier(reads, verify_grant),
         clock,
         web_url=config.web_url,
         key_uses=key_uses,

@@ -83,18 +83,18 @@ class DatabaseMailedLinks:
             return _FINDERS[purpose](uow, token)
 
 
-def _verify_email(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+def _find_sign_up(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
     found = one_time_tokens.peek(uow, "verify_email", token)
     return {"email": found.subject, "name": found.details["name"]} if found else None
 
 
-def _reset_password(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+def _find_password_reset(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
     found = one_time_tokens.peek(uow, "reset_password", token)
     user = uow.session.get(User, found.subject) if found else None
     return {"email": user.email} if user else None
 
 
-def _invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+def _find_invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
     try:
         found = received_invitations.preview(uow, token)
     except ServiceError:
@@ -107,9 +107,9 @@ def _invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
 
 
 _FINDERS: Mapping[Purpose, Callable[[UnitOfWork, str], Mapping[str, Any] | None]] = {
-    "verify_email": _verify_email,
-    "reset_password": _reset_password,
-    "invitation": _invitation,
+    "verify_email": _find_sign_up,
+    "reset_password": _find_password_reset,
+    "invitation": _find_invitation,
 }
 
 

@@ -17,7 +17,7 @@ from app.metrics.sweeper_counters import SweeperCounters
 from app.telemetry import telemetry
 from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
 from integrations.wakeups import WakeupWatch
-from jobs import context
+from jobs.context import Context, set_context
 from jobs.sweep import Sweeper
 from services.core.lease_holder import PooledConnectionError, runs
 from services.core.unit_of_work import SYSTEM_CALLER
@@ -33,24 +33,24 @@ def main(arguments: Sequence[str]) -> int:
         logs.configure(config.log_level)
         logs.announce_start("sweeper")
         lock = lock_of(config, "sweeper")
-        made = replace(job_context(config, lock), observer=SweeperCounters())
+        context = replace(job_context(config, lock), observer=SweeperCounters())
         watch = WakeupWatch(config.redis_url)
-        serve_sweeper_metrics(config, made, watch.count_waiting)
+        serve_sweeper_metrics(config, context, watch.count_waiting)
         await_database(config.database_url, WORKER_ROLE)
         stop = Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        for stop_signal in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(stop_signal, lambda *_: stop.set())
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         logs.report_failed_start("sweeper", error)
         return 3
     if config.smtp_url is None:
         logger.warning("SMTP_URL is not set: mails are queued and not sent")
-    report_restore(made.uow_factory, config)
-    context.set_context(made)
+    report_restore(context.uow_factory, config)
+    set_context(context)
     freeze_gc()
     sweeper = Sweeper(
-        made, partial(_workers_available, made, watch), config.full_pass_every, config.synchronous_standbys
+        context, partial(_workers_available, context, watch), config.full_pass_every, config.synchronous_standbys
     )
     with telemetry(config, "sweeper"):
         sweeper.run(stop, config.sweep_every.total_seconds())
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _workers_available(made: context.Context, watch: WakeupWatch) -> bool:
-    """Return whether a worker runs that takes the wake-ups."""
-    with made.uow_factory.open(SYSTEM_CALLER) as uow:
+def _workers_available(context: Context, watch: WakeupWatch) -> bool:
+    """True if a worker runs and takes the wake-ups."""
+    with context.uow_factory.open(SYSTEM_CALLER) as uow:
         return runs(uow.session, "worker") and watch.workers_available()

@@ -75,9 +75,9 @@ class OpenTelemetryTracer:
         trace = CURRENT.get() or new_trace()
         outer = CURRENT.set(trace)
         raw = self._tracer.start_span(name, _context_of(trace), _KINDS[kind], attributes)
-        made = raw.get_span_context()
-        flags = f"{made.trace_flags & TraceFlags.SAMPLED:02x}"
-        CURRENT.set(trace._replace(parent_id=format_span_id(made.span_id), flags=flags, begins_here=False))
+        own = raw.get_span_context()
+        flags = f"{own.trace_flags & TraceFlags.SAMPLED:02x}"
+        CURRENT.set(trace._replace(parent_id=format_span_id(own.span_id), flags=flags, begins_here=False))
         try:
             with self._running(raw) as span:
                 yield span
@@ -116,7 +116,7 @@ def _context_of(trace: Trace) -> Context:
 
 
 def collector_answers(collector: str) -> bool:
-    """Return whether a collector accepts spans, by sending none."""
+    """True if a collector accepts spans, by sending none."""
     return OTLPSpanExporter(collector, timeout=FLUSH_TIMEOUT).export([]) is SpanExportResult.SUCCESS
 
 

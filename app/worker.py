@@ -30,14 +30,16 @@ from app.telemetry import telemetry
 from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
 from integrations.traces import continued
 from integrations.wakeups import QUEUE, connect
-from jobs import context
+from jobs.context import set_context
 from services.core.lease_holder import PooledConnectionError
 
 logger = logging.getLogger(__name__)
 
-SOCKET_SECONDS = 15.0
+CONNECT_TIMEOUT_SECONDS = 15.0
+"""For a connection to Redis; RQ sets a longer one for answers, since it waits in one call for a wake-up."""
 HEARTBEAT_SECONDS = 30
-RETRY_SECONDS = 1.0
+"""Lifetime of the key by which RQ knows that the worker is alive, and interval of its own clean-up."""
+RESTART_DELAY_SECONDS = 1.0
 
 
 class WakeupWorker(SimpleWorker):
@@ -83,16 +85,18 @@ def main(arguments: Sequence[str]) -> int:
         logs.configure(config.log_level)
         logs.announce_start("worker")
         lock = lock_of(config, "worker")
-        made = job_context(config, lock)
-        serve_metrics(config, made)
+        context = job_context(config, lock)
+        serve_metrics(config, context)
         await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         logs.report_failed_start("worker", error)
         return 3
-    report_restore(made.uow_factory, config)
-    context.set_context(made)
-    queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
+    report_restore(context.uow_factory, config)
+    set_context(context)
+    queue = Queue(
+        QUEUE, connection=connect(config.redis_url, timeout=CONNECT_TIMEOUT_SECONDS), serializer=JSONSerializer
+    )
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     stop_requested = Event()
     freeze_gc()
@@ -108,8 +112,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _restart() -> NoReturn:
-    logger.warning("the worker restarts in %.0f s; until then the sweeper runs its jobs", RETRY_SECONDS)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-    time.sleep(RETRY_SECONDS)
+    logger.warning("the worker restarts in %.0f s; until then the sweeper runs its jobs", RESTART_DELAY_SECONDS)
+    for stop_signal in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop_signal, signal.SIG_DFL)
+    time.sleep(RESTART_DELAY_SECONDS)
     os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - our own command line, and no shell

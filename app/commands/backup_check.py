@@ -93,7 +93,7 @@ def _check(
         return
     try:
         with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
-            yield from _check_schema(uow)
+            yield from _check_parts(uow)
             content = uow.session.execute(_CONTENT).one()
             organizations = chained_organizations(uow, None)
     except sqlalchemy.exc.ProgrammingError as error:
@@ -118,7 +118,8 @@ def _check(
             seals[organization_id] = f"{result.sealed}:{result.head.hex()}"
 
 
-def _check_schema(uow: UnitOfWork) -> Iterator[Finding]:
+def _check_parts(uow: UnitOfWork) -> Iterator[Finding]:
+    """Check what a partial restore leaves out: row-level security, positions of sequences, and the secret key."""
     unprotected = uow.session.scalars(_UNPROTECTED).all()
     if unprotected:
         yield fix(f"no row-level security on {', '.join(unprotected)}: restore the schema from the backup too")

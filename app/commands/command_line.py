@@ -55,7 +55,10 @@ def first_line(error: object) -> str:
 
 
 def run_with_config(work: Callable[[Config], int]) -> int:
-    """Do the work of a command and return its exit status: 1 if it is rejected, 3 if the service cannot be reached."""
+    """Do the work of a command and return its exit status.
+
+    It is 1 if a ServiceError rejects it, and 3 if the configuration or the database is not usable.
+    """
     try:
         return work(load_config())
     except ServiceError as error:

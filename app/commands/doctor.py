@@ -3,7 +3,6 @@
 It prints a line for each check: that it is well, or what to do. It writes nothing, here or at another server.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -282,7 +281,10 @@ def check_traces(config: Config) -> Iterator[Finding]:
     """Check that the collector of traces accepts them."""
     if config.collector is None:
         yield off("traces are sent nowhere (OTEL_EXPORTER_OTLP_ENDPOINT)")
-    elif importlib.import_module("app.tracing").collector_answers(config.collector):
+        return
+    from app.tracing import collector_answers  # its packages are installed only where traces are collected
+
+    if collector_answers(config.collector):
         yield ok("the collector accepts traces")
     else:
         yield fix("the collector does not accept traces: check OTEL_EXPORTER_OTLP_ENDPOINT, and its port for HTTP")
@@ -292,7 +294,10 @@ def check_errors(config: Config) -> Iterator[Finding]:
     """Check that Sentry accepts the project and its key."""
     if config.sentry_dsn is None:
         yield off("errors are reported nowhere (SENTRY_DSN)")
-    elif importlib.import_module("app.error_reports").accepts_reports(config.sentry_dsn):
+        return
+    from app.error_reports import accepts_reports  # its package is installed only where errors are reported
+
+    if accepts_reports(config.sentry_dsn):
         yield ok("Sentry accepts reports")
     else:
         yield fix("Sentry does not accept reports: check SENTRY_DSN")

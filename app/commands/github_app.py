@@ -57,8 +57,8 @@ _FORM = Template("""<p>GitHub will show the name of the App, which can be change
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Which App is to be registered, where, and where its settings go."""
+class Registration:
+    """The App that is to be registered: its name and rights, the addresses of both sides, and where its settings go."""
 
     name: str
     base_url: str
@@ -71,13 +71,13 @@ class Wish:
     directory: Path
 
     @property
-    def page(self) -> str:
-        """GitHub's page that takes the manifest."""
+    def form_url(self) -> str:
+        """The page of GitHub that takes the manifest."""
         owner = f"/organizations/{quote(self.organization, safe='')}" if self.organization else ""
         return f"{self.github_url}{owner}/settings/apps/new"
 
     @property
-    def left(self) -> list[str]:
+    def remaining_steps(self) -> list[str]:
         """What a manifest cannot set, in the order in which it is done."""
         settings = (
             "Put the settings into the environment of every process, and the key where only the service can read it"
@@ -94,15 +94,15 @@ class Wish:
         ]
 
 
-class Setup(ThreadingHTTPServer):
+class RegistrationServer(ThreadingHTTPServer):
     """Serves the page until the App is registered."""
 
     daemon_threads = False
     timeout = 0.2
 
-    def __init__(self, wish: Wish, files: "SettingsFiles", port: int) -> None:
+    def __init__(self, registration: Registration, files: "SettingsFiles", port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.wish, self.files = wish, files
+        self.registration, self.files = registration, files
         self.token, self.state = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self.app: RegisteredApp | None = None
 
@@ -120,12 +120,12 @@ class Setup(ThreadingHTTPServer):
     def manifest(self) -> dict[str, Any]:
         """The manifest that the page sends."""
         return manifest_of(
-            self.wish.name,
-            base_url=self.wish.base_url,
-            web_url=self.wish.web_url,
+            self.registration.name,
+            base_url=self.registration.base_url,
+            web_url=self.registration.web_url,
             redirect_url=f"{self.address}/registered",
-            public=self.wish.public,
-            writes_rulesets=self.wish.writes_rulesets,
+            public=self.registration.public,
+            writes_rulesets=self.registration.writes_rulesets,
         )
 
     def serve_until_registered(self) -> RegisteredApp:
@@ -150,13 +150,13 @@ class Setup(ThreadingHTTPServer):
             f"people return to {manifest['callback_urls'][0]} after the installation, and authorise it there",
             "permissions: " + ", ".join(f"{name} ({level})" for name, level in manifest["default_permissions"].items()),
             "events: " + ", ".join(manifest["default_events"]),
-            "installable by every account" if self.wish.public else "installable by its owner alone",
+            "installable by every account" if self.registration.public else "installable by its owner alone",
         ]
         return _FORM.substitute(
             facts=_items(facts),
-            action=escape(f"{self.wish.page}?state={self.state}"),
+            action=escape(f"{self.registration.form_url}?state={self.state}"),
             manifest=escape(orjson.dumps(manifest).decode()),
-            left=_items(self.wish.left),
+            left=_items(self.registration.remaining_steps),
         )
 
     def _registered(self, query: Mapping[str, list[str]]) -> tuple[int, str, str]:
@@ -165,18 +165,22 @@ class Setup(ThreadingHTTPServer):
         if not hmac.compare_digest(given.get("state", "").encode(), self.state.encode()) or not given.get("code"):
             return 400, "This is not the answer to our request", f'<p><a href="{self.address}">Begin again</a></p>'
         try:
-            app = exchange_code(self.wish.api_url, given["code"])
+            app = exchange_code(self.registration.api_url, given["code"])
         except ManifestError as error:
             content = f'<p>{escape(str(error))}.</p><p><a href="{self.address}">Begin again</a></p>'
             return 502, "The App could not be read", content
-        self.files.write(app, self.wish)
+        self.files.write(app, self.registration)
         self.app = app
         content = f"<p>Its settings are in {escape(str(self.files.settings))}.</p><h2>What is left to do</h2><ul>"
-        return 200, f"The App {escape(app.slug)} is registered", f"{content}{_items(self.wish.left)}</ul>"
+        return (
+            200,
+            f"The App {escape(app.slug)} is registered",
+            f"{content}{_items(self.registration.remaining_steps)}</ul>",
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Setup
+    server: RegistrationServer
     timeout = 5  # browsers keep connections on which they send nothing
 
     def do_GET(self) -> None:
@@ -184,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         status, title, content = self.server.answer(self.path, self.headers.get("Host", ""))
         body = _PAGE.substitute(title=title, content=content).encode()
         self.send_response(status)
-        policy = f"default-src 'none'; form-action 'self' {self.server.wish.github_url}; frame-ancestors 'none'"
+        policy = f"default-src 'none'; form-action 'self' {self.server.registration.github_url}; frame-ancestors 'none'"
         for name, value in {**_HEADERS, "Content-Security-Policy": policy, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
@@ -207,7 +211,7 @@ class SettingsFiles:
                     self.settings.unlink()
                 raise
 
-    def write(self, app: RegisteredApp, wish: Wish) -> None:
+    def write(self, app: RegisteredApp, registration: Registration) -> None:
         """Write the private key and the settings."""
         self.key.write_text(app.private_key)
         settings = {
@@ -217,8 +221,8 @@ class SettingsFiles:
             "GITHUB_WEBHOOK_SECRET": app.webhook_secret,
             "GITHUB_APP_CLIENT_ID": app.client_id,
             "GITHUB_APP_CLIENT_SECRET": app.client_secret,
-            "GITHUB_API_URL": wish.api_url,
-            "GITHUB_WEB_URL": wish.github_url,
+            "GITHUB_API_URL": registration.api_url,
+            "GITHUB_WEB_URL": registration.github_url,
         }
         self.settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
@@ -262,7 +266,7 @@ def read_arguments(given: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     given = read_arguments(arguments)
-    wish = Wish(
+    registration = Registration(
         given.name,
         given.base_url or given.web_url,
         given.web_url,
@@ -274,12 +278,12 @@ def main(arguments: Sequence[str]) -> int:
         given.directory,
     )
     try:
-        files = SettingsFiles(wish.directory)
+        files = SettingsFiles(registration.directory)
     except OSError as error:
         say(f"Nothing was registered: {error.strerror}: {error.filename}")
         return 1
     try:
-        with Setup(wish, files, given.port) as server:
+        with RegistrationServer(registration, files, given.port) as server:
             say("Open this address in a browser on this machine; it is valid until the App is registered:")
             print(server.address, flush=True)
             app = server.serve_until_registered()
@@ -293,6 +297,6 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     say(f"The App {app.slug} is registered: {app.html_url}")
     say(f"Its settings are in {files.settings}, its private key in {files.key}. What is left to do:")
-    for line in wish.left:
+    for line in registration.remaining_steps:
         say(f"- {line}")
     return 0

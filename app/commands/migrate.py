@@ -31,7 +31,7 @@ LOCK_TIMEOUT = "500ms"
 
 Below PostgreSQL's `deadlock_timeout` of 1 s, so that of a deadlock the migration is given up, never a request.
 """
-ATTEMPTS = 200
+MAX_ATTEMPTS = 200
 SECONDS_BETWEEN_ATTEMPTS = 3
 _LOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 
@@ -43,7 +43,7 @@ def migrate_patiently(
 
     `pause` waits for a number of seconds. Raise `sqlalchemy.exc.OperationalError` after the last attempt.
     """
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
             return migrate(url, lock_timeout=lock_timeout)
         except sqlalchemy.exc.OperationalError as error:

@@ -181,7 +181,7 @@ class TestMigrate:
         self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         migrate(unmigrated_database, "0023")
-        monkeypatch.setattr("app.commands.migrate.ATTEMPTS", 1)
+        monkeypatch.setattr("app.commands.migrate.MAX_ATTEMPTS", 1)
         monkeypatch.setattr("app.commands.migrate.migrate_patiently", partial(migrate_patiently, lock_timeout="20ms"))
         with owner_engine_of(unmigrated_database).connect() as reader:
             reader.execute(text("SELECT FROM freezes"))

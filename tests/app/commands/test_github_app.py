@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.commands import doctor, github_app
-from app.commands.github_app import SettingsFiles, Setup, Wish, main
+from app.commands.github_app import Registration, RegistrationServer, SettingsFiles, main
 from app.config import load_config
 from rules.rulesets.app_permissions import EVENTS, missing_permissions
 from tests.harness.concurrency import Task, results_of
@@ -48,48 +48,50 @@ def github(fake_github_server: Handle) -> FakeGitHub:
 
 
 @pytest.fixture
-def wish(github: FakeGitHub, tmp_path: Path) -> Wish:
+def registration(github: FakeGitHub, tmp_path: Path) -> Registration:
     url = github.base_url
-    return Wish("Acme Freezes", WEB, WEB, url, url, "acme", public=False, writes_rulesets=True, directory=tmp_path)
+    return Registration(
+        "Acme Freezes", WEB, WEB, url, url, "acme", public=False, writes_rulesets=True, directory=tmp_path
+    )
 
 
 @pytest.fixture
-def setup(wish: Wish) -> Iterator[Setup]:
-    with Setup(wish, SettingsFiles(wish.directory), 0) as server:
+def server(registration: Registration) -> Iterator[RegistrationServer]:
+    with RegistrationServer(registration, SettingsFiles(registration.directory), 0) as server:
         yield server
 
 
-def press(setup: Setup, page: str) -> tuple[int, str, str]:
+def press(server: RegistrationServer, page: str) -> tuple[int, str, str]:
     """Press the button of the page, and return the answer to what GitHub sends back."""
     form = Form(page)
     answer = httpx.post(form.action, data=form.fields)
     assert answer.status_code == 302, answer.text
-    return setup.answer(answer.headers["location"].removeprefix(setup.origin), host_of(setup))
+    return server.answer(answer.headers["location"].removeprefix(server.origin), host_of(server))
 
 
-def host_of(setup: Setup) -> str:
-    return setup.origin.removeprefix("http://")
+def host_of(server: RegistrationServer) -> str:
+    return server.origin.removeprefix("http://")
 
 
-def opened(setup: Setup) -> str:
-    return setup.answer(f"/{setup.token}", host_of(setup))[2]
+def opened(server: RegistrationServer) -> str:
+    return server.answer(f"/{server.token}", host_of(server))[2]
 
 
 def test_settings_of_the_registered_app_satisfy_the_doctor(
-    session: Session, setup: Setup, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+    session: Session, server: RegistrationServer, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serving = Task(setup.serve_until_registered)
+    serving = Task(server.serve_until_registered)
     with httpx.Client(follow_redirects=True) as browser:
-        page = browser.get(setup.address)
+        page = browser.get(server.address)
         assert page.headers["Referrer-Policy"] == "no-referrer"
         form = Form(page.text)
         registered = browser.post(form.action, data=form.fields)
     [app] = results_of([serving])
     assert (registered.status_code, app.slug) == (200, "acme-freezes")
-    for file in (setup.files.settings, setup.files.key):
+    for file in (server.files.settings, server.files.key):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not any(secret in registered.text for secret in github.oauth.issued), "secrets are in the files alone"
-    for line in setup.files.settings.read_text().splitlines():
+    for line in server.files.settings.read_text().splitlines():
         monkeypatch.setenv(*line.split("=", 1))
     for name, value in {"BASE_URL": WEB, "WEB_URL": WEB}.items():
         monkeypatch.setenv(name, value)
@@ -100,8 +102,8 @@ def test_settings_of_the_registered_app_satisfy_the_doctor(
     assert {each.state for each in doctor.check_github(load_config())} == {"ok"}
 
 
-def test_page_says_what_is_set_and_what_is_left(setup: Setup) -> None:
-    words = Form(opened(setup)).words
+def test_page_says_what_is_set_and_what_is_left(server: RegistrationServer) -> None:
+    words = Form(opened(server)).words
     for each in (
         "webhooks/github",
         "checks (write)",
@@ -114,36 +116,36 @@ def test_page_says_what_is_set_and_what_is_left(setup: Setup) -> None:
     assert all(each in words for each in ("SMTP_URL", "Slack", "doctor"))
 
 
-def test_manifest_requests_what_the_doctor_checks(setup: Setup, wish: Wish) -> None:
-    form = Form(opened(setup))
+def test_manifest_requests_what_the_doctor_checks(server: RegistrationServer, registration: Registration) -> None:
+    form = Form(opened(server))
     manifest = orjson.loads(form.fields["manifest"])
-    assert form.action.startswith(f"{wish.github_url}/organizations/acme/settings/apps/new?state=")
+    assert form.action.startswith(f"{registration.github_url}/organizations/acme/settings/apps/new?state=")
     assert missing_permissions(manifest["default_permissions"]) == []
     assert manifest["default_events"] == list(EVENTS)
     assert manifest["callback_urls"] == [f"{WEB}/installed"]
 
 
 @pytest.mark.parametrize("path", ["/", "/wrong", "/wrong/registered", "/{token}/other"])
-def test_page_exists_at_its_address_alone(setup: Setup, path: str) -> None:
-    assert setup.answer(path.format(token=setup.token), host_of(setup))[0] == 404
+def test_page_exists_at_its_address_alone(server: RegistrationServer, path: str) -> None:
+    assert server.answer(path.format(token=server.token), host_of(server))[0] == 404
 
 
-def test_page_is_not_served_under_another_host(setup: Setup) -> None:
-    assert setup.answer(f"/{setup.token}", "evil.example")[0] == 404
+def test_page_is_not_served_under_another_host(server: RegistrationServer) -> None:
+    assert server.answer(f"/{server.token}", "evil.example")[0] == 404
 
 
-def test_answer_with_another_state_or_no_code_is_refused(setup: Setup) -> None:
-    for query in ({"code": "c", "state": "other"}, {"code": "c"}, {"state": setup.state}):
-        answer = setup.answer(f"/{setup.token}/registered?{urlencode(query)}", host_of(setup))
+def test_answer_with_another_state_or_no_code_is_refused(server: RegistrationServer) -> None:
+    for query in ({"code": "c", "state": "other"}, {"code": "c"}, {"state": server.state}):
+        answer = server.answer(f"/{server.token}/registered?{urlencode(query)}", host_of(server))
         assert answer[0] == 400
-    assert setup.app is None
+    assert server.app is None
 
 
-def test_code_that_github_does_not_know_can_be_tried_again(setup: Setup) -> None:
-    query = urlencode({"code": "unknown", "state": setup.state})
-    status, _, content = setup.answer(f"/{setup.token}/registered?{query}", host_of(setup))
+def test_code_that_github_does_not_know_can_be_tried_again(server: RegistrationServer) -> None:
+    query = urlencode({"code": "unknown", "state": server.state})
+    status, _, content = server.answer(f"/{server.token}/registered?{query}", host_of(server))
     assert (status, "Begin again" in content) == (502, True)
-    assert press(setup, opened(setup))[0] == 200
+    assert press(server, opened(server))[0] == 200
 
 
 def test_registration_is_refused_when_a_file_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,10 +158,10 @@ def test_registration_is_refused_when_a_file_exists(tmp_path: Path, capsys: pyte
 def test_interrupted_registration_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(_: Setup) -> None:
+    def interrupt(_: RegistrationServer) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(github_app.Setup, "serve_until_registered", interrupt)
+    monkeypatch.setattr(github_app.RegistrationServer, "serve_until_registered", interrupt)
     assert main(["--web-url", WEB, "--directory", str(tmp_path), "--port", "0"]) == 1
     assert capsys.readouterr().out.startswith("http://127.0.0.1:")
     assert list(tmp_path.iterdir()) == []

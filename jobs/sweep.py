@@ -55,7 +55,7 @@ class Sweeper:
     context: Context
     workers_available: Callable[[], bool]
     """True if Redis can be reached and workers accept wake-ups."""
-    full_pass_every: timedelta
+    full_resync_interval: timedelta
     synchronous_standbys: bool = False
     """True if a fail-over of PostgreSQL loses no commit."""
 
@@ -91,7 +91,7 @@ class Sweeper:
             partial(find_overlaps, uow_factory),
             partial(repair_completions, uow_factory),
             partial(record_late_freezes, uow_factory),
-            partial(full_resync, uow_factory, self.full_pass_every),
+            partial(full_resync, uow_factory, self.full_resync_interval),
             partial(purge_expired, uow_factory),
             partial(end_leftovers, uow_factory),
             partial(purge_deleted, uow_factory),
@@ -110,27 +110,27 @@ class Sweeper:
         for name in names:
             self._attempt(JOBS[name].run)
 
-    def run(self, stop: Event, every: float) -> None:
-        """Sweep every `every` seconds, and after each timed task that did something, until `stop` is set."""
+    def run(self, stop: Event, interval: float) -> None:
+        """Sweep every `interval` seconds, and after each timed task that did something, until `stop` is set."""
         sweep_now = Event()
         threads = [
-            Thread(target=self._run_timed_tasks_until, args=(stop, sweep_now, every), name="time"),
+            Thread(target=self._run_timed_tasks_until, args=(stop, sweep_now, interval), name="time"),
             Thread(target=self._seal_until, args=(stop,), name="seals"),
         ]
         for thread in threads:
             thread.start()
         while not stop.is_set():
             self.run_maintenance()
-            sweep_now.wait(every)
+            sweep_now.wait(interval)
             sweep_now.clear()
         for thread in threads:
             thread.join()
 
-    def _run_timed_tasks_until(self, stop: Event, sweep_now: Event, every: float) -> None:
+    def _run_timed_tasks_until(self, stop: Event, sweep_now: Event, interval: float) -> None:
         while not stop.is_set():
             if self.run_timed_tasks():
                 sweep_now.set()
-            stop.wait(self.pause(every))
+            stop.wait(self.pause(interval))
         sweep_now.set()
 
     def _seal_until(self, stop: Event) -> None:
@@ -138,12 +138,12 @@ class Sweeper:
             self.seal()
             stop.wait(SEAL_INTERVAL)
 
-    def pause(self, every: float) -> float:
-        """Return the seconds until the next timed task, at most `every`."""
-        left: list[float | None] = []
+    def pause(self, interval: float) -> float:
+        """Return the seconds until the next timed task, at most `interval`."""
+        waits: list[float | None] = []
         for next_of in (seconds_to_next, seconds_to_next_announcement):
-            self._attempt(lambda next_of=next_of: left.append(next_of(self.context.uow_factory)))  # type: ignore[misc]
-        return max(MIN_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
+            self._attempt(lambda next_of=next_of: waits.append(next_of(self.context.uow_factory)))  # type: ignore[misc]
+        return max(MIN_PAUSE, min([interval, *(seconds for seconds in waits if seconds is not None)]))
 
     def _attempt(self, task: Callable[[], object]) -> bool:
         """Run a task; True if it did something. A failure is logged, and the next sweep retries the task."""

@@ -47,7 +47,7 @@ def decide_authorization(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def oauth_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Exchange a code, a refresh token or a device code for tokens."""
-    return respond(raw_body, headers, lambda given: _exchange(uow, given), added=_ANY_ORIGIN)
+    return respond(raw_body, headers, lambda given: _exchange(uow, given), extra_headers=_ANY_ORIGIN)
 
 
 def oauth_revoke(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
@@ -56,7 +56,7 @@ def oauth_revoke(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -
     def revoke(given: Mapping[str, str]) -> None:
         tokens.revoke(uow, required(given, "token"), given.get("client_id"))
 
-    reply = respond(raw_body, headers, revoke, added=_ANY_ORIGIN)
+    reply = respond(raw_body, headers, revoke, extra_headers=_ANY_ORIGIN)
     return reply if isinstance(reply, RawReply) else RawReply(200, {"Cache-Control": "no-store", **_ANY_ORIGIN}, b"")
 
 

@@ -22,9 +22,7 @@ from services.schedules.import_matching import Import
 from services.schedules.occurrences_by_schedule import OccurrenceRange
 from services.schedules.schedule_filters import ScheduleFilters
 
-TERMS = ("recurrence", "window")
-SHOWN = 10
-"""Default number of windows in the preview of a draft."""
+_NESTED_TERMS = ("recurrence", "window")
 
 
 def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -36,7 +34,7 @@ def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None, **filters: A
 
 def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Create a schedule."""
-    return tagged(views.view(uow, changes.create(uow, changes.NewSchedule(**with_terms(body)))))
+    return tagged(views.view(uow, changes.create(uow, changes.NewSchedule(**_with_terms(body)))))
 
 
 def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
@@ -46,7 +44,7 @@ def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
 
 def update_schedule(uow: UnitOfWork, schedule_id: str, body: dict[str, Any], if_match: str | None) -> object:
     """Change a schedule."""
-    return tagged(views.view(uow, changes.update(uow, schedule_id, with_terms(body), if_match)))
+    return tagged(views.view(uow, changes.update(uow, schedule_id, _with_terms(body), if_match)))
 
 
 def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_match: str | None) -> None:
@@ -76,7 +74,7 @@ def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) ->
 
 def preview_schedule_draft(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Preview a draft."""
-    return previews.preview_draft(uow, with_terms(body), body.get("limit", SHOWN))
+    return previews.preview_draft(uow, _with_terms(body), body["limit"])
 
 
 def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
@@ -86,8 +84,8 @@ def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
 
 def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List occurrences, earliest first."""
-    of_time = filters.pop("from"), filters.pop("to"), filters.pop("state")
-    wanted = occurrences.OccurrenceFilters(*of_time, ScheduleFilters(**filters))
+    since, until, state = filters.pop("from"), filters.pop("to"), filters.pop("state")
+    wanted = occurrences.OccurrenceFilters(since, until, state, ScheduleFilters(**filters))
     return occurrences.list_occurrences(uow, wanted, cursor, limit)
 
 
@@ -98,7 +96,7 @@ def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, **f
 
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Import a calendar."""
-    return imports.import_calendar(uow, Import(**with_terms(body)))
+    return imports.import_calendar(uow, Import(**_with_terms(body)))
 
 
 def list_holiday_countries(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
@@ -106,7 +104,9 @@ def list_holiday_countries(uow: UnitOfWork, limit: int, cursor: str | None) -> P
     return holiday_countries.list_countries(uow, cursor, limit)
 
 
-def with_terms(body: dict[str, Any]) -> dict[str, Any]:
+def _with_terms(body: dict[str, Any]) -> dict[str, Any]:
     """Return a request body with the keys of its recurrence and window in snake_case, as they are stored."""
-    terms = {name: {snake_case(key): value for key, value in body[name].items()} for name in TERMS if name in body}
+    terms = {
+        name: {snake_case(key): value for key, value in body[name].items()} for name in _NESTED_TERMS if name in body
+    }
     return {**body, **terms}

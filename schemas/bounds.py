@@ -8,6 +8,7 @@ empty container where the contract has none. The cut value has errors at the sam
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import is_
 from typing import Any
 
 from schemas import walk
@@ -61,7 +62,7 @@ class Bounds:
     def _cut_array(self, value: list[Any]) -> list[Any]:
         items = self.items or Bounds()
         kept = [items.cut(item) for item in value[: self.max_items + 1]]
-        is_same = len(kept) == len(value) and all(map(_is, kept, value))
+        is_same = len(kept) == len(value) and all(map(is_, kept, value))
         return value if is_same else kept
 
 
@@ -94,10 +95,6 @@ def _bounds(document: Mapping[str, Any], nodes: Iterable[Node], known: dict[tupl
         found.max_items = max(part.get("maxItems", MAX_ITEMS) for part in arrays)
         found.items = _bounds(document, [part.get("items", {}) for part in arrays], known)
     return found
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _without_content(value: Any) -> Any:

@@ -4,8 +4,9 @@ Code does not repeat what the contract says: shapes, policies and error codes ar
 """
 
 import math
+import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +43,7 @@ class ErrorCode:
     also_status: int | None = None
     """The second status that the code can have (`invalid_parameter`: 422 inside a validated body)."""
     emitted: bool = True
+    """False for a reserved code, which is never returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,13 @@ class Contract:
 
     document: Mapping[str, Any]
     source: bytes
+    """The text of the document, YAML."""
     operations: Mapping[str, Operation]
+    """By operationId."""
     errors: Mapping[str, ErrorCode]
+    """The catalogue, by code."""
     cross_cutting: frozenset[str]
+    """The codes that every operation may return, beside its own."""
 
     def resolve(self, node: Node) -> Node:
         """Follow `$ref` until there is none."""
@@ -182,7 +188,7 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in pairs if tag not in _NOT_JSON]
     for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", __import__("re").compile("^(?:true|false)$"), list("tf"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
 
 
 def parse_yaml(source: bytes) -> dict[str, Any]:
@@ -361,8 +367,6 @@ def _success(document: Node, raw: Node) -> Success:
 
 def _add_locations(document: Node, operations: dict[str, Operation]) -> None:
     """Set the location of each 201 from its link `self`."""
-    from dataclasses import replace
-
     for operation in list(operations.values()):
         raw = document["paths"][operation.path][operation.method.lower()]
         response = resolve(document, raw["responses"].get("201", {}))

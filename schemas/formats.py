@@ -7,16 +7,17 @@ from rules.freezes.globs import pattern_error
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from schemas.instants import is_date, is_instant
 
-_LONGEST_GLOB = 256
-_LONGEST_BRANCH = 255
-LONGEST_DATE = 10
+_MAX_GLOB_LENGTH = 256
+_MAX_BRANCH_LENGTH = 255
+MAX_DATE_LENGTH = 10
+
 # A value that a length keyword of the schema rejects passes here, so that it is reported once.
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date-time": is_instant,
-    "date": lambda text: len(text) > LONGEST_DATE or is_date(text),
-    "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "repository") is None,
-    "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "branch") is None,
-    "branch-name": lambda text: not 0 < len(text) <= _LONGEST_BRANCH or branch_name_error(text) is None,
+    "date": lambda text: len(text) > MAX_DATE_LENGTH or is_date(text),
+    "repository-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "repository") is None,
+    "branch-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "branch") is None,
+    "branch-name": lambda text: not 0 < len(text) <= _MAX_BRANCH_LENGTH or branch_name_error(text) is None,
     "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 

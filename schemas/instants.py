@@ -20,7 +20,7 @@ def parse_instant(text: str) -> datetime:
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
-def read_instant(text: str) -> datetime:
+def parse_valid_instant(text: str) -> datetime:
     """Parse a text that is known to be valid as `parse_instant` does, but four times as fast."""
     try:
         instant = datetime.fromisoformat(text)

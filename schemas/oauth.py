@@ -92,17 +92,17 @@ def respond(
     headers: Mapping[str, str],
     perform: Callable[[Mapping[str, str]], object],
     *,
-    added: Mapping[str, str] | None = None,
+    extra_headers: Mapping[str, str] | None = None,
 ) -> HeadedReply | RawReply:
     """Return the response to a request whose parameters `perform` takes; it must not be cached.
 
-    An error is a response as well, so that changes before it are committed. `added` are further headers.
+    An error is a response as well, so that changes before it are committed.
     """
-    sent = {**_NO_STORE, **(added or {})}
+    all_headers = {**_NO_STORE, **(extra_headers or {})}
     try:
-        return HeadedReply(perform(read_parameters(raw_body, headers.get("content-type"))), sent)
+        return HeadedReply(perform(read_parameters(raw_body, headers.get("content-type"))), all_headers)
     except OAuthError as error:
-        return _refusal(error, sent)
+        return _refusal(error, all_headers)
 
 
 def _refusal(error: OAuthError, headers: Mapping[str, str]) -> RawReply:

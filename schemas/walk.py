@@ -44,7 +44,7 @@ def required(document: Mapping[str, Any], node: Node, value: Any) -> set[str]:
     return {name for part in parts(document, node, value) for name in part.get("required", ())}
 
 
-def others(document: Mapping[str, Any], node: Node, value: Any) -> Node:
+def additional_properties(document: Mapping[str, Any], node: Node, value: Any) -> Node:
     """Return the schema of the properties whose names `value` chooses; empty if the contract has none."""
     found = (part.get("additionalProperties") for part in parts(document, node, value))
     return next((schema for schema in found if isinstance(schema, dict)), {})
@@ -54,7 +54,7 @@ def child(document: Mapping[str, Any], node: Node, value: Any, key: str | int) -
     """Return the schema of one member of `value`; empty if the contract has none."""
     if isinstance(key, str):
         found = properties(document, node, value).get(key)
-        return others(document, node, value) if found is None else found
+        return additional_properties(document, node, value) if found is None else found
     return next((part["items"] for part in parts(document, node, value) if "items" in part), {})
 
 

@@ -24,7 +24,7 @@ from schemas import walk
 from schemas.bounds import bounds_of
 from schemas.contract import Contract, Operation
 from schemas.dialect import Validators
-from schemas.instants import read_instant
+from schemas.instants import parse_valid_instant
 from schemas.names import snake_case
 
 JSON = "application/json"
@@ -136,7 +136,7 @@ class BodyReader:
     def _instant(self, key: str, text: str, violations: list[Violation]) -> datetime | None:
         """Parse a valid date-time. A leap second or the year 0 is valid but cannot be stored."""
         try:
-            return read_instant(text)
+            return parse_valid_instant(text)
         except ValueError as error:
             violations.append(Violation(f"/{key}", f"{key} is {error}", INVALID_BODY))
             return None

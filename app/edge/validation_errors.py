@@ -12,7 +12,7 @@ from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.bounds import MAX_NAME_LENGTH
 from schemas.contract import Node
-from schemas.formats import LONGEST_DATE, explain
+from schemas.formats import MAX_DATE_LENGTH, explain
 from schemas.instants import is_date
 from schemas.patterns import explain as explain_pattern
 
@@ -136,7 +136,7 @@ def _message(kind: Any, value: Any) -> str:
         return known
     if kind.name == "pattern" and (known := explain_pattern(facts["pattern"], value)):
         return known
-    if kind.name == "maxLength" and facts["limit"] == LONGEST_DATE and is_date(value[:LONGEST_DATE]):
+    if kind.name == "maxLength" and facts["limit"] == MAX_DATE_LENGTH and is_date(value[:MAX_DATE_LENGTH]):
         return f"must be {_FORMATS['date']}, without a time"
     message = _MESSAGES.get(kind.name)
     return message(facts) if message else "does not match the contract"

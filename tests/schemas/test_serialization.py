@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.time.instants import format_instant
-from schemas.instants import parse_instant, read_instant
+from schemas.instants import parse_instant, parse_valid_instant
 from schemas.serialization import Serializers
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -110,5 +110,5 @@ def test_instants_are_utc_with_milliseconds_only_if_not_zero() -> None:
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.timezones()))  # noqa: DTZ001 - Hypothesis adds the zone
 def test_instant_is_the_same_after_formatting_and_parsing(instant: datetime) -> None:
     text = format_instant(instant)
-    assert parse_instant(text) == read_instant(text)
+    assert parse_instant(text) == parse_valid_instant(text)
     assert abs(parse_instant(text) - instant) < timedelta(milliseconds=1)

@@ -32,7 +32,7 @@ from rules.time.calendar_events import (
 from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrences import touching
-from services.schedules.schedule_filters import ScheduleFilters, matching_schedules
+from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
 
 DESCRIPTION = (
     "Windows of the next 90 days, and freezes of the last 30. Calendar programs decide when they read it, often once a "
@@ -53,7 +53,8 @@ Window = tuple[Occurrence, Schedule, Freeze | None]
 
 def render(uow: UnitOfWork, feed: CalendarFeed) -> bytes:
     """Return the calendar of a feed, the same bytes as long as nothing has changed."""
-    windows, cancelled = _windows(uow, feed), _cancelled(uow, feed)
+    schedule_ids = _schedules_of(uow, feed)
+    windows, cancelled = _windows(uow, feed, schedule_ids), _cancelled(uow, schedule_ids)
     freezes = uow.session.scalars(_freezes(uow, feed)).all()
     changes = _Changes(uow, [*windows, *cancelled], freezes)
     events = [*_of_windows(windows, changes, uow.now), *(_of_freeze(row, changes, uow.now) for row in freezes)]
@@ -71,10 +72,17 @@ def _name(uow: UnitOfWork, feed: CalendarFeed) -> str:
     return f"Freezes of {uow.session.get_one(Organization, uow.organization).name}"
 
 
-def _windows(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
+def _schedules_of(uow: UnitOfWork, feed: CalendarFeed) -> list[str] | None:
+    """Return the ids of the schedules whose planned windows a feed shows; None: all."""
+    if feed.schedule_id is not None:
+        return [feed.schedule_id]
+    return None if feed.repository_id is None else matching_schedules(uow, ScheduleFilters(repo=feed.repository_id))
+
+
+def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None) -> Sequence[Window]:
     """Return the windows of the feed that can be among its events: the next ones, and the last ones of the past."""
     real = Occurrence.skip_reason.is_(None) | (Occurrence.skip_reason != "no_such_time")
-    of_feed = [*touching(uow, uow.now - PAST, uow.now + HORIZON), real, *_of_feed(uow, feed)]
+    of_feed = [*touching(uow, uow.now - PAST, uow.now + HORIZON), real, *_of_feed(feed, schedule_ids)]
     query = (
         select(Occurrence, Schedule, Freeze)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
@@ -88,18 +96,14 @@ def _windows(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
     return [(occurrence, schedule, freeze) for occurrence, schedule, freeze in rows]
 
 
-def _cancelled(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
-    """Return the windows of the feed that were taken from the plan, as skipped ones that are no rows."""
-    of_feed: list[ColumnElement[bool]] = [
+def _cancelled(uow: UnitOfWork, schedule_ids: list[str] | None) -> Sequence[Window]:
+    """Return the windows of schedules that were taken from the plan, as skipped ones that are no rows."""
+    of_feed = (
         CancelledWindow.organization_id == uow.organization,
         CancelledWindow.starts_at < uow.now + HORIZON,
         CancelledWindow.ends_at > uow.now - PAST,
-    ]
-    if feed.schedule_id is not None:
-        of_feed.append(CancelledWindow.schedule_id == feed.schedule_id)
-    if feed.repository_id is not None:
-        schedules = matching_schedules(uow, ScheduleFilters(repo=feed.repository_id)) or []
-        of_feed.append(CancelledWindow.schedule_id == any_of(schedules))
+        *one_of(CancelledWindow.schedule_id, schedule_ids),
+    )
     query = (
         select(CancelledWindow, Schedule)
         .join(Schedule, Schedule.id == CancelledWindow.schedule_id)
@@ -113,13 +117,13 @@ def _cancelled(uow: UnitOfWork, feed: CalendarFeed) -> Sequence[Window]:
     ]
 
 
-def _of_feed(uow: UnitOfWork, feed: CalendarFeed) -> Iterator[ColumnElement[bool]]:
-    if feed.schedule_id is not None:
-        yield Occurrence.schedule_id == feed.schedule_id
-    if feed.repository_id is not None:
-        schedules = matching_schedules(uow, ScheduleFilters(repo=feed.repository_id)) or []
-        planned = and_(Occurrence.freeze_id.is_(None), Occurrence.schedule_id == any_of(schedules))
-        yield or_(planned, Occurrence.freeze_id.in_(_covering(feed.repository_id)))
+def _of_feed(feed: CalendarFeed, schedule_ids: list[str] | None) -> list[ColumnElement[bool]]:
+    """Return the conditions of the windows of a feed; of a repository, the started ones are those that covered it."""
+    of_schedules = one_of(Occurrence.schedule_id, schedule_ids)
+    if feed.repository_id is None:
+        return of_schedules
+    planned = and_(Occurrence.freeze_id.is_(None), *of_schedules)
+    return [or_(planned, Occurrence.freeze_id.in_(_covering(feed.repository_id)))]
 
 
 def _freezes(uow: UnitOfWork, feed: CalendarFeed) -> Select[Freeze]:

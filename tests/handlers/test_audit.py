@@ -171,6 +171,7 @@ class TestListAuditEntries:
         entry(globex)
         seal()
         for order in ("asc", "desc"):
+            assert len(listed(globex.key(), order=order, targetId="frz_1")) == 1
             assert listed(acme.key(), order=order, targetId="frz_1") == []
 
     def test_list_audit_entries_rejects_an_unknown_action(self, acme: Tenant) -> None:

@@ -58,6 +58,7 @@ def test_request_alone_allows_nothing(harness: Harness, freeze: str, webhook_que
     press(harness)
     webhook_queue.run()
     harness.run_until_idle()
+    assert len(requested(harness)) == 1
     assert harness.merge("acme/web", 1).status_code == 405
 
 

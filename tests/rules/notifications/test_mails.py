@@ -36,6 +36,7 @@ def test_person_gets_only_the_kinds_they_chose() -> None:
 
 def test_person_gets_nothing_of_what_they_did() -> None:
     assert not reader().wants("freeze.started", "usr_ada", ())
+    assert reader().wants("freeze.started", "usr_grace", ())
 
 
 @pytest.mark.parametrize(

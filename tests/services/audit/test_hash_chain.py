@@ -76,7 +76,8 @@ class TestChain:
         with unit_of(globex) as uow:
             entry_of(uow)
         seal_entries(jobs)
-        assert [len(seals(session, each)) for each in (acme, globex)] == [1, 1]
+        chains = [seals(session, each) for each in (acme, globex)]
+        assert [[seal.sequence for seal in chain] for chain in chains] == [[1], [1]]
 
     def test_sealing_does_nothing_without_entries(self, jobs: UnitOfWorkFactory, acme: Organization) -> None:
         assert seal_entries(jobs) == 0

@@ -118,11 +118,16 @@ def start(
     api = session.api()
     scope = scope_of(names, branches, everything=flags["everything"])
     impact = api.post("/v1/scope/preview", {"scope": scope}).json
-    session.note(f"This freezes {views.scope_text(scope)}, {views.end_of({'endsAt': ends_at}, session.time)}:")
+    until = session.time(ends_at) if ends_at else "it is lifted"
+    session.note(f"This freezes {views.scope_text(scope)}, until {until}:")
     for line in views.impact(impact):
         session.note(f"  {line}")
     if not flags["yes"]:
-        click.confirm("Start the freeze?", abort=True, err=True)
+        try:
+            click.confirm("Start the freeze?", abort=True, err=True)
+        except click.Abort:  # also where nobody can answer, such as in a pipeline
+            session.note("\nNot started; --yes starts it without the question.")
+            raise
     body = {"scope": scope, "reason": reason, "previewedRepoCount": impact.get("repositoryCount")}
     if ends_at:
         body["endsAt"] = ends_at

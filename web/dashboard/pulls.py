@@ -11,6 +11,7 @@ from web.context import unknown_button
 from web.dashboard.exceptions import LABELS, may_decide, terms_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
+from web.problems import problems_of
 
 _CALLS = {"request": "create_exception_request", "grant": "create_exception"}
 
@@ -42,7 +43,7 @@ class PullRequest(DashboardPage):
         except OperationError as error:
             if error.status not in {400, 404, 422}:
                 raise
-            return None, error.message
+            return None, problems_of(error, {"ref": "Pull request"})[0].message
 
 
 class RequestException(DashboardPage):

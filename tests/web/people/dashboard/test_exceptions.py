@@ -43,6 +43,7 @@ class TestPullRequest:
     def test_page_says_why_a_pull_request_is_blocked_and_takes_a_request(self, member: Enter, blocked: Blocked) -> None:
         viewer = member("viewer")
         assert viewer.open("/pulls").title == "Why is a pull request blocked?"
+        assert "Pull request must be the URL of a pull request" in words(viewer.open("/pulls", ref="web"))
         page = viewer.open("/pulls", ref="acme/web#7")
         assert page.title == "acme/web#7 is blocked"
         assert "Quarter-end close" in page.text

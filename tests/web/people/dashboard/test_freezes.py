@@ -122,9 +122,12 @@ class TestNewFreeze:
         assert frozen(acme) == []
 
     def test_unknown_repository_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
-        page = start(member("member"), scope="repositories", repositories="acme/none", reason=REASON)
+        person = member("member")
+        page = start(person, scope="repositories", repositories="acme/none", reason=REASON)
         assert page.status >= 400
         assert "#repositories" in page.links.values()
+        page = start(person, scope="branch", repository="acme/none", branch="main", reason=REASON)
+        assert words(page).count("This organisation has no repository 'acme/none'") == 2
 
     def test_viewer_gets_no_form(self, member: Enter) -> None:
         page = member("viewer").open("/freezes/new")
@@ -155,6 +158,15 @@ class TestFreeze:
         page = person.press(page, "Write the failed branches again")
         assert "The failed branches are being written again." in page.text
         assert "acme/api:main" not in person.open(f"/freezes/{freeze.id}", show="applied").text
+
+    def test_checks_of_a_branch_are_not_counted_before_its_pull_requests_are_read(
+        self, member: Enter, acme: Scene
+    ) -> None:
+        freeze = factories.freeze(acme.session, acme.organization)
+        factories.target(acme.session, freeze, acme.web)
+        factories.target(acme.session, freeze, acme.api, state="applied")
+        shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
+        assert (shown.count("Not read yet"), shown.count("No open pull request")) == (1, 1)
 
     def test_page_shows_its_history(self, member: Enter, acme: Scene) -> None:
         page = start(member("member"), scope="repositories", repositories="acme/web", reason=REASON)

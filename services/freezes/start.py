@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
 from models.queries import lock_affected, lock_coverage, mark_dirty
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, merge_errors
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.freezes.scope import OPEN_ENDED
 from rules.ids import new_id
@@ -37,9 +38,9 @@ class NewFreeze:
 def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
     """Start a freeze now on every branch of its scope.
 
-    Raise, in the order of the request's properties, what resolving a scope raises, `no_targets_in_scope`,
-    `reason_required`, `invalid_parameter` (an end that is not in the future), `impact_preview_required`,
-    `too_many_targets`.
+    Raise one error for all invalid properties, with the code of the first: what resolving a scope raises,
+    `no_targets_in_scope`, `reason_required`, `invalid_parameter` (an end that is not in the future),
+    `impact_preview_required`; or `too_many_targets`.
 
     A schedule's freeze starts without a client: references of its scope that no longer exist are ignored, an open-ended
     scope need not reach a branch yet, and branches beyond `max_targets` follow in batches
@@ -47,16 +48,19 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
     """
     scheduled = wanted.source == "schedule"
     lock_coverage(uow.session, uow.organization, exclusive=False)
-    resolved = resolve_targets(uow, wanted.scope, stored=scheduled)
-    reason = checked_reason(wanted.reason)
-    require_future(uow, wanted.ends_at)
-    _require_preview(wanted)
+    problems = _problems_besides_scope(uow, wanted)
+    try:
+        resolved = resolve_targets(uow, wanted.scope, stored=scheduled)
+    except ServiceError as error:
+        raise (merge_errors([error, *problems]) if error.details else error) from None
+    if problems:
+        raise merge_errors(problems)
     if len(resolved.branches) > max_targets and not scheduled:
         raise ServiceError(
             "too_many_targets",
             f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {max_targets}.",
         )
-    freeze = _insert(uow, wanted, reason)
+    freeze = _insert(uow, wanted, checked_reason(wanted.reason))
     freeze.targets_pending = len(resolved.branches) > max_targets
     add_targets(uow, freeze, resolved.ids[:max_targets])
     uow.audit(
@@ -70,6 +74,22 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
         **_window(wanted),
     )
     return freeze
+
+
+def _problems_besides_scope(uow: UnitOfWork, wanted: NewFreeze) -> list[ServiceError]:
+    """Return an error for each property of the freeze that is not valid, but its scope."""
+    checks = (
+        partial(checked_reason, wanted.reason),
+        partial(require_future, uow, wanted.ends_at),
+        partial(_require_preview, wanted),
+    )
+    found = []
+    for check in checks:
+        try:
+            check()
+        except ServiceError as error:
+            found.append(error)
+    return found
 
 
 def _window(wanted: NewFreeze) -> dict[str, Any]:

@@ -93,6 +93,12 @@ class TestCreateFreeze:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": in_hours(hours)}), 422, "invalid_parameter")
         assert paths(error) == ["/endsAt"]
 
+    def test_unknown_repository_and_past_end_are_named_together(self, acme: Tenant, web: WatchedBranch) -> None:
+        scope = {"type": "repositories", "repositories": ["acme/none"]}
+        body = {"scope": scope, "reason": REASON, "endsAt": in_hours(-1)}
+        error = refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter")
+        assert paths(error) == ["/scope/repositories/0", "/endsAt"]
+
     @pytest.mark.parametrize("ends_at", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7])
     def test_malformed_end_is_rejected(self, acme: Tenant, web: WatchedBranch, ends_at: Any) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")

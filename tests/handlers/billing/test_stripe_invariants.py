@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from models.billing import PlanGrant
 from rules.billing.plans import PLANS
 from rules.billing.subscriptions import ENDED
-from services.billing.sync import SYNC_INTERVAL
+from services.billing.sync import CUSTOMERS, SYNC_INTERVAL
 from tests import factories
 from tests.handlers.billing.conftest import DAY, VISA, Shop
 from tests.handlers.conftest import found
@@ -217,10 +217,11 @@ class Machine(FreezingMachine):
 
     @rule()
     def work_while_stripe_fails(self) -> None:
-        """Run the jobs in vain: what was read last goes on."""
+        """Run the jobs in vain, and let the back-off pass: what was read last goes on."""
         self.shop.fake.faults.add("error", "/v1/", status=429)
         self.shop.work()
         self.shop.fake.faults.clear()
+        self.now = self.clock.at = self.now + CUSTOMERS.retry.longest
 
     @rule(length=STEPS, to_end=st.sampled_from([None, -SECOND, timedelta()]))
     def pass_time(self, length: timedelta, to_end: timedelta | None) -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rules.freezes.globs import compile_globs
 from rules.rulesets.overlaps import overlap
 
-TEXTS = ["".join(letters) for size in range(6) for letters in product("ab/", repeat=size)]
+TEXTS = ["".join(letters) for size in range(7) for letters in product("ab/", repeat=size)]
+"""The shortest text of two globs of four atoms has six characters: three of each beside a star."""
 GLOBS = st.lists(st.sampled_from(["a", "b", "/", "*", "**"]), min_size=1, max_size=4).map(
     lambda atoms: re.sub(r"\*{3,}", "**", "".join(atoms))
 )

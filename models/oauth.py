@@ -4,9 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, LargeBinary
+from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.predicates import and_, is_ahead, is_null
 
 
 class OAuthClient(Base):
@@ -47,6 +49,11 @@ class OAuthGrant(Base):
     expires_at: Mapped[datetime] = mapped_column(index=True)
     revoked_at: Mapped[datetime | None]
     revoked_why: Mapped[str | None]
+
+    @hybrid_method
+    def is_live(self, now: datetime) -> bool:
+        """True if the grant has not ended."""
+        return and_(is_null(self.revoked_at), is_ahead(self.expires_at, now))
 
 
 class OAuthCode(Base):

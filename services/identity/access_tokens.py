@@ -57,11 +57,11 @@ def issue_access_token(
     user: str,
     organization: str | None,
     sid: str,
-    ttl: timedelta,
+    lifetime: timedelta,
     now: datetime,
     support: bool = False,
 ) -> str:
-    """Return a signed token for `user` in `organization`, valid from `now` for `ttl`."""
+    """Return a signed token for `user` in `organization`, valid from `now` for `lifetime`, in whole seconds."""
     issued = int(now.timestamp())
     claims: dict[str, Any] = {
         "sub": user,
@@ -69,7 +69,7 @@ def issue_access_token(
         "iss": signer.issuer,
         "aud": signer.audience,
         "iat": issued,
-        "exp": issued + int(ttl.total_seconds()),
+        "exp": issued + int(lifetime.total_seconds()),
     }
     if organization is not None:
         claims["org"] = organization

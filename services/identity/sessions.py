@@ -85,7 +85,7 @@ def issue_token(uow: UnitOfWork, session_id: str) -> AccessToken:
         user=session.user_id,
         organization=organization_id,
         sid=session.id,
-        ttl=lifetime,
+        lifetime=lifetime,
         now=uow.now,
         support=session.support,
     )

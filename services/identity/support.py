@@ -64,7 +64,7 @@ def start(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: ti
         user=operator.id,
         organization=organization.id,
         sid=session.id,
-        ttl=lifetime,
+        lifetime=lifetime,
         now=uow.now,
         support=True,
     )

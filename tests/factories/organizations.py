@@ -142,7 +142,7 @@ def session_token(
         user=by.id,
         organization=organization.id if organization else None,
         sid=row.id,
-        ttl=ttl,
+        lifetime=ttl,
         now=issued_at or now(),
         support=support,
     )

@@ -253,7 +253,7 @@ class _CredentialFixture:
             user=person.id,
             organization=named.id if named else None,
             sid=row.id,
-            ttl=HOUR,
+            lifetime=HOUR,
             now=issued_at or self.now,
             support=row.support,
         )

@@ -126,5 +126,5 @@ def token(
         (signer_of_tests().kid, "ES256", _key_pair()[1]),
     )
     return issue_access_token(
-        signer_of_tests(), user=user, organization=organization, sid=sid, ttl=ttl, now=now, support=support
+        signer_of_tests(), user=user, organization=organization, sid=sid, lifetime=ttl, now=now, support=support
     )

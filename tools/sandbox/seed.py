@@ -149,7 +149,7 @@ class Seed:
             user=member.user_id,
             organization=member.organization_id,
             sid=login.id,
-            ttl=self.session_ttl,
+            lifetime=self.session_ttl,
             now=issued,
         )
         return jwt, token

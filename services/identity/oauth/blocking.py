@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from models.oauth import OAuthClient, OAuthGrant
@@ -41,7 +41,7 @@ def block(uow_factory: UnitOfWorkFactory, client_id: str, *, by: str, reason: st
         client = uow.session.get_one(OAuthClient, client_id, with_for_update=True)
         client.blocked_at = client.blocked_at or uow.now
     with uow_factory.open(caller) as uow:
-        live = select(OAuthGrant.id).where(OAuthGrant.client_id == client_id, _is_live(uow))
+        live = select(OAuthGrant.id).where(OAuthGrant.client_id == client_id, OAuthGrant.is_live(uow.now))
         grant_ids = uow.session.scalars(live.order_by(OAuthGrant.id)).all()
     ended = 0
     for grant_id in grant_ids:
@@ -77,11 +77,7 @@ def _find(uow: UnitOfWork, client_id: str) -> ClientSummary:
     client = uow.session.get(OAuthClient, client_id)
     if client is None:
         raise ServiceError("not_found", f"The client {client_id} is unknown: it was never connected.")
-    query = select(func.count()).where(OAuthGrant.client_id == client_id, _is_live(uow))
+    query = select(func.count()).where(OAuthGrant.client_id == client_id, OAuthGrant.is_live(uow.now))
     connections = uow.session.scalar(query) or 0
     name = (client.document or {}).get("client_name")
     return ClientSummary(client_id, name, client.blocked_at, connections)
-
-
-def _is_live(uow: UnitOfWork) -> ColumnElement[bool]:
-    return OAuthGrant.revoked_at.is_(None) & (OAuthGrant.expires_at > uow.now)

@@ -57,7 +57,7 @@ def _live(uow: UnitOfWork) -> Select[OAuthGrant, str, str]:
             Membership,
             (Membership.organization_id == OAuthGrant.organization_id) & (Membership.user_id == OAuthGrant.user_id),
         )
-        .where(OAuthGrant.revoked_at.is_(None), OAuthGrant.expires_at > uow.now, Organization.deleted_at.is_(None))
+        .where(OAuthGrant.is_live(uow.now), Organization.deleted_at.is_(None))
     )
 
 

@@ -72,16 +72,11 @@ def lock_grant(uow: UnitOfWork, grant_id: str) -> OAuthGrant | None:
     return grant
 
 
-def is_live(uow: UnitOfWork, grant: OAuthGrant) -> bool:
-    """True if the grant has not ended."""
-    return grant.revoked_at is None and uow.now < grant.expires_at
-
-
 def end_grant(uow: UnitOfWork, grant: OAuthGrant, why: Why, **details: str) -> bool:
     """End a grant, effective at once in every process; True if it was live. `details` are those of the audit entry."""
     # The row comes before the lock of authorizations. The token endpoint locks it too; a write of the client does not.
     lock_grant(uow, grant.id)
-    if not is_live(uow, grant):
+    if not grant.is_live(uow.now):
         return False
     wait_for_writes(uow, "oauth_grant", grant.id)
     uow.refresh_now()

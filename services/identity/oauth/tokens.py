@@ -23,7 +23,7 @@ from services.identity.account_audit import actor_of
 from services.identity.memberships import organizations_of
 from services.identity.oauth.access_tokens import LIFETIME, issue_grant_token, verify_grant_token
 from services.identity.oauth.clients import require_known_client
-from services.identity.oauth.grants import Why, end_grant, is_live, lock_grant
+from services.identity.oauth.grants import Why, end_grant, lock_grant
 from services.identity.signing_keys import PUBLISHED_KEYS, current_signer, verification_keys
 
 CODE_LIFETIME = timedelta(seconds=60)
@@ -93,7 +93,7 @@ def refresh(uow: UnitOfWork, refresh_token: str, client_id: str, scope: str | No
     found = _find_refresh_token(uow, refresh_token)
     grant = lock_grant(uow, found.grant_id) if found is not None else None
     row = _find_refresh_token(uow, refresh_token)  # it may have been used before the lock was granted
-    if row is None or grant is None or grant.client_id != client_id or not is_live(uow, grant):
+    if row is None or grant is None or grant.client_id != client_id or not grant.is_live(uow.now):
         raise OAuthError("invalid_grant", "The refresh token is unknown, has ended, or belongs to another client.")
     if row.used_at is not None and uow.now > row.used_at + REFRESH_GRACE:
         _end_because_of_copy(uow, grant, "refresh_token_reused")
@@ -109,7 +109,7 @@ def refresh(uow: UnitOfWork, refresh_token: str, client_id: str, scope: str | No
 
 def issue_tokens(uow: UnitOfWork, grant: OAuthGrant, client: OAuthClient, scopes: Collection[str]) -> dict[str, Any]:
     """Return new tokens of a grant whose row is locked. Raise OAuthError `invalid_grant` if it has ended."""
-    if not is_live(uow, grant) or grant.organization_id not in organizations_of(uow, grant.user_id):
+    if not grant.is_live(uow.now) or grant.organization_id not in organizations_of(uow, grant.user_id):
         raise OAuthError("invalid_grant", "The connection has ended.")
     lifetime = min(LIFETIME, grant.expires_at - uow.now) // _SECOND * _SECOND
     token = issue_grant_token(current_signer(uow), grant, scopes, now=uow.now, lifetime=lifetime)

@@ -48,7 +48,7 @@ class Watch:
 def token(kid: str, sid: str = "ses_1") -> str:
     signer = Signer(kid, "ES256", PAIR[0], HERE, HERE)
     lives = timedelta(minutes=15)
-    return issue_access_token(signer, user="usr_1", organization=None, sid=sid, ttl=lives, now=datetime.now(UTC))
+    return issue_access_token(signer, user="usr_1", organization=None, sid=sid, lifetime=lives, now=datetime.now(UTC))
 
 
 def verifier(keys: Keys, watch: Watch) -> TokenVerifier[AccessTokenClaims]:

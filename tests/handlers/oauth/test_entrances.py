@@ -80,7 +80,7 @@ class TestEntrances:
             user=ada.id,
             organization=acme.id,
             sid=grant.id,
-            ttl=grant.expires_at - grant.created_at,
+            lifetime=grant.expires_at - grant.created_at,
             now=factories.now(),
         )
         for token in (

@@ -36,7 +36,7 @@ def ed25519_pair() -> tuple[str, str]:
 def test_access_token_carries_the_claims_of_its_session(algorithm: str, pair: tuple[str, str]) -> None:
     signer = Signer("kid-1", algorithm, pair[0], HERE["issuer"], HERE["audience"])
     token = issue_access_token(
-        signer, user="usr_1", organization="org_1", sid="ses_1", ttl=timedelta(minutes=15), now=NOW
+        signer, user="usr_1", organization="org_1", sid="ses_1", lifetime=timedelta(minutes=15), now=NOW
     )
     claims = verify_access_token(token, {"kid-1": (algorithm, pair[1])}, **HERE)
     assert (claims.user_id, claims.organization_id, claims.session_id, claims.support) == (
@@ -54,7 +54,7 @@ def test_support_access_token_is_marked_and_may_lack_an_organization() -> None:
     private, public = new_key_pair()
     signer = Signer("kid-1", "ES256", private, HERE["issuer"], HERE["audience"])
     token = issue_access_token(
-        signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=1), now=NOW, support=True
+        signer, user="usr_1", organization=None, sid="ses_1", lifetime=timedelta(minutes=1), now=NOW, support=True
     )
     claims = verify_access_token(token, {"kid-1": ("ES256", public)}, **HERE)
     assert (claims.organization_id, claims.support) == (None, True)

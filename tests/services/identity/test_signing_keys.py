@@ -111,7 +111,7 @@ def test_access_token_is_verified_by_the_published_key(uow: UnitOfWorkOpener, se
     with uow() as opened:
         signer = current_signer(opened)
         token = issue_access_token(
-            signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=15), now=opened.now
+            signer, user="usr_1", organization=None, sid="ses_1", lifetime=timedelta(minutes=15), now=opened.now
         )
     row = session.scalars(select(SigningKey)).one()
     jwk = public_jwk({"kid": row.kid, "algorithm": row.algorithm, "public_key": row.public_key})

@@ -13,6 +13,7 @@ _API = (
     "/v1/", "/api/", "/oauth/token", "/oauth/revoke", "/webhooks/", "/.well-known/", "/calendars/", web_addresses.MCP
 )  # fmt: skip
 """Beginnings of the addresses that programs call: their errors are JSON for everyone."""
+_NO_PAGE = "There is no page at this address."
 
 
 def find_error_page(
@@ -21,7 +22,8 @@ def find_error_page(
     """Return the headers and the HTML of a page about an error; None if it accepts no HTML, or is a program's."""
     if "text/html" not in accept or path.startswith(_API):
         return None
-    values = {"title": error_title(status), "message": message, "request_id": request_id if status >= 500 else ""}
+    shown = _NO_PAGE if status == 404 else message
+    values = {"title": error_title(status), "message": shown, "request_id": request_id if status >= 500 else ""}
     html = _templates().get_template("error.html").render(values)
     return {"content-type": "text/html; charset=utf-8", "referrer-policy": "no-referrer", **HEADERS}, html
 

@@ -35,6 +35,7 @@ class TestErrorPages:
         answer = visitor.client.get("/nowhere", headers=BROWSER)
         page = Page(answer)
         assert (page.status, page.title) == (404, "Not found")
+        assert "There is no page at this address." in page.text
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "x-request-id" in answer.headers

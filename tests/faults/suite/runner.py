@@ -68,7 +68,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
             where = traceback.extract_tb(error.__traceback__)[-1]
             trial.broken.append(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         stack.mend()
-    _resync_if_webhooks_were_lost(stack)
+    resync_if_webhooks_were_lost(stack)
     outcome.broken = trial.broken
     if load is not None:
         trial.broken += load.failures
@@ -80,7 +80,7 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     return outcome
 
 
-def _resync_if_webhooks_were_lost(stack: Stack) -> None:
+def resync_if_webhooks_were_lost(stack: Stack) -> None:
     """Request a full resync if a webhook was lost."""
     stack.github.sender.drain(10)
     deliveries = stack.github.sender.deliveries

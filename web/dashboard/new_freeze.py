@@ -12,6 +12,7 @@ from flask import Response
 
 from rules import web_addresses
 from rules.errors import Detail
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.freezes import end_of
@@ -63,8 +64,7 @@ class NewFreeze(DashboardPage):
         try:
             if given["do"] != "start":
                 return self._form(given)
-            preview = self._preview(given)
-            _check_seen(given, preview)
+            preview = self._check(given)
             body: dict[str, Any] = {
                 "scope": scope_of(given),
                 "reason": given["reason"],
@@ -100,8 +100,18 @@ class NewFreeze(DashboardPage):
             return self.show("new_freeze.html", **values)
         return self.show_again("new_freeze.html", error, _LABELS, **values)
 
-    def _preview(self, given: Mapping[str, str]) -> Mapping[str, Any]:
-        preview: Mapping[str, Any] = self.context.call("preview_scope", body={"scope": scope_of(given)}).content
+    def _check(self, given: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the impact. Raise OperationError with all that is wrong, also with the fields beside the scope."""
+        problems = _problems_beside_scope(given)
+        try:
+            preview: Mapping[str, Any] = self.context.call("preview_scope", body={"scope": scope_of(given)}).content
+            _check_seen(given, preview)
+        except OperationError as error:
+            if not problems:
+                raise
+            raise error.with_details([*(error.details or [Detail("", error.message)]), *problems]) from None
+        if problems:
+            raise OperationError(422, "validation_failed", problems[0].message, details=problems)
         return preview
 
 
@@ -167,6 +177,19 @@ def _is_complete(given: Mapping[str, str]) -> bool:
     if given["scope"] in {"glob", "repositories"}:
         return bool(split_list(given["patterns" if given["scope"] == "glob" else "repositories"]))
     return given["scope"] == "organization"
+
+
+def _problems_beside_scope(given: Mapping[str, str]) -> list[Detail]:
+    """Return what is wrong with the reason and with the form of the end."""
+    problems = []
+    if not is_reason(given["reason"]):
+        problems.append(Detail("/reason", f"reason must have at least {MIN_REASON_LENGTH} characters"))
+    if given["ends_at"]:
+        try:
+            end_of(given)
+        except OperationError as error:
+            problems += error.details
+    return problems
 
 
 def _check_seen(given: Mapping[str, str], preview: Mapping[str, Any]) -> None:

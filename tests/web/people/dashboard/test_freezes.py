@@ -121,6 +121,15 @@ class TestNewFreeze:
         assert page.form("Start the freeze").fields["repositories"] == "acme/web"
         assert frozen(acme) == []
 
+    def test_all_fields_that_are_wrong_are_named_at_once(self, member: Enter, acme: Scene) -> None:
+        person = member("member")
+        page = start(person, scope="glob", reason="short", ends_at="yesterday")
+        assert {"#patterns", "#reason", "#ends_at"} <= set(page.links.values())
+        assert "The reason must have at least 8 characters" in page.text
+        page = start(person, scope="organization", reason="short")
+        assert {"#confirmed", "#reason"} <= set(page.links.values())
+        assert frozen(acme) == []
+
     def test_unknown_repository_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         page = start(person, scope="repositories", repositories="acme/none", reason=REASON)

@@ -13,7 +13,7 @@ REASON = "Database migration until Friday"
 
 def frozen(acme: Scene) -> list[Freeze]:
     acme.session.expire_all()
-    return list(acme.session.scalars(select(Freeze).order_by(Freeze.started_at)))
+    return list(acme.session.scalars(select(Freeze).order_by(Freeze.started_at, Freeze.id)))
 
 
 def start(person: Person, **fields: str) -> Page:

@@ -4,10 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, LargeBinary, text
+from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
 from models.leases import Leased
+from models.predicates import and_, is_ahead, is_null
 
 
 class Organization(Base):
@@ -93,6 +95,11 @@ class LoginSession(Base):
     support_reason: Mapped[str | None]
 
     __table_args__ = (Index("uq_sessions_token_hash", "token_hash", unique=True),)
+
+    @hybrid_method
+    def is_live(self, now: datetime) -> bool:
+        """True if the session has not ended."""
+        return and_(is_null(self.revoked_at), is_ahead(self.expires_at, now))
 
 
 class SigningKey(Base):

@@ -23,8 +23,7 @@ def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
         select(LoginSession).where(
             LoginSession.user_id == user_id,
             LoginSession.support.is_(False),
-            LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > uow.now,
+            LoginSession.is_live(uow.now),
         ),
         (LoginSession.created_at, LoginSession.id),
         cursor=cursor,

@@ -136,9 +136,7 @@ def _require_live(uow: UnitOfWork, session_id: str) -> LoginSession:
 
 def _lock_live(uow: UnitOfWork, session_id: str) -> LoginSession | None:
     """Return a session that has not ended, or None; locked, except for support, whose transactions are read-only."""
-    query = select(LoginSession).where(
-        LoginSession.id == session_id, LoginSession.revoked_at.is_(None), LoginSession.expires_at > uow.now
-    )
+    query = select(LoginSession).where(LoginSession.id == session_id, LoginSession.is_live(uow.now))
     read_only = uow.caller.actor.type == "support"
     return uow.session.scalar(query if read_only else query.with_for_update())
 

@@ -80,8 +80,7 @@ def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
         .where(
             LoginSession.organization_id == organization.id,
             LoginSession.support,
-            LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > uow.now,
+            LoginSession.is_live(uow.now),
         )
         .order_by(LoginSession.id)
         .with_for_update()

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from integrations.github import ErrorKind, GitHubError
+from integrations.github.errors import CODES
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.pauses import pause_installation, pause_left
@@ -27,7 +28,7 @@ class WithheldError(GitHubError):
 
 
 RATE_LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
-RATE_LIMIT_CODES = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
+RATE_LIMIT_CODES = frozenset(CODES[kind] for kind in RATE_LIMITS)
 """Their codes: a branch with one of them waits, and has not failed."""
 DEFAULT_PAUSE = 60.0
 """Seconds, where GitHub limits us and does not say for how long."""

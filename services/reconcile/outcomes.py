@@ -10,6 +10,7 @@ from sqlalchemy import text
 from integrations.github import ErrorKind, GitHubError
 from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
+from services.github_access.failures import RATE_LIMITS
 from services.reconcile.leases import BRANCHES, LeasedBranch, LeasedTransaction
 
 # A branch that was made due since it was leased (a higher generation, or to be read back) is due at once, whatever the
@@ -132,7 +133,7 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
     if branch.id not in leased.held:
         return
     uow, observer = leased.uow, leased.uow.dependencies.queue_observer
-    waits = error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.WITHHELD}
+    waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.WITHHELD
     values = {
         "branch": branch.id,
         "generation": branch.generation,

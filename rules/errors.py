@@ -4,7 +4,7 @@ It has a code of the contract's catalogue (`x-error-catalogue` in `openapi.yaml`
 follow from the code, so no layer below the edge knows HTTP.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,17 @@ class NotAuthorizedError(Exception):
     def __init__(self, title: str, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.title, self.message, self.status = title, message, status
+
+
+def errors_of(*checks: Callable[[], object]) -> list[ServiceError]:
+    """Return the errors of the checks that fail, in their order."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except ServiceError as error:
+            errors.append(error)
+    return errors
 
 
 def merge_errors(errors: Sequence[ServiceError]) -> ServiceError:

@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
 from models.queries import lock_affected, lock_coverage, mark_dirty
-from rules.errors import Detail, ServiceError, merge_errors
+from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.freezes.scope import OPEN_ENDED
 from rules.ids import new_id
@@ -48,7 +48,11 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
     """
     scheduled = wanted.source == "schedule"
     lock_coverage(uow.session, uow.organization, exclusive=False)
-    problems = _problems_besides_scope(uow, wanted)
+    problems = errors_of(
+        partial(checked_reason, wanted.reason),
+        partial(require_future, uow, wanted.ends_at),
+        partial(_require_preview, wanted),
+    )
     try:
         resolved = resolve_targets(uow, wanted.scope, stored=scheduled)
     except ServiceError as error:
@@ -74,22 +78,6 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
         **_window(wanted),
     )
     return freeze
-
-
-def _problems_besides_scope(uow: UnitOfWork, wanted: NewFreeze) -> list[ServiceError]:
-    """Return an error for each property of the freeze that is not valid, but its scope."""
-    checks = (
-        partial(checked_reason, wanted.reason),
-        partial(require_future, uow, wanted.ends_at),
-        partial(_require_preview, wanted),
-    )
-    found = []
-    for check in checks:
-        try:
-            check()
-        except ServiceError as error:
-            found.append(error)
-    return found
 
 
 def _window(wanted: NewFreeze) -> dict[str, Any]:

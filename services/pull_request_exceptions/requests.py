@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import select
 
 from models.exceptions import PullRequestException
-from rules.errors import ServiceError, merge_errors
+from rules.errors import ServiceError, errors_of, merge_errors
 from rules.freezes.verdict import CoveringFreeze
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
@@ -100,11 +101,8 @@ def find_pull_request(
     except ServiceError as error:
         if not error.details:
             raise
-        try:
-            require_future(uow, wanted.expires_at, "expiresAt")
-        except ServiceError as another:
-            raise merge_errors([error, another]) from None
-        raise
+        others = errors_of(partial(require_future, uow, wanted.expires_at, "expiresAt"))
+        raise merge_errors([error, *others]) from None
 
 
 def lock_pull_request(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> LockedPullRequest:

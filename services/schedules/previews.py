@@ -1,7 +1,8 @@
 """Previews: the next windows of a saved or drafted schedule, and the overlaps with other schedules."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,7 @@ from models.organizations import Organization
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
-from rules.errors import Detail, ServiceError, merge_errors
+from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.time.wall_clock import Interval, local_time
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
@@ -33,7 +34,8 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
 
     Raise what `check_terms` raises, and `invalid_parameter` for the id of a schedule that there is not.
     """
-    if errors := list(_errors(uow, draft)):
+    terms = {name: draft[name] for name in _CHECKED if name in draft}
+    if errors := errors_of(partial(_check_schedule_id, uow, draft), partial(check_terms, uow, terms)):
         raise merge_errors(errors)
     schedule = Schedule(
         id=draft.get("schedule_id"),
@@ -46,17 +48,14 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
     return _preview(uow, schedule, limit, {}, stored=False)
 
 
-def _errors(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
-    if "schedule_id" in draft:
-        try:
-            require_schedule(uow, draft["schedule_id"])
-        except ServiceError as unknown:
-            detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
-            yield ServiceError("invalid_parameter", unknown.message, details=(detail,))
+def _check_schedule_id(uow: UnitOfWork, draft: Mapping[str, Any]) -> None:
+    if "schedule_id" not in draft:
+        return
     try:
-        check_terms(uow, {name: draft[name] for name in _CHECKED if name in draft})
-    except ServiceError as error:
-        yield error
+        require_schedule(uow, draft["schedule_id"])
+    except ServiceError as unknown:
+        detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
+        raise ServiceError("invalid_parameter", unknown.message, details=(detail,)) from None
 
 
 def _own_timezone(uow: UnitOfWork) -> str:

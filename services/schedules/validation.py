@@ -1,9 +1,10 @@
 """Validation of a schedule's terms; all errors are reported together."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from rules.errors import Detail, ServiceError, merge_errors
+from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.time.recurrence import LATEST, check, days
 from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
@@ -18,11 +19,6 @@ def check_terms(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
     Raise, in the order of the contract's properties and with the rows of all errors: the errors of resolving a scope,
     `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `validation_failed`.
     """
-    if errors := list(_errors(uow, given)):
-        raise merge_errors(errors)
-
-
-def _errors(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]:
     checks: dict[str, Callable[[Any], object]] = {
         "scope": lambda scope: resolve_targets(uow, scope),
         "timezone": lambda name: check_zone(name, "/timezone"),
@@ -30,11 +26,8 @@ def _errors(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]
         "window": _check_window,
         "reason": lambda reason: checked_reason(reason, "validation_failed"),
     }
-    for name in (name for name in checks if name in given):
-        try:
-            checks[name](given[name])
-        except ServiceError as error:
-            yield error
+    if errors := errors_of(*(partial(check, given[name]) for name, check in checks.items() if name in given)):
+        raise merge_errors(errors)
 
 
 def _check_recurrence(stored: Mapping[str, Any]) -> None:

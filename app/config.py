@@ -308,7 +308,6 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     warn_of_misspelt_variables(environment)
     values: dict[str, Any] = {}
     errors = []
-    invalid = set[str]()
     for setting, variable in _variables():
         name = setting.name.upper()
         text = environment.get(name, "").strip()
@@ -320,11 +319,10 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             values[setting.name] = variable.parse(text)
         except ValueError as error:
             errors.append(f"{name} {error}")
-            invalid.add(name)
     if (values.get("sign_up") == "domain") != ("sign_up_domains" in values) and not errors:
         errors.append("SIGN_UP_DOMAINS is required if SIGN_UP is domain, and is for nothing else")
     for name, other in _REQUIRED_WITH:
-        if name.lower() in values and other.lower() not in values and other not in invalid:
+        if name.lower() in values and not environment.get(other, "").strip():
             errors.append(f"{other} is required if {name} is set")
     errors += [
         f"{name.upper()}_PREVIOUS must not be {name.upper()}"

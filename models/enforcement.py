@@ -26,6 +26,10 @@ class BranchEnforcement(Leased, Base):
     """Whether an active rule requires our check, the branch's own or its pattern's, pinned to us or not."""
     own_rule: Mapped[bool] = mapped_column(server_default="false")
     """Whether an active rule requires the branch's own check from our App; without one, the pattern's check decides."""
+    decisive_check: Mapped[str | None]
+    """The check that a rule in force requires and that decides whether a head may enter; None: no rule requires one."""
+    open_ways: Mapped[list[str]] = mapped_column(server_default="{deletion}")
+    """Ways into the branch that its rules leave open while it is frozen (`rules/freezes/blocking.py`)."""
     rule_requested_at: Mapped[datetime | None]
     """When a rule of its own was requested because the App may write it, or was first seen; None: never."""
     ruleset: Mapped[dict[str, Any] | None]

@@ -37,6 +37,12 @@ class Freeze(Base):
     """Whom a client of the compatibility API names as its user: a claim, and no identity."""
     ended_by: Mapped[dict[str, Any] | None]
     enforced_at: Mapped[datetime | None]
+    """Since when GitHub refuses merges into all of its branches; None while it does not."""
+    first_enforced_at: Mapped[datetime | None]
+    """When that was so for the first time."""
+    unprotected_causes: Mapped[list[str] | None] = mapped_column(server_default="{}")
+    """For what causes it was reported that branches are not blocked, since it was enforced last; None: it was in force
+    when the service was upgraded, and has not been looked at since."""
     released_at: Mapped[datetime | None]
     targets_pending: Mapped[bool] = mapped_column(server_default="false")
     """Whether branches of its scope are still to be covered: a schedule's freeze covers very many in batches."""

@@ -68,6 +68,12 @@ class HeadCheck(Base):
     __table_args__ = (
         Index("ix_head_checks_tracked", "repository_id", "check_name", postgresql_where=text("tracked")),
         Index(
+            "ix_head_checks_standing",
+            "repository_id",
+            "check_name",
+            postgresql_where=text("conclusion = 'success' OR unconfirmed"),
+        ),
+        Index(
             "ix_head_checks_superseded",
             "repository_id",
             "check_name",

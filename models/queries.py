@@ -129,7 +129,7 @@ def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> 
         text(
             "WITH locked AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE) "
             "UPDATE watched_branches b SET wanted_generation = wanted_generation + 1, due_at = :now, attempts = 0, "
-            "deferred_rank = NULL "
+            "deferred_rank = NULL, outdated_since = coalesce(outdated_since, :now) "
             "FROM locked WHERE b.id = locked.id"
         ),
         {"ids": list(branch_ids), "now": now},

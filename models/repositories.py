@@ -93,6 +93,8 @@ class WatchedBranch(Leased, Base):
 
     wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    outdated_since: Mapped[datetime | None]
+    """Since when a change of its verdicts waits to be written; None: GitHub is known to show them."""
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
     """How soon its most mergeable head could be merged; the smallest is first (`rules/freezes/merge_rank.py`)."""
     deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)

@@ -19,6 +19,7 @@ _FINISH = text("""
     UPDATE watched_branches b
     SET written_generation = d.generation, lease_token = NULL, lease_holder = NULL, lease_until = NULL,
         attempts = 0, deferred_rank = NULL, last_error_code = NULL, last_error_message = NULL,
+        outdated_since = CASE WHEN b.wanted_generation > d.generation THEN CAST(:now AS timestamptz) END,
         due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
                       ELSE b.reread_at END
     FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[])) AS d (branch, generation)

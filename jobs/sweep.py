@@ -24,6 +24,7 @@ from services.maintenance.tasks import (
     end_freezes,
     full_resync,
     repair_completions,
+    review_enforcement,
     rotate_keys,
     seconds_to_next,
 )
@@ -32,7 +33,6 @@ from services.notifications.reminders import seconds_to_next as seconds_to_next_
 from services.offboarding.deletion import end_leftovers
 from services.offboarding.purge import purge_deleted
 from services.pull_request_exceptions.expiry import end_exceptions
-from services.reconcile.late_freezes import record_late_freezes
 from services.restores.restores import notice_restore
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
 from services.schedules.occurrence_start import start_windows
@@ -90,7 +90,7 @@ class Sweeper:
             partial(extend_plans, uow_factory),
             partial(find_overlaps, uow_factory),
             partial(repair_completions, uow_factory),
-            partial(record_late_freezes, uow_factory),
+            partial(review_enforcement, uow_factory),
             partial(full_resync, uow_factory, self.full_resync_interval),
             partial(purge_expired, uow_factory),
             partial(end_leftovers, uow_factory),

@@ -5,12 +5,10 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, text
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
 from models.leases import Leased
-from models.predicates import choose, is_null
 
 
 class BranchEnforcement(Leased, Base):
@@ -42,13 +40,11 @@ class BranchEnforcement(Leased, Base):
     findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")
     """Each `{code, severity, message}`."""
     verified_at: Mapped[datetime | None]
+    """When the last probe ended."""
+    rules_read_at: Mapped[datetime | None]
+    """When the last probe ended to which GitHub showed the rules."""
 
     __table_args__ = (Index("ix_branch_enforcement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
-
-    @hybrid_property
-    def shown_light(self) -> str:
-        """The light that clients see: `amber` until the branch was verified; also where a query found no row."""
-        return choose(is_null(self.verified_at), "amber", self.light)
 
 
 class WrittenRuleset(Base):

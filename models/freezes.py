@@ -49,7 +49,7 @@ class Freeze(Base):
     failing_since: Mapped[datetime | None]
     """Since when it has failed targets, which is recorded in the audit; None: it has none."""
     late_at: Mapped[datetime | None]
-    """When it was recorded in the audit that its enforcement is late; None: never."""
+    """Written by the former release alone, which may still run while the service is upgraded."""
 
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),

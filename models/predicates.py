@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, LiteralString, cast
 
 import sqlalchemy
-from sqlalchemy import literal, literal_column
+from sqlalchemy import literal_column
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.elements import SQLCoreOperations
 
@@ -53,14 +53,6 @@ def is_ahead(end: datetime | None, now: datetime) -> bool:
         column: Any = end
         return _sql(sqlalchemy.or_(column.is_(None), column > now))
     return end is None or end > now
-
-
-def choose(condition: Any, then: str, otherwise: str) -> str:
-    """Return one of two texts, the first if the condition holds."""
-    if _is_sql(condition):
-        chosen: Any = sqlalchemy.case((condition, literal(then, literal_execute=True)), else_=otherwise)
-        return cast("str", chosen)
-    return then if condition else otherwise
 
 
 def as_text(condition: object) -> LiteralString:

@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from rules.freezes.blocking import Way
 from rules.freezes.check_names import PREFIX
 from rules.rulesets import findings
 from rules.rulesets.findings import Finding, Light, light_of
 
 Level = Literal["repository", "organization", "enterprise"]
+DEFAULT_BRANCH = "~DEFAULT_BRANCH"
+"""The `ref_name` pattern of whichever branch is the default."""
 
 _MAY_SEE_ACTORS: Mapping[str, str] = {"repository": "administration", "organization": "organization_administration"}
 
@@ -58,6 +61,8 @@ class Ruleset:
     bypass_actors: tuple[BypassActor, ...] | None = None
     updated_at: str | None = None
     """When it was last changed, as GitHub spells it, only to be compared; None: unknown."""
+    by_default_branch: bool = False
+    """Whether it applies to the branch only as long as that is the default branch (`~DEFAULT_BRANCH`)."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the ruleset as it is shown and audited."""
@@ -77,7 +82,7 @@ class ActiveRule:
     """A rule that is in force for a branch; `ruleset` is None if GitHub does not show it."""
 
     type: str
-    """As in GitHub's REST API: `required_status_checks`, `merge_queue`."""
+    """As in GitHub's REST API: `required_status_checks`, `merge_queue`, `creation`, `deletion`."""
     ruleset: Ruleset | None
     checks: tuple[RequiredCheck, ...] = ()
     grouping_strategy: str | None = None
@@ -116,6 +121,8 @@ class BranchFacts:
     """The App's permissions: `{"administration": "write"}`."""
     pattern_check_name: str | None = None
     """The check that the branches of its pattern share."""
+    closable: bool = False
+    """Whether this service may write the rules that keep the branch from being deleted while it is frozen."""
 
     @property
     def check_names(self) -> tuple[str, ...]:
@@ -132,6 +139,10 @@ class Enforcement:
     """Whether an active rule requires a check of the branch, pinned to our App or not."""
     own_rule: bool
     """Whether an active rule requires the branch's own check from our App."""
+    decisive_check: str | None
+    """The required check that decides whether a head may enter: one that only we can write, the branch's own first."""
+    open_ways: tuple[Way, ...]
+    """The ways into the branch that the rules leave open while it is frozen; any, if no check is required."""
     ruleset: Ruleset | None
     pinned: bool | None
     """None: no rule requires the check, or the rules are not readable."""
@@ -152,6 +163,9 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
     best = min(own or requirements, key=_rank, default=None)
     noted = [*_of_requirement(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
     noted += _of_both(facts, requirements)
+    decisive = min(requirements, key=_decides, default=None)
+    ways = tuple(_open_ways(facts, facts.rules, decisive))
+    noted += _of_ways(facts, ways if requirements else ())
     if any(each.pin not in {None, facts.app_id} for each in requirements):
         noted = [finding for finding in noted if finding is not findings.NOT_PINNED] + [findings.PINNED_TO_OTHER_APP]
     noted = [*_relevant(facts, noted, best), *_others(facts, facts.rules), *_infos(facts)]
@@ -159,6 +173,8 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
         light=_light(facts, noted),
         required=bool(requirements),
         own_rule=any(each.pin == facts.app_id for each in own),
+        decisive_check=decisive.check_name if decisive else None,
+        open_ways=ways,
         ruleset=best.ruleset if best else next(iter(facts.inactive), None),
         pinned=best.pin == facts.app_id if best else None,
         bypass_actors=best.actors if best else None,
@@ -179,12 +195,47 @@ class _Requirement:
     our_app_id: int
     actors: tuple[BypassActor, ...] | None
     """Who can bypass it; None: not readable."""
+    own: bool = True
+    """Whether the check is the branch's own, and not that of its pattern."""
 
 
 def _rank(requirement: _Requirement) -> tuple[bool, int]:
     """Return the sort key of a requirement, the best first: pinned to our App, and without bypass actors."""
     bypassable = 0 if requirement.actors == () else 1 if requirement.actors is None else 2
     return requirement.pin != requirement.our_app_id, bypassable
+
+
+def _decides(requirement: _Requirement) -> tuple[int, bool]:
+    """Return the sort key of a requirement, the one first that decides: whose check only we can write, then our own."""
+    pinning = 0 if requirement.pin == requirement.our_app_id else 1 if requirement.pin is None else 2
+    return pinning, not requirement.own
+
+
+def _open_ways(facts: BranchFacts, rules: Sequence[ActiveRule], decisive: _Requirement | None) -> Iterator[Way]:
+    """Yield the ways that are open while the branch is frozen, although the check that decides is a failure.
+
+    A branch that cannot be deleted can neither be renamed nor created again. A check that is required does not stop a
+    branch from being created, which our rules allow so that a branch that is not frozen can be.
+    """
+    active = {rule.type for rule in rules if rule.ruleset is None or rule.ruleset.enforcement == "active"}
+    if facts.missing and "creation" not in active:
+        yield "creation"
+    if not facts.missing and "deletion" not in active:
+        yield "deletion"
+    if decisive is not None and decisive.pin != facts.app_id:
+        yield "forgery"
+    if decisive is not None and decisive.ruleset is not None and decisive.ruleset.by_default_branch:
+        yield "default_branch"
+
+
+def _of_ways(facts: BranchFacts, ways: Sequence[Way]) -> Iterator[Finding]:
+    """Yield the findings on open ways that no other finding names and that this service does not close itself."""
+    if facts.archived:
+        return
+    if {"deletion", "creation"}.intersection(ways) and not facts.closable:
+        yield findings.CAN_BE_REPLACED
+    if "default_branch" in ways:
+        yield findings.ONLY_DEFAULT_BRANCH
 
 
 def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
@@ -194,14 +245,17 @@ def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requ
         for check in rule.checks:
             if rule.type == "required_status_checks" and check.context in facts.check_names:
                 actors = visible_actors(rule.ruleset, facts.permissions)
-                yield _Requirement(check.context, rule.ruleset, check.app_id, facts.app_id, actors)
+                own = check.context == facts.check_name
+                yield _Requirement(check.context, rule.ruleset, check.app_id, facts.app_id, actors, own)
 
 
 def _of_classic(facts: BranchFacts) -> Iterator[_Requirement]:
     for check in facts.classic.checks if facts.classic else ():
         if check.context in facts.check_names:
             bound = facts.classic is not None and facts.classic.binds_administrators
-            yield _Requirement(check.context, None, check.app_id, facts.app_id, () if bound else (ADMINISTRATORS,))
+            actors = () if bound else (ADMINISTRATORS,)
+            own = check.context == facts.check_name
+            yield _Requirement(check.context, None, check.app_id, facts.app_id, actors, own)
 
 
 def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> tuple[BypassActor, ...] | None:
@@ -305,7 +359,7 @@ def _not_visible(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
     """Return the last findings, and that the rules could not be read."""
     kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
     noted = findings.worst_first([*kept, findings.CANNOT_SEE_RULES])
-    return Enforcement(_light(facts, noted), False, False, None, None, None, None, noted, seen=False)
+    return Enforcement(_light(facts, noted), False, False, None, (), None, None, None, None, noted, seen=False)
 
 
 def covers(include: Sequence[str], exclude: Sequence[str], branch: str, default_branch: str) -> bool:
@@ -318,7 +372,7 @@ def covers(include: Sequence[str], exclude: Sequence[str], branch: str, default_
 
 
 def _matches(pattern: str, branch: str, default_branch: str) -> bool:
-    if pattern == "~DEFAULT_BRANCH":
+    if pattern == DEFAULT_BRANCH:
         return branch == default_branch
     return pattern == "~ALL" or _segments(pattern.split("/"), f"refs/heads/{branch}".split("/"))
 

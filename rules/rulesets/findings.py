@@ -68,6 +68,19 @@ NOT_PINNED = Finding(
     "warning",
     "The rule accepts this check from any source: everyone who can write to the repository can forge a success.",
 )
+CAN_BE_REPLACED = Finding(
+    "can_be_replaced",
+    "warning",
+    "Who may push can delete this branch while it is frozen, and create it again from another commit. The service "
+    "prevents that itself where an administrator has authorised it in the repository and the App has the permission "
+    "`Administration: write`; otherwise set up enforcement with protection from deletion.",
+)
+ONLY_DEFAULT_BRANCH = Finding(
+    "only_default_branch",
+    "warning",
+    "The rule that requires the check names the default branch, whichever that is: it ends to apply here when another "
+    "branch becomes the default.",
+)
 PINNED_TO_OTHER_APP = Finding(
     "pinned_to_other_app",
     "critical",

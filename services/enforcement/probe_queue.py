@@ -34,6 +34,10 @@ PROBES = WorkQueue(
         BranchEnforcement.findings,
         BranchEnforcement.ruleset,
         BranchEnforcement.own_rule,
+        BranchEnforcement.decisive_check,
+        BranchEnforcement.open_ways,
+        BranchEnforcement.rules_read_at,
+        Repository.rulesets_authorized_at.is_not(None).label("authorized"),
         Installation.id.label("installation_id"),
     )
     .join(WatchedBranch, WatchedBranch.id == BranchEnforcement.branch_id)
@@ -65,6 +69,11 @@ class LeasedProbe:
     findings: list[dict[str, Any]]
     ruleset: dict[str, Any] | None
     own_rule: bool
+    decisive_check: str | None
+    open_ways: list[str]
+    rules_read_at: datetime | None
+    authorized: bool
+    """Whether an administrator at GitHub has authorised us to write the rulesets of its repository."""
 
     @property
     def check_names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules, RulesetDetails
-from rules.rulesets.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
+from rules.rulesets.enforcement import DEFAULT_BRANCH, ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
 from services.enforcement.probe_queue import LeasedProbe
 
 ProbedRules = Sequence[tuple[LeasedProbe, BranchRules]]
@@ -66,7 +66,7 @@ def facts_of(
     return BranchFacts(
         check_name=probe.check_name,
         app_id=app_id,
-        rules=None if found.rules is None else tuple(_detailed(rule, found, details) for rule in found.rules),
+        rules=None if found.rules is None else tuple(_detailed(rule, probe, found, details) for rule in found.rules),
         inactive=tuple(inactive),
         classic=found.classic,
         classic_seen=found.classic_seen,
@@ -77,6 +77,7 @@ def facts_of(
         missing=found.repository is not None and not found.exists,
         permissions=permissions,
         pattern_check_name=probe.pattern_check_name,
+        closable=probe.authorized and permissions.get("administration") == "write",
     )
 
 
@@ -84,10 +85,23 @@ def _checks(details: RulesetDetails | None) -> Iterable[RequiredCheck]:
     return () if details is None else details.checks or ()
 
 
-def _detailed(rule: ActiveRule, found: BranchRules, details: Mapping[str, RulesetDetails]) -> ActiveRule:
+def _detailed(
+    rule: ActiveRule, probe: LeasedProbe, found: BranchRules, details: Mapping[str, RulesetDetails]
+) -> ActiveRule:
+    """Return a rule whose ruleset has its bypass actors, and says whether it applies to the default branch alone."""
     if rule.ruleset is None or rule.ruleset.id is None:
         return rule
+    ruleset = replace(rule.ruleset, by_default_branch=_names_default_branch(rule.ruleset.id, probe, found))
     known = details.get(found.node_ids.get(rule.ruleset.id, ""))
-    if known is None or known.bypass_actors is None:
-        return rule
-    return replace(rule, ruleset=replace(rule.ruleset, bypass_actors=known.bypass_actors))
+    if known is not None and known.bypass_actors is not None:
+        ruleset = replace(ruleset, bypass_actors=known.bypass_actors)
+    return replace(rule, ruleset=ruleset)
+
+
+def _names_default_branch(ruleset_id: int, probe: LeasedProbe, found: BranchRules) -> bool:
+    """True if the conditions of a ruleset match the branch only because it is the default branch."""
+    listed = next((each for each in found.listed if each.ruleset.id == ruleset_id), None)
+    default_branch = found.repository.default_branch if found.repository else ""
+    if listed is None or not covers(listed.include, listed.exclude, probe.branch, default_branch):
+        return False
+    return not covers([each for each in listed.include if each != DEFAULT_BRANCH], (), probe.branch, "")

@@ -5,6 +5,7 @@ A rule that was disabled and enabled again between two probes is detected by the
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -12,6 +13,7 @@ from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
 from models.queries import mark_dirty
+from rules.freezes.blocking import MAX_READING_AGE
 from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import BLOCKING_REQUIREMENTS
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
@@ -44,6 +46,13 @@ class ProbeResult:
         """Whether the branch has a rule of its own now, or has lost it, since the last probe."""
         return self.found.seen and self.found.own_rule != self.probe.own_rule
 
+    def changes_blocking(self, now: datetime) -> bool:
+        """Return whether a freeze of the branch may be enforced now, or not any more, on account of this reading."""
+        before = (self.probe.decisive_check, self.probe.open_ways)
+        after = (self.found.decisive_check, list(self.found.open_ways))
+        read_at = self.probe.rules_read_at
+        return self.found.seen and (read_at is None or read_at < now - MAX_READING_AGE or before != after)
+
     @property
     def changed_externally(self) -> bool:
         """Whether the ruleset was changed since the last probe, although it blocks now as it did then."""
@@ -59,11 +68,13 @@ _SAVE = text("""
     UPDATE branch_enforcement
     SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END,
         own_rule = CASE WHEN :seen THEN :own_rule ELSE own_rule END,
+        decisive_check = CASE WHEN :seen THEN :decisive ELSE decisive_check END,
+        open_ways = CASE WHEN :seen THEN CAST(:ways AS text[]) ELSE open_ways END,
         rule_requested_at = CASE WHEN NOT :watched THEN NULL WHEN :own_rule THEN coalesce(rule_requested_at, :started)
                                  ELSE rule_requested_at END,
         ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
-        verified_at = :started
+        verified_at = :started, rules_read_at = CASE WHEN :seen THEN :started ELSE rules_read_at END
     WHERE branch_id = :branch
 """).bindparams(
     *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
@@ -116,6 +127,8 @@ def _row(each: ProbeResult) -> dict[str, object]:
         "seen": found.seen,
         "required": found.required,
         "own_rule": found.own_rule,
+        "decisive": found.decisive_check,
+        "ways": list(found.open_ways),
         "watched": each.probe.watched,
         "ruleset": {**found.ruleset.as_json(), "updated_at": found.ruleset.updated_at} if found.ruleset else None,
         "pinned": found.pinned,

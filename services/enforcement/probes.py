@@ -26,6 +26,7 @@ from services.enforcement.own_rules import request_own_rules
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
+from services.freezes.completion import record_enforcement_on
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
@@ -58,6 +59,10 @@ def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProb
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
             results = list(found)
             save_results(uow, batch, results)
+        changed = [each.probe.branch_id for each in results if each.changes_blocking(batch.started_at)]
+        if changed:
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                record_enforcement_on(uow, changed)
         probed_ids = [each.probe.branch_id for each in results]
         request_own_rules(uow_factory, organization_id, probed_ids, permissions)
     _fail(uow_factory, batch, failed)

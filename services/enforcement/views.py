@@ -8,13 +8,13 @@ from sqlalchemy import Select, func, select, text
 from models.enforcement import BranchEnforcement, EnforcementSetup
 from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
-from rules.rulesets.findings import NOT_VERIFIED, worst
+from rules.rulesets.findings import NOT_VERIFIED, Light, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import LIGHTS, count_by_light, status_of
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.repositories import get_visible
+from services.verdicts.lights import LIGHTS, EnforcementStatus, count_lights, facts_of_lights, has_light, statuses
 
 _SETUP_STATES = {
     "queued": "applying",
@@ -42,7 +42,7 @@ _HEADS = text("""
 class EnforcementFilters:
     """Which branches the list shows; None: any."""
 
-    light: str | None = None
+    light: Light | None = None
     repo: str | None = None
 
 
@@ -55,16 +55,18 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.light is not None:
-        query = query.where(BranchEnforcement.shown_light == filters.light)
+        facts = facts_of_lights(uow)
+        query = query.join(facts, facts.c.branch_id == WatchedBranch.id).where(has_light(facts.c.facts, filters.light))
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
-    count = count_by_light(uow)
+    count = count_lights(uow).lights
+    known = statuses(uow, [row[0].id for row in page.data])
     return {
         "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
         "pending": _pending(uow),
         "last_setup": _last_setup(uow),
-        "data": [_view(*row) for row in page.data],
+        "data": [_view(known[row[0].id], *row) for row in page.data],
         "next_cursor": page.next_cursor,
     }
 
@@ -81,11 +83,12 @@ def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return what is known of one watched branch, and the state of its checks; raise `branch_not_found`."""
     branch = get_branch(uow, branch_id)
     row = uow.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
-    return {**_view(*row), "checks": _checks(uow, branch)}
+    return {**_view(statuses(uow, [branch.id])[branch.id], *row), "checks": _checks(uow, branch)}
 
 
-def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str) -> dict[str, Any]:
-    known = status_of(found)
+def _view(
+    known: EnforcementStatus, branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str
+) -> dict[str, Any]:
     seen = found if known.last_verified_at is not None else None
     return {
         "branch_id": branch.id,

@@ -1,55 +1,170 @@
 """The completion of a freeze as a whole: since when it is enforced, or released, on all of its branches.
 
-It is recorded in a transaction of its own, with the audit entry of a freeze that is enforced. A pass of the reconciler
-holds branches and targets when it finishes the last one, while a lift of the freeze holds the freeze and waits for the
-branches: both orders together would deadlock.
+A freeze is enforced while every branch of it is blocked, or partly (`rules/freezes/blocking.py`). That can end, and
+begin again. It is recorded, with the audit entries that people are notified of, by the passes and probes after which it
+may have changed, and by the sweeper, because rules get old and writes get late without anything happening.
+
+It is recorded in a transaction of its own. A pass of the reconciler holds branches and targets when it finishes the
+last one, while a lift of the freeze holds the freeze and waits for the branches: both orders together would deadlock.
 """
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
 
-from models.freezes import INCOMPLETE
+from models.freezes import IN_FORCE, INCOMPLETE, Freeze
+from rules.freezes.blocking import BlockingCounts
 from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.blocking import count_by_freeze
 
-_ENFORCED = text("""
-    UPDATE freezes f SET enforced_at = :now
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 50
+"""Freezes that are looked at together."""
+
+_OF_BRANCHES = text(f"""
+    SELECT DISTINCT f.id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+    WHERE t.branch_id = ANY(:branches) AND {IN_FORCE}
+""")  # noqa: S608 - a constant
+_WRITTEN = text("""
+    SELECT f.id FROM freezes f
     WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
       AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
-    RETURNING f.id, f.organization_id, f.reason, f.started_at,
-        (SELECT count(*) FROM freeze_targets t WHERE t.freeze_id = f.id) AS targets
 """)
 _RELEASED = text("""
     UPDATE freezes f SET released_at = :now
     WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
 """)
-_INCOMPLETE = text(f"""
+_UNRELEASED = text(f"""
     SELECT f.id FROM freezes f
-    WHERE {INCOMPLETE} AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'releasing', 'failed'))
+    WHERE {INCOMPLETE} AND f.ended_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
     LIMIT 500
+""")  # noqa: S608 - a constant
+_NEXT_IN_FORCE = text(f"""
+    SELECT f.id FROM freezes f WHERE f.ended_at IS NULL AND {IN_FORCE} AND f.id > :after ORDER BY f.id LIMIT :limit
 """)  # noqa: S608 - a constant
 
 
+def freezes_of_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> list[str]:
+    """Return the ids of the freezes in force that cover some of these branches."""
+    return list(uow.session.scalars(_OF_BRANCHES, {"branches": list(branch_ids), "now": uow.now}))
+
+
+def record_enforcement_on(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
+    """Record which freezes in force that cover these branches are enforced now, or not any more."""
+    record_enforcement(uow, freezes_of_branches(uow, branch_ids))
+
+
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
-    """Record which of these freezes are enforced or released on all of their branches.
+    """Record which of these freezes are enforced or released on all of their branches, after checks were written.
 
     They are locked before: of two workers that finish the last two targets at once, the second sees what the first has
-    done.
+    done. A freeze that has targets to write is not counted, because that costs more than finding one of them.
     """
     if freeze_ids:
         lock_freezes(uow, freeze_ids)
-        listed = {"freezes": list(freeze_ids), "now": uow.now}
-        for freeze in uow.session.execute(_ENFORCED, listed).all():
+        record_enforcement(uow, uow.session.scalars(_WRITTEN, {"freezes": list(freeze_ids)}).all())
+        uow.session.execute(_RELEASED, {"freezes": list(freeze_ids), "now": uow.now})
+
+
+def record_enforcement(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
+    """Record which of these freezes are enforced now, or not any more, and audit it.
+
+    They are counted before any is locked, and again once those are locked of which something has to be recorded.
+    """
+    found = _in_force(uow, freeze_ids)
+    changed = [freeze.id for freeze, counts in found if _differs(freeze, counts)]
+    if not changed:
+        return
+    lock_freezes(uow, changed)
+    uow.refresh_now()
+    for freeze, counts in _in_force(uow, changed):
+        if _differs(freeze, counts):
             with uow.act_as_service(organization_id=freeze.organization_id):
-                times = {"startedAt": freeze.started_at, "enforcedAt": uow.now}
-                uow.audit("freeze.enforced", ("freeze", freeze.id, freeze.reason), targets=freeze.targets, **times)
-        uow.session.execute(_RELEASED, listed)
+                _record(uow, freeze, counts)
 
 
-def repair_completion(uow: UnitOfWork) -> None:
-    """Record completions that a worker was about to record when it died."""
-    mark_complete(uow, uow.session.scalars(_INCOMPLETE).all())
+def _in_force(uow: UnitOfWork, freeze_ids: Collection[str]) -> list[tuple[Freeze, BlockingCounts]]:
+    query = (
+        select(Freeze)
+        .where(Freeze.id.in_(list(freeze_ids)), Freeze.is_in_force(uow.now))
+        .order_by(Freeze.id)
+        .execution_options(populate_existing=True)
+    )
+    freezes = uow.session.scalars(query).all()
+    counts = _count(uow, [freeze.id for freeze in freezes])
+    return [(freeze, counts[freeze.id]) for freeze in freezes]
+
+
+def _count(uow: UnitOfWork, freeze_ids: Collection[str]) -> Mapping[str, BlockingCounts]:
+    """Return the counts of freezes; if exceptions cannot be read, none is applied, as to verdicts."""
+    try:
+        with uow.session.begin_nested():
+            return count_by_freeze(uow.session, freeze_ids, uow.now)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        logger.exception("exceptions cannot be read; none is applied")
+        return count_by_freeze(uow.session, freeze_ids, uow.now, without_exceptions=True)
+
+
+def _is_enforced(freeze: Freeze, counts: BlockingCounts) -> bool:
+    return counts.is_enforced and not freeze.targets_pending
+
+
+def _differs(freeze: Freeze, counts: BlockingCounts) -> bool:
+    """True if something of a freeze has to be recorded."""
+    if _is_enforced(freeze, counts):
+        return freeze.enforced_at is None
+    reported = freeze.unprotected_causes
+    return freeze.enforced_at is not None or reported is None or not set(reported).issuperset(counts.reported_causes)
+
+
+def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
+    """Record what a locked freeze is now. A freeze from before an upgrade is recorded in silence, once."""
+    silent, reported = freeze.unprotected_causes is None, freeze.unprotected_causes or []
+    target = ("freeze", freeze.id, freeze.reason)
+    if _is_enforced(freeze, counts):
+        again = freeze.first_enforced_at is not None
+        freeze.enforced_at, freeze.unprotected_causes = uow.now, []
+        freeze.first_enforced_at = freeze.first_enforced_at or uow.now
+        if not silent and (reported or not again):
+            times = {"startedAt": freeze.started_at, "enforcedAt": uow.now}
+            uow.audit("freeze.enforced", target, **_numbers(counts), **times)
+        return
+    freeze.enforced_at = None
+    new = [cause for cause in counts.reported_causes if cause not in reported]
+    freeze.unprotected_causes = [*reported, *new]
+    if new and not silent:
+        uow.audit("freeze.unprotected", target, **_numbers(counts), causes=new, startedAt=freeze.started_at)
+
+
+def _numbers(counts: BlockingCounts) -> dict[str, Any]:
+    """Return what the audit says of the branches."""
+    states: Mapping[Any, int] = counts.states
+    return {
+        "targets": sum(states.values()),
+        "blocked": states["blocked"],
+        "partly": states["partly"],
+        "unprotected": states["not_blocked"],
+        "unknown": states["unknown"],
+        "late": counts.late,
+        "gaps": {gap: branches for (_state, gap), branches in counts.gaps.items()},
+    }
+
+
+def next_in_force(uow: UnitOfWork, after: str) -> list[str]:
+    """Return the ids of the next freezes in force, of all organisations, in their order."""
+    return list(uow.session.scalars(_NEXT_IN_FORCE, {"after": after, "limit": BATCH_SIZE, "now": uow.now}))
+
+
+def repair_releases(uow: UnitOfWork) -> None:
+    """Record releases that a worker was about to record when it died."""
+    mark_complete(uow, uow.session.scalars(_UNRELEASED).all())

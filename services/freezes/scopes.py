@@ -13,7 +13,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import is_unenforced
+from services.verdicts.lights import is_unenforced
 
 MAX_LISTED = 100
 """Repositories listed in a preview, and branches of each."""
@@ -138,7 +138,7 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     resolved = resolve(uow, scope)
     frozen = set(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
     reached = _is_reached(uow, resolved)
-    unenforced, first = first_branches(uow, and_(reached, is_unenforced()), _MAX_UNENFORCED)
+    unenforced, first = first_branches(uow, and_(reached, is_unenforced(uow)), _MAX_UNENFORCED)
     by_repository: dict[str, list[BranchRef]] = {}
     for branch in resolved.branches:
         by_repository.setdefault(branch.repository_id, []).append(branch)

@@ -3,17 +3,19 @@
 The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
 from models.freezes import IN_FORCE
 from models.schedule_queries import NEXT_WINDOWS, REFERENCES
 from rules.errors import Detail, ServiceError
+from rules.freezes.blocking import BlockingFacts, blocking_of
 from rules.freezes.scope import BranchRef
 from rules.ids import has_prefix
 from rules.time.planned_windows import NamedBranch, PlannedWindow, first_start
 from services.core.read_context import ReadContext
+from services.verdicts.blocking_facts import FROM, FROZEN_KEY
 
 MAX_FREEZES = 20
 MAX_BRANCHES = 100
@@ -25,6 +27,10 @@ _COVERING: LiteralString = f"""
     LEFT JOIN (freeze_targets t JOIN freezes f ON f.id = t.freeze_id AND {_IN_FORCE})
     ON t.branch_id = b.id AND t.operation = 'apply'
 """
+_ENFORCEMENT: LiteralString = """
+    LEFT JOIN installations i ON i.id = r.installation_id LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
+"""
+_FACTS: LiteralString = FROZEN_KEY.replace(":now", "%(now)s")
 _NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
 _PLANNED: LiteralString = f"""
     CASE WHEN row_number() OVER () = 1 THEN (
@@ -36,7 +42,7 @@ _PLANNED: LiteralString = f"""
 _COLUMNS: LiteralString = f"""
     r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
     b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed,
-    {REFERENCES} AS reference_names, {_PLANNED}
+    {REFERENCES} AS reference_names, {_PLANNED}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
 """
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
@@ -60,9 +66,12 @@ _ORGANIZATION: LiteralString = f"""
         FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
         JOIN watched ON watched.id = t.branch_id
         WHERE f.organization_id = %(organization)s AND {_IN_FORCE}
+    ), blocking AS (
+        SELECT DISTINCT {_FACTS} AS facts FROM {FROM} WHERE b.id IN (SELECT branch_id FROM frozen)
     )
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
+           (SELECT array_agg(facts) FROM blocking) AS all_facts,
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED},
            CASE WHEN row_number() OVER () = 1 AND EXISTS ({_NEXT_WINDOWS}) THEN (
                SELECT jsonb_agg(jsonb_build_array(id, repository_id, repository, branch, reference_names)) FROM watched
@@ -93,6 +102,7 @@ async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
         "SELECT"
         + _COLUMNS
         + "FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
+        + _ENFORCEMENT
         + _COVERING
         + "WHERE b.organization_id = %(organization)s AND b.id = %(branch)s AND b.unwatched_at IS NULL",
         {"organization": context.organization, "branch": branch_id, "now": context.now},
@@ -126,7 +136,9 @@ async def _rows(context: ReadContext, condition: LiteralString, repository: str,
 def _of_repository_by(condition: LiteralString, *, of_branch: bool, more_columns: LiteralString = "") -> LiteralString:
     narrowed: LiteralString = " AND b.name = %(branch)s" if of_branch else ""
     where: LiteralString = "WHERE r.organization_id = %(organization)s AND "
-    return "SELECT" + _COLUMNS + more_columns + _FROM_REPOSITORY + narrowed + _COVERING + where + condition
+    return (
+        "SELECT" + _COLUMNS + more_columns + _FROM_REPOSITORY + narrowed + _ENFORCEMENT + _COVERING + where + condition
+    )
 
 
 def statements_of_branch(more_columns: LiteralString) -> tuple[LiteralString, ...]:
@@ -155,7 +167,8 @@ async def _of_organization(context: ReadContext) -> dict[str, Any]:
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
     branches = [NamedBranch(BranchRef(*facts), names) for *facts, names in first["watched"] or ()]
-    return _state(subject, first["watched_count"], first["frozen_count"], rows, branches)
+    state = _state(subject, first["watched_count"], first["frozen_count"], rows, branches)
+    return {**state, "enforced": _is_enforced(first["all_facts"] or ())}
 
 
 def _require_one_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
@@ -211,6 +224,7 @@ def _state(
     ends: list[datetime] = [row["ends_at"] for row in newest if row["ends_at"] is not None]
     return {
         "frozen": frozen > 0,
+        "enforced": _is_enforced({row["facts"] for row in rows if row.get("facts") is not None}),
         "coverage": "none" if frozen == 0 else "all" if frozen == watched else "some",
         "frozen_branch_count": frozen,
         "watched_branch_count": watched,
@@ -224,6 +238,11 @@ def _state(
         "branches_truncated": False,
         "next_change_at": min([*ends, *_next_start(rows, branches)], default=None),
     }
+
+
+def _is_enforced(found: Collection[str]) -> bool:
+    """True if branches are frozen, and GitHub refuses merges into all of them; `found` are the facts of each."""
+    return bool(found) and all(blocking_of(BlockingFacts.of_key(facts)).is_enforced for facts in found)
 
 
 def next_windows(rows: Sequence[Row]) -> list[PlannedWindow]:

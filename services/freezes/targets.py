@@ -1,12 +1,20 @@
 """The targets of a freeze: listing them, retrying the failed ones, and adding branches that begin to match."""
 
+from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import lock_affected, lock_coverage, mark_dirty, watched_branches
+from models.queries import (
+    ActiveException,
+    lock_affected,
+    lock_coverage,
+    mark_dirty,
+    select_active_exceptions,
+    watched_branches,
+)
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
@@ -15,6 +23,7 @@ from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.freezes.start import add_targets
+from services.verdicts.blocking import blocking_of_branches, shown_blocking
 
 
 def list_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
@@ -31,7 +40,21 @@ def list_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str
     page = page_of(
         uow, "list_freeze_targets", (freeze_id, state), query, (FreezeTarget.id,), cursor=cursor, limit=limit
     )
-    return Page([_view(*row) for row in page.data], page.next_cursor)
+    covered = [row[0].branch_id for row in page.data] if freeze.is_in_force(uow.now) else []
+    blocking = blocking_of_branches(uow.session, covered, uow.now)
+    let_in = defaultdict(list)
+    for exception in select_active_exceptions(uow.session, [freeze.id], covered, uow.now) if covered else ():
+        let_in[exception.branch_id].append(_let_in(exception))
+    views = [
+        _view(*row) | {"blocking": shown_blocking(blocking.get(row[0].branch_id)), "let_in": let_in[row[0].branch_id]}
+        for row in page.data
+    ]
+    return Page(views, page.next_cursor)
+
+
+def _let_in(exception: ActiveException) -> dict[str, Any]:
+    sha = exception.head_sha if exception.pinned_sha is None else exception.pinned_sha
+    return {"exception_id": exception.id, "number": exception.number, "head_sha": sha}
 
 
 def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from sqlalchemy import Select, func, select
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
+from rules.freezes.blocking import GAPS, BlockingCounts
 from services.core.lookups import get_branch, get_freeze, get_repository, require_schedule
 from services.core.pagination import Page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.blocking import count_by_freeze
 
 TARGET_STATES = ("pending", "applied", "releasing", "released", "failed")
 
@@ -78,8 +80,10 @@ def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
 
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
-    """Return the freezes with the counts of their targets, by one query."""
+    """Return the freezes with the counts of their targets, by two queries."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(TARGET_STATES, 0) for freeze in freezes}
+    running = [freeze.id for freeze in freezes if freeze.is_in_force(uow.now)]
+    blocking = count_by_freeze(uow.session, running, uow.now)
     rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
         .where(FreezeTarget.freeze_id.in_(list(counts)))
@@ -87,18 +91,37 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     )
     for freeze_id, state, count in rows:
         counts[freeze_id][state] = count
-    return [_view(freeze, counts[freeze.id], uow.now) for freeze in freezes]
+    return [_view(freeze, counts[freeze.id], blocking.get(freeze.id, BlockingCounts()), uow.now) for freeze in freezes]
 
 
-def _view(freeze: Freeze, counts: dict[str, int], now: datetime) -> dict[str, Any]:
+def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now: datetime) -> dict[str, Any]:
+    """Return a freeze; it is not shown as enforced while it is not, also before that is recorded."""
     shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
+    if not blocking.is_enforced:
+        shown["enforced_at"] = None
     running = freeze.is_in_force(now)
     if not running and freeze.ended_at is None:
         # Its end has come and is not recorded yet: the view shows already what the sweeper will record.
         shown |= ended_by_time(freeze)
     shown["state"] = "in_force" if running else "ended"
-    shown["targets"] = {"total": sum(counts.values()), **counts}
+    shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}
+    shown["gaps"] = [
+        {"code": gap, "state": state, "branch_count": branches, "message": GAPS[gap]}
+        for state, gap, branches in blocking.worst_gaps
+    ]
     return shown
+
+
+def counts_shown(blocking: BlockingCounts) -> dict[str, int]:
+    """Return how many branches are blocked and not, by the names of the contract; all 0 for a freeze that has ended."""
+    states = blocking.states
+    return {
+        "blocked": states["blocked"],
+        "partly": states["partly"],
+        "unprotected": states["not_blocked"],
+        "unknown": states["unknown"],
+        "late": blocking.late,
+    }
 
 
 def ended_by_time(freeze: Freeze) -> dict[str, Any]:

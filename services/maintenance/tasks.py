@@ -15,7 +15,7 @@ from rules.access.permissions import SYSTEM
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import schedule_all_probes
-from services.freezes.completion import repair_completion
+from services.freezes.completion import next_in_force, record_enforcement, repair_releases
 from services.freezes.end import expire_freeze
 from services.freezes.failures import record_recovered, repair_failures
 from services.freezes.targets import add_remaining_targets
@@ -25,6 +25,7 @@ from services.reconcile.read_backs import read_back_all
 from services.repository_sync.sync import request_all_comparisons
 
 MAX_ENDED_AT_ONCE = 200
+REVIEW_INTERVAL = timedelta(seconds=10)
 MAX_COVERING_SECONDS = 1.0
 """Time limit for adding targets per sweep, since windows must start and end on time meanwhile."""
 
@@ -82,10 +83,28 @@ def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
 
 
 def repair_completions(uow_factory: UnitOfWorkFactory) -> None:
-    """Mark freezes as complete, recovered or failing, whose worker did not."""
-    for repair in (repair_completion, record_recovered, repair_failures):
+    """Mark freezes as released, recovered or failing, whose worker did not."""
+    for repair in (repair_releases, record_recovered, repair_failures):
         with uow_factory.open(SYSTEM_CALLER) as uow:
             repair(uow)
+
+
+def review_enforcement(uow_factory: UnitOfWorkFactory) -> bool:
+    """Record which freezes in force are enforced now, or not any more, every ten seconds; True if it ran.
+
+    Most of that is recorded when it happens; but rules get old and writes get late without anything happening.
+    """
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not acquire_periodic(uow, "enforcement", REVIEW_INTERVAL):
+            return False
+    after = ""
+    while True:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            found = next_in_force(uow, after)
+            record_enforcement(uow, found)
+        if not found:
+            return True
+        after = found[-1]
 
 
 def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:

@@ -12,16 +12,16 @@ from models.audit import AuditEntry
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import NOW, frozen_branches
-from models.repositories import Repository, WatchedBranch
+from models.queries import NOW
+from models.repositories import Repository
 from models.schedules import Occurrence, Schedule
 from rules.audit.actions import ACTIONS
 from rules.rulesets.findings import worst
 from services.audit.filters import AuditFilters, shown_since
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import LIGHTS, counts_by_light
 from services.freezes import views
 from services.overview.alerts import count_alerts
+from services.verdicts.lights import LIGHTS, count_lights
 
 MAX_FREEZES, MAX_WINDOWS, MAX_ACTIVITIES = 5, 5, 10
 ACTIVITY_TYPES = ("freeze", "schedule", "occurrence", "exception", "enforcement")
@@ -35,11 +35,6 @@ _FREEZES = (
     .where(Freeze.organization_id == _ORGANIZATION, _RUNNING)
     .order_by(Freeze.started_at.desc(), Freeze.id.desc())
     .limit(MAX_FREEZES)
-)
-_BRANCHES = counts_by_light(
-    _ORGANIZATION,
-    func.count(),
-    func.count().filter(WatchedBranch.id.in_(frozen_branches(_ORGANIZATION, NOW))),
 )
 _WINDOWS = (
     select(
@@ -96,19 +91,18 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
     values = {"organization": uow.organization, "now": uow.now}
     freezes = uow.session.execute(_FREEZES, values).all()
     newest = [] if counts_only else [row[0] for row in freezes]
-    by_light = {light: (total, frozen) for light, total, frozen in uow.session.execute(_BRANCHES, values)}
-    light_counts = {light: by_light[light][0] if light in by_light else 0 for light in LIGHTS}
+    counts = count_lights(uow)
     pending, granted = uow.session.execute(_EXCEPTIONS, values).one()
     return {
         "at": uow.now,
         "freezes": {"in_force": freezes[0][1] if freezes else 0, "newest": views.views(uow, newest) if newest else []},
         "branches": {
-            "watched": sum(total for total, _ in by_light.values()),
-            "frozen": sum(frozen for _, frozen in by_light.values()),
+            "watched": counts.total,
+            "frozen": counts.frozen,
         },
         "windows": [] if counts_only else [dict(row) for row in uow.session.execute(_WINDOWS, values).mappings()],
         "exceptions": {"pending": pending, "granted": granted},
-        "enforcement": {"light": worst(light for light in LIGHTS if light_counts[light]), "counts": light_counts},
+        "enforcement": {"light": worst(light for light in LIGHTS if counts.lights[light]), "counts": counts.lights},
         "attention": count_alerts(uow),
         "activity": [] if counts_only else _activity(uow),
     }

@@ -4,7 +4,7 @@ The verdict comes from `rules.freezes.verdict` on the same facts as the reconcil
 the same rules: a head that several pull requests share under one check name is judged with all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select, tuple_
@@ -16,6 +16,7 @@ from rules.freezes.verdict import CoveringFreeze, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest
+from services.verdicts.blocking import BranchBlocking, blocking_of_branches, blocking_view
 
 _EXCEPTION_COLUMNS = (
     "id",
@@ -37,7 +38,8 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     facts = read_facts(uow, rows)
     exceptions = _exceptions(uow, rows, facts.freezes)
     entitled = uow.plan.includes("pr_exceptions")
-    return [_view(row, facts, exceptions.get(row.pull.id, []), entitled=entitled) for row in rows]
+    blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
+    return [_view(row, facts, exceptions.get(row.pull.id, []), blocking, entitled=entitled) for row in rows]
 
 
 def _exceptions(
@@ -60,7 +62,12 @@ def _exceptions(
 
 
 def _view(
-    row: TrackedPullRequest, facts: PullRequestFacts, exceptions: Sequence[dict[str, Any]], *, entitled: bool
+    row: TrackedPullRequest,
+    facts: PullRequestFacts,
+    exceptions: Sequence[dict[str, Any]],
+    blocking: Mapping[str, BranchBlocking],
+    *,
+    entitled: bool,
 ) -> dict[str, Any]:
     pull = row.pull
     verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
@@ -76,6 +83,7 @@ def _view(
         "head_sha": pull.head_sha,
         "state": pull.state,
         "verdict": "blocked" if deciding.blocking else "allowed",
+        "blocking": _blocking(row, deciding, facts, blocking[row.branch.id]),
         "next_change_at": deciding.changes_at if pull.state == "open" else None,
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
@@ -86,6 +94,18 @@ def _view(
         and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False),
         "shared_head_with": [_reference(other) for other in facts.others_on_head(row)],
     }
+
+
+def _blocking(
+    row: TrackedPullRequest, verdict: Verdict, facts: PullRequestFacts, branch: BranchBlocking
+) -> dict[str, Any] | None:
+    """Return whether GitHub refuses an open pull request that a freeze forbids to merge; None for any other."""
+    if row.pull.state != "open" or not verdict.blocking:
+        return None
+    name = row.branch.pattern_check_name if verdict.unprotected else branch.decisive_check or row.branch.check_name
+    check = facts.check(row, str(name))
+    standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
+    return blocking_view(branch.of_head(standing=standing))
 
 
 def _reference(row: TrackedPullRequest) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class PassObservers:
     heads_read: Sequence[HeadsRead] = ()
     """Given the ids of branches and what GitHub shows of them, in the transaction that has just mirrored it."""
     targets_written: Sequence[TargetsWritten] = ()
-    """Given the ids of freezes of which a target was applied or released, in a transaction of its own."""
+    """Given the ids of freezes that may be enforced or released on all branches now, in a transaction of its own."""
     branches_failed: Sequence[BranchesFailed] = ()
     """Given the ids of branches whose checks could not be written, in a transaction of its own."""
     installation_removed: Sequence[Callable[[int], object]] = ()

@@ -37,6 +37,10 @@ _WRITTEN_TARGETS = text("""
     WHERE t.branch_id = d.branch AND t.generation <= d.generation AND t.state IN ('pending', 'releasing', 'failed')
     RETURNING t.freeze_id
 """)
+_UNENFORCED = text("""
+    SELECT DISTINCT f.id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+    WHERE t.branch_id = ANY(:branches) AND t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
+""")
 
 
 def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBranch, int]]) -> set[str]:
@@ -55,7 +59,8 @@ def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBr
     uow.session.execute(_FINISH, {**columns, "token": leased.lease.token, "now": uow.now})
     uow.dependencies.queue_observer.released(BRANCHES.kind, len(held))
     counts = {"heads": [heads for _branch, heads in held], "now": uow.now}
-    return set(uow.session.scalars(_WRITTEN_TARGETS, {**columns, **counts}))
+    written = set(uow.session.scalars(_WRITTEN_TARGETS, {**columns, **counts}))
+    return written.union(uow.session.scalars(_UNENFORCED, {"branches": columns["branches"]}))
 
 
 _DEFER = text("""

@@ -11,8 +11,8 @@ from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.status import NEVER_VERIFIED, EnforcementStatus, statuses
 from services.repositories.repositories import get_visible
+from services.verdicts.lights import NEVER_VERIFIED, EnforcementStatus, statuses
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, distinct, func, select
 
-from models.enforcement import BranchEnforcement
 from models.queries import frozen_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
@@ -15,6 +14,7 @@ from rules.rulesets.findings import Light, worst
 from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.lights import facts_of_lights, light_in
 
 MAX_PREVIEWED = 100
 """Repositories listed in a preview of globs."""
@@ -97,17 +97,21 @@ def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     """Return repositories as in the API, with one query for all their branches."""
     is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
-    lights = func.array_agg(distinct(BranchEnforcement.shown_light))
+    lit = facts_of_lights(uow)
     rows = uow.session.execute(
-        select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen), lights)
-        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+        select(
+            WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen), func.array_agg(distinct(lit.c.facts))
+        )
+        .outerjoin(lit, lit.c.branch_id == WatchedBranch.id)
         .where(
             WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
             WatchedBranch.unwatched_at.is_(None),
         )
         .group_by(WatchedBranch.repository_id)
     )
-    branches = {repository_id: (count, frozen, found) for repository_id, count, frozen, found in rows}
+    branches = {
+        repository_id: (count, frozen, list(map(light_in, found))) for repository_id, count, frozen, found in rows
+    }
     return [_view(repository, *branches.get(repository.id, (0, False, ()))) for repository in repositories]
 
 

@@ -18,12 +18,12 @@ from services.alerts.alerts import open_alert, resolve_alert
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import schedule_probes
-from services.enforcement_status.status import EnforcementStatus, statuses
 from services.freezes.scopes import resolve
 from services.schedules import alerts
 from services.schedules.occurrence_start import lock_planned
 from services.schedules.occurrence_sweep import for_each
 from services.schedules.occurrence_views import state_of
+from services.verdicts.lights import EnforcementStatus, statuses
 
 LEAD_TIME = timedelta(minutes=10)
 """How long before its start a window is verified: enough time to fix a rule, and recent enough at the start."""
@@ -112,5 +112,5 @@ def _not_blocking(
     for branch in reached:
         status = known.get(branch.branch_id)
         fresh = status is not None and status.last_verified_at is not None and status.last_verified_at >= probed_at
-        if (fresh or answered) and (status is None or status.light == "red"):
+        if (fresh or answered) and (status is None or status.last_verified_at is None or status.light == "red"):
             yield branch.repository, branch.branch

@@ -120,6 +120,7 @@ def head_check(session: Session, of: WatchedBranch, head_sha: str, conclusion: s
 def branch_enforcement(session: Session, of: WatchedBranch, light: str = "green", **columns: Any) -> BranchEnforcement:
     """Add what a probe found out about a branch: a ruleset of ours requires its check, unless the light is red."""
     blocks = light != "red"
+    columns.setdefault("verified_at", now())
     ruleset = {"id": next(numbers), "name": f"Change freeze: {of.name}", "enforcement": "active"}
     row = BranchEnforcement(
         branch_id=of.id,
@@ -131,7 +132,9 @@ def branch_enforcement(session: Session, of: WatchedBranch, light: str = "green"
         integration_pinned=columns.pop("integration_pinned", True if blocks else None),
         bypass_actors=columns.pop("bypass_actors", [] if blocks else None),
         findings=columns.pop("findings", [] if light == "green" else [dict(FINDINGS[light])]),
-        verified_at=columns.pop("verified_at", now()),
+        decisive_check=columns.pop("decisive_check", of.check_name if blocks else None),
+        open_ways=columns.pop("open_ways", []),
+        rules_read_at=columns.pop("rules_read_at", columns["verified_at"]),
         **columns,
     )
     return added(session, row)

@@ -13,7 +13,9 @@ from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
 from rules.freezes.check_names import check_name
-from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.enforcement.probes import probe_due
+from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from services.reconcile.reconciler import Reconciler
@@ -66,6 +68,13 @@ class Harness:
             passes += 1
             assert passes < 100, "the reconciler does not come to rest"
         return passes
+
+    def read_rules(self) -> None:
+        """Read the rules of every branch from GitHub."""
+        with self.jobs.open(SYSTEM_CALLER) as uow:
+            schedule_all_probes(uow)
+        while probe_due(self.jobs, self.github):
+            pass
 
     def process_webhooks(self) -> None:
         """Process every webhook that has arrived."""

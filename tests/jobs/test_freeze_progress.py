@@ -1,10 +1,11 @@
-"""What the audit says of the progress of a freeze: enforced, late, or failing, each once."""
+"""What the audit says of the progress of a freeze: enforced, unprotected, or failing, each once."""
 
 from typing import Any
 
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.freezes import targets
-from services.maintenance.tasks import repair_completions
-from services.reconcile.late_freezes import record_late_freezes
+from services.freezes.completion import record_enforcement
+from services.maintenance.tasks import repair_completions, review_enforcement
 from tests.harness.concurrency import at_once
 from tests.harness.github_harness import Builder, Harness
 
@@ -17,38 +18,136 @@ def audited(harness: Harness, *actions: str) -> list[Any]:
     )
 
 
+def review(harness: Harness) -> None:
+    """Have the sweeper look at the freezes in force, whenever it did so last."""
+    harness.sql("DELETE FROM periodic_tasks WHERE name = 'enforcement'")
+    review_enforcement(harness.jobs)
+
+
 class TestEnforced:
     def test_freeze_is_recorded_as_enforced_once_all_branches_block(self, harness: Harness, build: Builder) -> None:
         build("web", "api", pulls=1)
         harness.run_until_idle()
+        harness.read_rules()
         freeze_id = harness.freeze()
         assert audited(harness, "freeze.enforced") == []
         harness.run_until_idle()
         harness.full_resync()
         harness.run_until_idle()
-        repair_completions(harness.jobs)
-        [(_, target, details)] = audited(harness, "freeze.enforced")
-        assert (target, details["targets"]) == (freeze_id, 2)
+        review(harness)
+        [(_, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
+        assert (target, details["targets"], details["partly"], details["gaps"]) == (freeze_id, 2, 2, {"deletion": 2})
         [[actor, source]] = harness.sql(
             "SELECT actor ->> 'type', source FROM audit_entries WHERE action = 'freeze.enforced'"
         )
         assert (actor, source) == ("system", "system")
 
-    def test_enforced_freeze_is_recorded_once_when_repairs_race(self, harness: Harness, build: Builder) -> None:
+    def test_enforced_freeze_is_recorded_once_when_recorders_race(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
+        harness.read_rules()
         freeze_id = harness.freeze()
-        harness.sql("UPDATE freeze_targets SET state = 'applied'")
-        at_once(*[lambda: repair_completions(harness.jobs)] * 3)
+        harness.sql("UPDATE head_checks SET conclusion = 'failure', unconfirmed = false")
+
+        def record() -> None:
+            with harness.jobs.open(SYSTEM_CALLER) as uow:
+                record_enforcement(uow, [freeze_id])
+
+        at_once(record, record, record)
         assert [target for _, target, _ in audited(harness, "freeze.enforced")] == [freeze_id]
 
     def test_freeze_that_ends_before_it_is_enforced_is_never_enforced(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
+        harness.read_rules()
         harness.lift(harness.freeze())
         harness.run_until_idle()
-        repair_completions(harness.jobs)
+        review(harness)
         assert audited(harness, "freeze.enforced") == []
+
+    def test_freeze_is_enforced_when_the_rules_were_read_after_its_checks(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        freeze_id = harness.freeze()
+        harness.run_until_idle()
+        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
+        harness.read_rules()
+        assert [target for _, target, _ in audited(harness, "freeze.enforced")] == [freeze_id]
+
+
+class TestUnprotected:
+    def test_freeze_without_a_rule_is_reported_once_and_never_enforced(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        remove_rules(harness)
+        harness.run_until_idle()
+        harness.read_rules()
+        freeze_id = harness.freeze()
+        harness.run_until_idle()
+        review(harness)
+        review(harness)
+        assert harness.merge("acme/web", 1).status_code == 200
+        [(action, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
+        assert (action, target, details["causes"]) == ("freeze.unprotected", freeze_id, ["no_rule"])
+        assert harness.sql("SELECT enforced_at, first_enforced_at FROM freezes") == [(None, None)]
+
+    def test_rule_that_is_removed_and_made_again_ends_and_renews_enforcement(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        harness.read_rules()
+        harness.freeze()
+        harness.run_until_idle()
+        [(first,)] = harness.sql("SELECT enforced_at FROM freezes")
+        bodies = remove_rules(harness)
+        harness.read_rules()
+        assert harness.sql("SELECT enforced_at, first_enforced_at FROM freezes") == [(None, first)]
+        for body in bodies:
+            harness.person("POST", "/repos/acme/web/rulesets", body)
+        harness.read_rules()
+        [(again, unchanged)] = harness.sql("SELECT enforced_at, first_enforced_at FROM freezes")
+        assert again > first == unchanged
+        found = [action for action, _, _ in audited(harness, "freeze.enforced", "freeze.unprotected")]
+        assert found == ["freeze.enforced", "freeze.unprotected", "freeze.enforced"]
+
+    def test_freeze_is_reported_as_late_once_when_its_checks_wait(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        harness.run_until_idle()
+        harness.read_rules()
+        freeze_id = harness.freeze()
+        review(harness)
+        assert audited(harness, "freeze.unprotected") == []
+        harness.sql("UPDATE watched_branches SET outdated_since = outdated_since - interval '65 seconds'")
+        harness.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '30 seconds'")
+        review(harness)
+        review(harness)
+        [(_, target, details)] = audited(harness, "freeze.unprotected")
+        assert (target, details["causes"], details["late"]) == (freeze_id, ["late"], 1)
+        assert details["gaps"] == {"rate_limit": 1}
+
+    def test_freezes_from_before_an_upgrade_are_counted_again_in_silence(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", "api", pulls=1)
+        remove_rules(harness)
+        harness.run_until_idle()
+        harness.read_rules()
+        harness.freeze()
+        harness.sql("UPDATE freezes SET enforced_at = started_at, first_enforced_at = started_at")
+        harness.sql("UPDATE freezes SET unprotected_causes = NULL")
+        review(harness)
+        review(harness)
+        assert harness.sql("SELECT enforced_at, unprotected_causes FROM freezes") == [(None, ["no_rule"])]
+        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
+
+
+def remove_rules(harness: Harness) -> list[dict[str, Any]]:
+    """Remove the rulesets of acme/web at GitHub; return them as a person would write them."""
+    listed = harness.person("GET", "/repos/acme/web/rulesets").json()
+    whole = [harness.person("GET", f"/repos/acme/web/rulesets/{each['id']}").json() for each in listed]
+    for each in listed:
+        harness.person("DELETE", f"/repos/acme/web/rulesets/{each['id']}")
+    return [{name: body[name] for name in ("name", "target", "enforcement", "conditions", "rules")} for body in whole]
 
 
 class TestFailing:
@@ -93,26 +192,3 @@ class TestFailing:
         repair_completions(harness.jobs)
         found = [details["operation"] for _, _, details in audited(harness, "freeze.target_failed")]
         assert found == ["apply", "release"]
-
-
-class TestLate:
-    def test_freeze_is_recorded_as_late_once(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        harness.run_until_idle()
-        freeze_id = harness.freeze()
-        assert record_late_freezes(harness.jobs) == 0
-        harness.sql("UPDATE freezes SET started_at = started_at - interval '65 seconds'")
-        harness.sql("UPDATE watched_branches SET due_at = due_at - interval '65 seconds'")
-        assert sum(at_once(*[lambda: record_late_freezes(harness.jobs)] * 3)) == 1
-        assert record_late_freezes(harness.jobs) == 0
-        [(_, target, details)] = audited(harness, "enforcement.late")
-        assert (target, details["pendingTargets"]) == (freeze_id, 1)
-
-    def test_freeze_that_waits_for_rate_limits_is_not_late(self, harness: Harness, build: Builder) -> None:
-        build("web", pulls=1)
-        harness.run_until_idle()
-        harness.freeze()
-        harness.sql("UPDATE freezes SET started_at = started_at - interval '65 seconds'")
-        harness.sql("UPDATE watched_branches SET due_at = due_at - interval '65 seconds'")
-        harness.sql("UPDATE installations SET paused_until = clock_timestamp() - interval '30 seconds'")
-        assert record_late_freezes(harness.jobs) == 0

@@ -97,7 +97,7 @@ def probing(harness: Harness, build: Builder) -> Work:
     harness.github.settings = replace(harness.github.settings, branches_per_query=1)
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         schedule_all_probes(uow)
-    looked = "branch_enforcement WHERE light = 'green'"
+    looked = "branch_enforcement WHERE decisive_check IS NOT NULL"
     return Work(partial(probe_due, harness.jobs, harness.github), lambda: count(harness, looked) == 2)
 
 

@@ -99,6 +99,7 @@ class TestAFreeze:
 
     def test_freeze_records_when_it_was_enforced_and_released(self, harness: Harness, build: Builder) -> None:
         build("api", "web")
+        harness.read_rules()
         freeze = harness.freeze()
         harness.run_until_idle()
         [[enforced, released]] = harness.sql("SELECT enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")

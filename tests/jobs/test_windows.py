@@ -70,6 +70,7 @@ class TestWindow:
         sweeping = sweeper(workers_available=workers_available)
 
         def settle() -> set[str | None]:
+            harness.read_rules()
             sweeping.sweep()
             if workers_available:
                 work(harness)

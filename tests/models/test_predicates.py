@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Boolean, DateTime, String, literal, select
 from sqlalchemy.orm import Session
 
-from models.predicates import TEXT_NOW, and_, as_text, choose, is_ahead, is_null, is_value, not_, or_
+from models.predicates import TEXT_NOW, and_, as_text, is_ahead, is_null, is_value, not_, or_
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MOMENT = timedelta(milliseconds=1)
@@ -39,12 +39,10 @@ def test_is_value_is_never_unknown(session: Session, value: str | None, *, expec
 @pytest.mark.parametrize("first", BOOLEANS)
 @pytest.mark.parametrize("second", BOOLEANS)
 def test_conditions_combine_in_memory_as_in_sql(session: Session, *, first: bool, second: bool) -> None:
-    column, otherwise = literal(first, Boolean), literal("no", String)
+    column = literal(first, Boolean)
     assert and_(first, second) is in_sql(session, and_(column, second)) is (first and second)
     assert or_(first, second) is in_sql(session, or_(column, second)) is (first or second)
     assert not_(first) is in_sql(session, not_(column)) is (not first)
-    chosen: Any = choose(column, "yes", otherwise)  # type: ignore[arg-type]
-    assert choose(first, "yes", "no") == in_sql(session, chosen) == ("yes" if first else "no")
 
 
 def test_condition_as_text_names_the_present_instant() -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import WatchedBranch
+from rules.freezes.blocking import GAPS
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.freezes.requests import EVERYTHING, FIELDS, FIRST, REASON, in_hours, paths
@@ -49,8 +50,22 @@ class TestCreateFreeze:
             "occurrenceId": None,
             "endedBy": None,
             "enforcedAt": None,
+            "firstEnforcedAt": None,
             "releasedAt": None,
-            "targets": {"total": 1, "pending": 1, "applied": 0, "releasing": 0, "released": 0, "failed": 0},
+            "targets": {
+                "total": 1,
+                "pending": 1,
+                "applied": 0,
+                "releasing": 0,
+                "released": 0,
+                "failed": 0,
+                "blocked": 0,
+                "partly": 0,
+                "unprotected": 0,
+                "unknown": 1,
+                "late": 0,
+            },
+            "gaps": [{"code": "not_read", "state": "unknown", "branchCount": 1, "message": GAPS["not_read"]}],
         }
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.started"]

@@ -31,6 +31,7 @@ class TestGetFreezeState:
         second = factories.freeze(session, acme.organization, [web], ends_at=soon, started_at=factories.now())
         expected = {
             "frozen": True,
+            "enforced": False,
             "coverage": "all",
             "frozenBranchCount": 1,
             "watchedBranchCount": 1,

@@ -168,6 +168,13 @@ class TestListFreezeTargets:
             "nextAttemptAt": None,
             "appliedAt": None,
             "releasedAt": None,
+            "blocking": {
+                "state": "unknown",
+                "gaps": ["not_read"],
+                "bypassActorCount": None,
+                "message": "GitHub's rules were not read yet.",
+            },
+            "letIn": [],
         }
 
     def test_target_pages_contain_every_target_once(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:

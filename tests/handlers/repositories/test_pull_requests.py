@@ -126,6 +126,12 @@ class TestLookupPullRequest:
             "headSha": pull.head_sha,
             "state": "open",
             "verdict": "blocked",
+            "blocking": {
+                "state": "unknown",
+                "gaps": ["not_read"],
+                "bypassActorCount": None,
+                "message": "GitHub's rules were not read yet.",
+            },
             "nextChangeAt": None,
             "freezeIds": [freeze.id],
             "exceptionIds": [],

@@ -79,7 +79,7 @@ def remove(harness: Harness, web: RepositoryBuilder) -> None:
 
 def above(harness: Harness, web: RepositoryBuilder) -> None:
     remove(harness, web)
-    conditions = {"ref_name": {"include": ["~DEFAULT_BRANCH"]}, "repository_name": {"include": ["~ALL"]}}
+    conditions = {"ref_name": {"include": ["refs/heads/main"]}, "repository_name": {"include": ["~ALL"]}}
     harness.fake_github.organization("acme").ruleset(
         name="Everywhere",
         enforcement="active",

@@ -55,6 +55,7 @@ def test_disabled_and_enabled_ruleset_is_audited_once_each(harness: Harness, web
 
 def test_ruleset_disabled_between_two_probes_is_audited_once(harness: Harness, build: Builder) -> None:
     build("web", "api")
+    harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at")
     remove(harness, harness.fake_github.organization("acme").repository("api"))
     above(harness, harness.fake_github.organization("acme").repository("web"))
     look(harness)
@@ -103,7 +104,8 @@ def test_lost_permission_is_a_finding_without_a_hot_loop(harness: Harness, web: 
     permit(harness, "administration")
     look(harness)
     row = found(harness)
-    assert seen(harness) == ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"])
+    codes = ["cannot_see_bypass_actors", "can_be_replaced", "cannot_see_classic_protection"]
+    assert seen(harness) == ("amber", codes)
     assert (row.bypass_actors, row.due_at) == (None, None)
     assert probe(harness) == 0
 

@@ -53,12 +53,12 @@ from tools.fake_github.builder import RepositoryBuilder
         ),
         pytest.param(
             hide("administration"),
-            ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"]),
+            ("amber", ["cannot_see_bypass_actors", "can_be_replaced", "cannot_see_classic_protection"]),
             id="who can bypass is not shown",
         ),
         pytest.param(
             hide("administration", "metadata"),
-            ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"]),
+            ("amber", ["cannot_see_bypass_actors", "can_be_replaced", "cannot_see_classic_protection"]),
             id="what GraphQL shows needs no permission of REST",
         ),
         pytest.param(

@@ -38,6 +38,7 @@ from tools.fake_github.seeding import required_check_rules
 @pytest.mark.slow(6)
 def test_thousand_branches_are_probed_in_few_calls(harness: Harness, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(1000)), pulls=0)
+    harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at")
     harness.sql("ANALYZE")  # as autovacuum does; with the statistics of earlier tests the joins would be quadratic
     ask(harness)
     harness.fake_github.calls.reset()
@@ -48,6 +49,7 @@ def test_thousand_branches_are_probed_in_few_calls(harness: Harness, build: Buil
 
 def test_shared_ruleset_is_read_once(harness: Harness, build: Builder) -> None:
     build("api", "web")
+    harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at")
     for ruleset in list(harness.fake_github.world.rulesets.values()):
         delete_ruleset(harness.fake_github.world, Actor(harness.fake_github.maintainer), ruleset)
     conditions = {"ref_name": {"include": ["~ALL"]}, "repository_name": {"include": ["~ALL"]}}
@@ -82,7 +84,7 @@ def test_overtaken_probe_records_nothing(harness: Harness, web: RepositoryBuilde
 
 
 def green() -> Enforcement:
-    return Enforcement("green", True, True, None, True, (), None, (), seen=True)
+    return Enforcement("green", True, True, CHECK, (), None, True, (), None, (), seen=True)
 
 
 def test_branch_requested_during_its_probe_is_probed_again(harness: Harness, web: RepositoryBuilder) -> None:

@@ -36,7 +36,7 @@ def required(ruleset: Ruleset | None = OURS, app_id: int | None = APP, context: 
 
 
 def facts(*rules: ActiveRule, **others: Any) -> BranchFacts:
-    return BranchFacts(CHECK, APP, rules, **{"permissions": ALL, **others})
+    return BranchFacts(CHECK, APP, rules, **{"permissions": ALL, "closable": True, **others})
 
 
 def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
@@ -337,7 +337,7 @@ RELEASE, PATTERN = "change-freeze/release/1", "change-freeze/release/*"
 
 
 def release(*rules: ActiveRule) -> BranchFacts:
-    return BranchFacts(RELEASE, APP, rules, permissions=ALL, pattern_check_name=PATTERN)
+    return BranchFacts(RELEASE, APP, rules, permissions=ALL, pattern_check_name=PATTERN, closable=True)
 
 
 @pytest.mark.parametrize(

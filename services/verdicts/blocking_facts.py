@@ -1,0 +1,94 @@
+"""The facts from which it follows whether branches are blocked, as expressions of SQL that every statement shares.
+
+Their aliases are `b` (watched_branches), `r` (repositories), `i` (installations) and `seen` (branch_enforcement, which
+may be missing); their parameter is `:now`. The facts are one text, `BlockingFacts.key`: a statement counts branches by
+it, and the pure functions of `rules/freezes/blocking.py` judge each text once. A condition on what they say is the list
+of the texts of which they say it (`keys_where`).
+"""
+
+from collections.abc import Callable
+from typing import LiteralString
+
+from models.exceptions import ACTIVE
+from models.freezes import IN_FORCE
+from rules.freezes.blocking import BlockingFacts
+
+FROM: LiteralString = """
+    watched_branches b
+    JOIN repositories r ON r.id = b.repository_id
+    JOIN installations i ON i.id = r.installation_id
+    LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
+"""
+IS_FROZEN: LiteralString = f"""
+    EXISTS (SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
+            WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE})
+"""
+
+# Of a freeze without an exception that lets this commit in. The commit of a merge queue is the head of no pull request:
+# once the verdicts of its branch are written, it has a `success` only if exceptions let all of its members in.
+_NOT_EXCEPTED: LiteralString = f"""
+    EXISTS (
+        SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
+        WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE} AND NOT EXISTS (
+            SELECT FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
+            WHERE e.freeze_id = f.id AND e.branch_id = b.id AND {ACTIVE} AND (
+                h.head_sha = CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') ELSE p.head_sha END
+                OR b.wanted_generation = b.written_generation AND NOT EXISTS (
+                    SELECT FROM pull_requests known
+                    WHERE known.repository_id = h.repository_id AND known.head_sha = h.head_sha
+                      AND known.state = 'open')))
+    )
+"""  # noqa: S608 - constants of ours
+_STANDS: LiteralString = """
+        SELECT FROM head_checks h
+        WHERE h.repository_id = b.repository_id AND h.check_name = coalesce(seen.decisive_check, b.check_name)
+          AND (h.conclusion = 'success' OR h.unconfirmed)
+"""
+STANDING: LiteralString = f"EXISTS ({_STANDS} AND {_NOT_EXCEPTED})"
+"""Whether a commit that no exception lets in has our `success`, or may still get it, on a branch that is frozen."""
+
+
+def _key(standing: LiteralString, is_open: LiteralString) -> LiteralString:
+    """Return the expression of `BlockingFacts.key`."""
+    return f"""
+    CASE WHEN seen.rules_read_at IS NULL THEN 'none'
+         WHEN seen.rules_read_at < CAST(:now AS timestamptz) - interval '30 minutes' THEN 'old' ELSE 'current' END
+    || CASE WHEN i.state = 'removed' OR r.removed_at IS NOT NULL THEN '1' ELSE '0' END
+    || CASE WHEN r.archived THEN '1' ELSE '0' END
+    || CASE WHEN seen.decisive_check IS NOT NULL THEN '1' ELSE '0' END
+    || CASE WHEN {standing} THEN '1' ELSE '0' END
+    || CASE WHEN {is_open} THEN '1' ELSE '0' END
+"""
+
+
+FROZEN_KEY: LiteralString = _key(STANDING, "seen.open_ways <> '{}'")
+"""The facts of a branch that is frozen."""
+FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
+"""The same where exceptions cannot be read: they let nothing in."""
+KEY: LiteralString = _key(
+    f"CASE WHEN {IS_FROZEN} THEN {STANDING} ELSE false END",
+    f"CASE WHEN seen.open_ways = '{{}}' THEN false WHEN seen.open_ways <@ ARRAY['deletion', 'creation'] "
+    f"THEN {IS_FROZEN} ELSE true END",
+)
+"""The facts of any branch: of one that is not frozen, those that say whether a freeze would block. Whether it could be
+deleted then is a finding, and no fact."""
+WAITS_FOR: LiteralString = """
+    CASE WHEN i.state = 'suspended' THEN 'suspended'
+         WHEN i.paused_until > CAST(:now AS timestamptz)
+              OR b.last_error_code IN ('github_rate_limited', 'github_secondary_rate_limit') THEN 'rate_limit'
+         WHEN b.last_error_code = 'maintenance' THEN 'restore'
+         WHEN b.last_error_code IS NOT NULL THEN 'github'
+         WHEN b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds' AND b.lease_until IS NULL
+              THEN 'no_worker'
+         ELSE 'writing' END
+"""
+"""What the checks of a branch wait for that have to be written (`CAUSES`)."""
+IS_LATE: LiteralString = "coalesce(b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds', false)"
+"""Whether verdicts of a branch wait for longer than `LATE_AFTER` to be written."""
+BYPASS_ACTORS: LiteralString = "jsonb_array_length(seen.bypass_actors)"
+"""How many actors may bypass the rule; null where GitHub does not show it."""
+
+
+def keys_where(condition: Callable[[BlockingFacts], bool]) -> list[str]:
+    """Return the texts of all facts that meet a condition."""
+    return [facts.key for facts in BlockingFacts.every() if condition(facts)]

@@ -1,0 +1,109 @@
+"""The lights of branches: of a frozen one whether it is blocked, of any other whether a freeze would block it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Text, select, text
+from sqlalchemy.sql.selectable import Subquery
+
+from models.queries import any_of
+from models.repositories import WatchedBranch
+from rules.freezes.blocking import BlockingFacts, light_of, state_of
+from rules.rulesets.findings import Light
+from services.core.unit_of_work import UnitOfWork
+from services.verdicts.blocking_facts import FROM, IS_FROZEN, KEY, keys_where
+
+LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
+_FOUND = "coalesce(seen.light, 'amber')"
+_REACHED = """
+    b.organization_id = :organization AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
+"""
+_STATUSES = text(f"""
+    SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at FROM {FROM} WHERE b.id = ANY(:branches)
+""")  # noqa: S608 - constants of ours
+_COUNTS = text(f"""
+    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches, count(*) FILTER (WHERE {IS_FROZEN}) AS frozen
+    FROM {FROM} WHERE {_REACHED} GROUP BY 1, 2
+""")  # noqa: S608 - constants of ours
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementStatus:
+    """The light of a branch, and when its rules were last verified; None: never."""
+
+    light: Light
+    last_verified_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LightCounts:
+    """How many branches that freezes can reach have each light, and how many of them all are frozen."""
+
+    lights: Mapping[Light, int]
+    frozen: int
+
+    @property
+    def total(self) -> int:
+        """How many branches there are."""
+        return sum(self.lights.values())
+
+
+NEVER_VERIFIED = EnforcementStatus("amber", None)
+
+
+def statuses(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, EnforcementStatus]:
+    """Return the statuses of these branches."""
+    if not branch_ids:
+        return {}
+    rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), "now": uow.now})
+    return {
+        row.id: EnforcementStatus(light_of(BlockingFacts.of_key(row.key), row.found), row.verified_at) for row in rows
+    }
+
+
+def count_lights(uow: UnitOfWork) -> LightCounts:
+    """Return the counts of the organisation."""
+    lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
+    frozen = 0
+    for row in uow.session.execute(_COUNTS, {"organization": uow.organization, "now": uow.now}):
+        lights[light_of(BlockingFacts.of_key(row.key), row.found)] += row.branches
+        frozen += row.frozen
+    return LightCounts(lights, frozen)
+
+
+_LIT = text(f"""
+    SELECT b.id AS branch_id, {_FOUND} || ' ' || {KEY} AS facts FROM {FROM} WHERE b.organization_id = :lit_organization
+""").columns(branch_id=Text, facts=Text)  # noqa: S608 - constants of ours
+
+
+def facts_of_lights(uow: UnitOfWork) -> Subquery:
+    """Return the subquery with the columns `branch_id` and `facts`, from which `light_in` tells the light of each."""
+    return _LIT.bindparams(lit_organization=uow.organization, now=uow.now).subquery("lit")
+
+
+def light_in(facts: str) -> Light:
+    """Return the light that facts of `facts_of_lights` say."""
+    found, _, key = facts.partition(" ")
+    return light_of(BlockingFacts.of_key(key), found)  # type: ignore[arg-type]
+
+
+def has_light(facts: ColumnElement[str], *lights: Light) -> ColumnElement[bool]:
+    """Return the condition that facts of `facts_of_lights` say one of the lights."""
+    shown = [
+        f"{found} {key}"
+        for found in LIGHTS
+        for key in keys_where(lambda each, found=found: light_of(each, found) in lights)  # type: ignore[misc]
+    ]
+    return facts == any_of(shown)
+
+
+def is_unenforced(uow: UnitOfWork) -> ColumnElement[bool]:
+    """Return the condition of a watched branch that a freeze is not known to block."""
+    facts = facts_of_lights(uow)
+    unknown = [
+        f"{found} {key}"
+        for found in LIGHTS
+        for key in keys_where(lambda each: state_of(each) in {"not_blocked", "unknown"})
+    ]
+    return WatchedBranch.id.in_(select(facts.c.branch_id).where(facts.c.facts == any_of(unknown)))

@@ -1,0 +1,216 @@
+"""The facts of blocking as rows give them: rules as read, checks as recorded, exceptions in force."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.organizations import Organization
+from models.repositories import Repository, WatchedBranch
+from rules.freezes.blocking import LATE_AFTER, MAX_READING_AGE, Blocking
+from services.verdicts import blocking_facts
+from services.verdicts.blocking import blocking_of_branches, count_by_freeze
+from services.verdicts.lights import count_lights, statuses
+from tests import factories
+from tests.services.conftest import UnitOfWorkOpener
+
+HEAD = "a" * 40
+Change = Callable[[Session, WatchedBranch], Any]
+
+
+@pytest.fixture
+def web(session: Session, acme: Organization) -> WatchedBranch:
+    """Add a watched branch that a rule of ours protects, in every way."""
+    branch = factories.watched(session, acme, "acme/web")
+    factories.branch_enforcement(session, branch)
+    session.commit()
+    return branch
+
+
+@pytest.fixture
+def freeze(session: Session, acme: Organization, web: WatchedBranch) -> Freeze:
+    found = factories.freeze(session, acme, [web])
+    session.commit()
+    return found
+
+
+@pytest.fixture
+def blocking(
+    unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch, freeze: Freeze
+) -> Callable[[], Blocking]:
+    """Return what is known of the frozen branch, which its freeze counts as well."""
+
+    def ask() -> Blocking:
+        with unit_of(acme) as uow:
+            found = blocking_of_branches(uow.session, [web.id], uow.now)[web.id].of_branch
+            counts = count_by_freeze(uow.session, [freeze.id], uow.now)[freeze.id]
+        assert dict(counts.states) == {found.state: 1}
+        return found
+
+    return ask
+
+
+def change(session: Session, statement: str, **values: Any) -> None:
+    session.execute(text(statement), values)
+    session.commit()
+
+
+def succeed(session: Session, web: WatchedBranch, sha: str = HEAD, **columns: Any) -> None:
+    factories.head_check(session, web, sha, columns.pop("conclusion", "success"), **columns)
+    session.commit()
+
+
+def test_branch_with_a_rule_and_without_a_success_is_blocked(blocking: Callable[[], Blocking]) -> None:
+    assert blocking() == Blocking("blocked")
+
+
+@pytest.mark.parametrize(
+    ("statement", "state", "gap"),
+    [
+        ("DELETE FROM branch_enforcement", "unknown", "not_read"),
+        ("UPDATE branch_enforcement SET rules_read_at = rules_read_at - interval '31 minutes'", "unknown", "outdated"),
+        ("UPDATE branch_enforcement SET decisive_check = NULL", "not_blocked", "no_rule"),
+        ("UPDATE branch_enforcement SET open_ways = '{deletion}'", "partly", "deletion"),
+        ("UPDATE branch_enforcement SET open_ways = '{forgery}'", "partly", "forgery"),
+        ("UPDATE installations SET state = 'removed'", "not_blocked", "removed"),
+        ("UPDATE repositories SET removed_at = now()", "not_blocked", "removed"),
+        ("UPDATE repositories SET archived = true", "blocked", None),
+        ("UPDATE installations SET state = 'suspended'", "blocked", None),
+    ],
+)
+def test_state_follows_from_what_was_read(
+    session: Session, blocking: Callable[[], Blocking], statement: str, state: str, gap: str | None
+) -> None:
+    change(session, statement)
+    found = blocking()
+    assert (found.state, list(found.gaps)) == (state, [gap] if gap else [])
+
+
+class TestStandingSuccess:
+    def test_recorded_success_is_not_blocked(
+        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
+    ) -> None:
+        succeed(session, web)
+        assert blocking() == Blocking("not_blocked", "writing")
+
+    def test_failure_under_way_from_a_write_that_may_say_success_is_not_blocked(
+        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
+    ) -> None:
+        succeed(session, web, conclusion="failure")
+        assert blocking().state == "blocked"
+        change(session, "UPDATE head_checks SET unconfirmed = true")
+        assert blocking().state == "not_blocked"
+
+    def test_success_of_another_check_does_not_count(
+        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking]
+    ) -> None:
+        succeed(session, web)
+        change(session, "UPDATE head_checks SET check_name = 'change-freeze/*'")
+        assert blocking().state == "blocked"
+        change(session, "UPDATE branch_enforcement SET decisive_check = 'change-freeze/*'")
+        assert blocking().state == "not_blocked"
+
+    @pytest.mark.parametrize(
+        ("statement", "cause"),
+        [
+            ("UPDATE installations SET state = 'suspended'", "suspended"),
+            ("UPDATE installations SET paused_until = now() + interval '1 hour'", "rate_limit"),
+            ("UPDATE watched_branches SET last_error_code = 'github_secondary_rate_limit'", "rate_limit"),
+            ("UPDATE watched_branches SET last_error_code = 'github_unavailable'", "github"),
+            ("UPDATE watched_branches SET last_error_code = 'maintenance'", "restore"),
+            ("UPDATE watched_branches SET outdated_since = now() - interval '2 minutes'", "no_worker"),
+            ("UPDATE watched_branches SET outdated_since = now()", "writing"),
+        ],
+    )
+    def test_cause_is_what_the_write_waits_for(
+        self, session: Session, web: WatchedBranch, blocking: Callable[[], Blocking], statement: str, cause: str
+    ) -> None:
+        succeed(session, web)
+        change(session, statement)
+        assert blocking().cause == cause
+
+
+class TestExceptions:
+    @pytest.fixture(autouse=True)
+    def _success(self, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        self.pull = factories.pull_request(session, repository, 7, head_sha=HEAD)
+        succeed(session, web)
+
+    def test_head_that_an_exception_lets_in_does_not_end_the_blocking(
+        self, session: Session, web: WatchedBranch, freeze: Freeze, blocking: Callable[[], Blocking]
+    ) -> None:
+        factories.exception(session, freeze, self.pull, web)
+        session.commit()
+        assert blocking().state == "blocked"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE exceptions SET revoked_at = now()",
+            "UPDATE exceptions SET expires_at = now() - interval '1 second'",
+            "UPDATE exceptions SET decision = NULL",
+            "UPDATE exceptions SET pin_to_head = true, head_sha = repeat('b', 40)",
+            "UPDATE pull_requests SET head_sha = repeat('b', 40)",
+        ],
+    )
+    def test_exception_that_does_not_apply_lets_nothing_in(
+        self, session: Session, web: WatchedBranch, freeze: Freeze, blocking: Callable[[], Blocking], statement: str
+    ) -> None:
+        factories.exception(session, freeze, self.pull, web)
+        change(session, "UPDATE watched_branches SET wanted_generation = written_generation + 1")
+        change(session, statement)
+        assert blocking().state == "not_blocked"
+
+    def test_every_freeze_needs_an_exception(
+        self,
+        session: Session,
+        acme: Organization,
+        web: WatchedBranch,
+        freeze: Freeze,
+        blocking: Callable[[], Blocking],
+    ) -> None:
+        factories.exception(session, freeze, self.pull, web)
+        second = factories.freeze(session, acme, [web])
+        session.commit()
+        assert blocking().state == "not_blocked"
+        factories.exception(session, second, self.pull, web)
+        session.commit()
+        assert blocking().state == "blocked"
+
+
+class TestLights:
+    def test_light_of_a_branch_follows_its_freeze(
+        self, session: Session, unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch
+    ) -> None:
+        succeed(session, web)
+
+        def light() -> str:
+            with unit_of(acme) as uow:
+                shown = statuses(uow, [web.id])[web.id].light
+                assert count_lights(uow).lights[shown] == 1
+            return shown
+
+        assert light() == "green"
+        factories.freeze(session, acme, [web])
+        session.commit()
+        assert light() == "red"
+        change(session, "UPDATE head_checks SET conclusion = 'failure'")
+        assert light() == "green"
+        change(session, "UPDATE branch_enforcement SET open_ways = '{deletion}'")
+        assert light() == "amber"
+        change(session, "UPDATE freezes SET ended_at = now()")
+        assert light() == "green"
+
+
+def test_intervals_of_the_statements_are_those_of_the_rules() -> None:
+    minutes, seconds = int(MAX_READING_AGE.total_seconds() // 60), int(LATE_AFTER.total_seconds())
+    for statement in (blocking_facts.FROZEN_KEY, blocking_facts.KEY, blocking_facts.WAITS_FOR, blocking_facts.IS_LATE):
+        found = set(re.findall(r"interval '([^']*)'", statement))
+        assert found <= {f"{minutes} minutes", f"{seconds} seconds"}
+    assert timedelta(minutes=minutes) == MAX_READING_AGE

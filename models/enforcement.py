@@ -26,6 +26,10 @@ class BranchEnforcement(Leased, Base):
     """Whether an active rule requires the branch's own check from our App; without one, the pattern's check decides."""
     decisive_check: Mapped[str | None]
     """The check that a rule in force requires and that decides whether a head may enter; None: no rule requires one."""
+    required_since: Mapped[datetime | None]
+    """Since when a rule was seen to require our check, now or the last time; None: never."""
+    required_until: Mapped[datetime | None]
+    """When a rule was last seen to require it, if none does any more."""
     open_ways: Mapped[list[str]] = mapped_column(server_default="{deletion}")
     """Ways into the branch that its rules leave open while it is frozen (`rules/freezes/blocking.py`)."""
     rule_requested_at: Mapped[datetime | None]
@@ -102,7 +106,7 @@ class FrozenBranchPush(Base):
     branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
     sha: Mapped[str]
     kind: Mapped[str]
-    """`bypassed`, `landed_before_block`, `enforcement_gap` or `excepted`."""
+    """`bypassed`, `unprotected`, `landed_before_block`, `enforcement_gap` or `excepted`."""
     landed_at: Mapped[datetime]
     found_at: Mapped[datetime]
     details: Mapped[dict[str, Any]]

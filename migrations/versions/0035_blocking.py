@@ -16,11 +16,14 @@ depends_on = None
 
 UPGRADE = """
 ALTER TABLE branch_enforcement ADD COLUMN decisive_check TEXT;
+ALTER TABLE branch_enforcement ADD COLUMN required_since TIMESTAMP WITH TIME ZONE;
+ALTER TABLE branch_enforcement ADD COLUMN required_until TIMESTAMP WITH TIME ZONE;
 ALTER TABLE branch_enforcement ADD COLUMN rules_read_at TIMESTAMP WITH TIME ZONE;
 ALTER TABLE branch_enforcement ADD COLUMN open_ways TEXT[] NOT NULL DEFAULT '{deletion}';
 UPDATE branch_enforcement SET rules_read_at = verified_at;
 UPDATE branch_enforcement e
-SET decisive_check = CASE WHEN e.own_rule THEN b.check_name ELSE coalesce(b.pattern_check_name, b.check_name) END,
+SET required_since = verified_at,
+    decisive_check = CASE WHEN e.own_rule THEN b.check_name ELSE coalesce(b.pattern_check_name, b.check_name) END,
     open_ways = CASE WHEN e.integration_pinned THEN open_ways ELSE '{deletion,forgery}' END
 FROM watched_branches b WHERE b.id = e.branch_id AND e.required;
 ALTER TABLE watched_branches ADD COLUMN outdated_since TIMESTAMP WITH TIME ZONE;
@@ -36,7 +39,8 @@ DOWNGRADE = """
 DROP INDEX ix_head_checks_standing;
 ALTER TABLE freezes DROP COLUMN first_enforced_at, DROP COLUMN unprotected_causes;
 ALTER TABLE watched_branches DROP COLUMN outdated_since;
-ALTER TABLE branch_enforcement DROP COLUMN decisive_check, DROP COLUMN rules_read_at, DROP COLUMN open_ways;
+ALTER TABLE branch_enforcement DROP COLUMN decisive_check, DROP COLUMN required_since, DROP COLUMN required_until,
+    DROP COLUMN rules_read_at, DROP COLUMN open_ways;
 """
 
 

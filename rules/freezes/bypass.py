@@ -3,11 +3,13 @@
 The evidence is GitHub's own: when the commit was pushed, and which runs of our check its head had then. GitHub gives
 these times in whole seconds, so events within one second have no order; such a tie is never counted as a bypass.
 
-- A direct or forced push does not pass the check, so it is `bypassed`.
-- A merge is `bypassed` if the newest run on the head had been a `failure` since an earlier second, or if there was no
-  run and a rule required one: such a merge needs the right to bypass the rule.
+- What GitHub would have refused is `bypassed`: it needs the right to bypass the rule. That is a merge or a push of a
+  commit whose newest run had been a `failure` since an earlier second, or that had none while a rule required one.
+- Where no rule required the check, or the branch could be deleted and made again, it was not blocked, and nobody has
+  bypassed anything: `unprotected`.
 - A merge after a `success` that was completed while the freeze was already in force is our error, `enforcement_gap`.
-- Every other merge came before the head was blocked: `landed_before_block`, with the delay.
+- What exceptions let in is `excepted`, also if the commit was pushed instead of merged: a check belongs to a commit.
+- Everything else came before the head was blocked: `landed_before_block`, with the delay.
 
 A merge queue merges its own commit, so a run on that counts more than those on the head of the pull request.
 """
@@ -17,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-Kind = Literal["bypassed", "landed_before_block", "enforcement_gap", "excepted"]
+Kind = Literal["bypassed", "unprotected", "landed_before_block", "enforcement_gap", "excepted"]
 MERGES = frozenset({"pr_merge", "merge_queue_merge"})
 _ONE_SECOND = timedelta(seconds=1)
 
@@ -68,9 +70,13 @@ class ExceptionPeriod:
     until: datetime | None
     pinned_sha: str | None = None
     """The only head that it applied to; None: any."""
+    head_sha: str | None = None
+    """The head of its pull request, as it was last seen."""
 
     def applies_to(self, push: Push) -> bool:
-        """Return True if it was for the pull request and head that were pushed, at whatever time."""
+        """Return True if it was for what was pushed, at whatever time: the pull request and head, or the commit."""
+        if push.pull_request is None:
+            return push.commit == (self.head_sha if self.pinned_sha is None else self.pinned_sha)
         return self.number == push.pull_request and self.pinned_sha in {None, push.head_sha}
 
 
@@ -123,12 +129,14 @@ def classify(
     freezes: Collection[FreezePeriod],
     excepted: Collection[str] = frozenset(),
     *,
-    required: bool = False,
+    required: bool | None = None,
+    replaceable: bool = False,
 ) -> Classification | None:
     """Classify a push; return None if no freeze was in force.
 
     `runs` are those of the branch's check on the head, and on the commit itself. `excepted` are the freezes for which
-    the pull request had a granted exception. `required`: a rule required the check at the time of the push.
+    the pull request had a granted exception. `required`: whether a rule required the check at the time of the push;
+    None: not known. `replaceable`: the branch could be deleted and made again.
     """
     covering = freezes_at(freezes, push.instant)
     blocking = [freeze for freeze in covering if freeze.freeze_id not in excepted]
@@ -137,7 +145,7 @@ def classify(
     if not blocking:
         return Classification("excepted", _ids(covering))
     since = min(freeze.since for freeze in blocking)
-    kind = _kind(push, runs, since, required=required)
+    kind = _kind(push, runs, since, required=required, replaceable=replaceable)
     delay = max(0, int((push.instant - since).total_seconds())) if kind == "landed_before_block" else None
     return Classification(kind, _ids(blocking), delay)
 
@@ -146,20 +154,19 @@ def _ids(freezes: Collection[FreezePeriod]) -> tuple[str, ...]:
     return tuple(freeze.freeze_id for freeze in sorted(freezes, key=lambda freeze: (freeze.since, freeze.freeze_id)))
 
 
-def _kind(push: Push, runs: Sequence[Run], since: datetime, *, required: bool) -> Kind:
-    if push.instant < since:  # the freeze began within this very second
+def _kind(push: Push, runs: Sequence[Run], since: datetime, *, required: bool | None, replaceable: bool) -> Kind:
+    unnamed = push.how in MERGES and push.head_sha is None  # without evidence it is no bypass
+    if unnamed or push.instant < since:  # or the freeze began within this very second
         return "landed_before_block"
-    if push.how not in MERGES:
-        return "bypassed"
-    if push.head_sha is None:  # without evidence it is no bypass
-        return "landed_before_block"
+    if push.how == "branch_creation":
+        return "unprotected" if replaceable else "bypassed"
     run = _decisive_run(push, runs)
-    if run is None:
-        return "bypassed" if required else "landed_before_block"
-    if run.conclusion == "success":
+    if run is not None and run.conclusion == "success":
         return "enforcement_gap" if run.completed_at >= since else "landed_before_block"
-    of_this_freeze = run.completed_at + _ONE_SECOND > since  # else it may be left from an earlier freeze
-    return "bypassed" if required or of_this_freeze else "landed_before_block"
+    if required is not None:
+        return "bypassed" if required else "unprotected"
+    of_this_freeze = run is not None and run.completed_at + _ONE_SECOND > since  # else it may be of an earlier freeze
+    return "bypassed" if of_this_freeze or push.how not in MERGES else "landed_before_block"
 
 
 def _decisive_run(push: Push, runs: Sequence[Run]) -> Run | None:

@@ -57,14 +57,35 @@ class PushedBranch:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleHistory:
+    """What is known of the rules of a branch: readings of them, not when people changed them."""
+
+    read: bool = False
+    """Whether they were ever read."""
+    since: datetime | None = None
+    """Since when one required the check, now or the last time; None: never."""
+    until: datetime | None = None
+    """When one was last seen to require it, if none does any more."""
+    replaceable: bool = True
+    """Whether the branch could be deleted and made again, when they were last read; nobody is accused without that."""
+
+    def required_at(self, instant: datetime) -> bool | None:
+        """Return whether a rule required the check; None if they were not read before."""
+        if self.since is None:
+            return False if self.read else None
+        if instant < self.since:
+            return None
+        return self.until is None or instant <= self.until
+
+
+@dataclass(frozen=True, slots=True)
 class _History:
     """What the database holds on a branch since it was last read."""
 
     freezes: Collection[FreezePeriod]
     known: Collection[tuple[str, datetime]]
     """Commit and instant of the pushes that were classified before."""
-    required_since: datetime | None
-    """When the rules of the branch were last verified, if one required the check then."""
+    rules: "RuleHistory"
     exceptions: Collection[ExceptionPeriod]
     """The exceptions that were granted for the branch, also those that have ended."""
 
@@ -99,10 +120,17 @@ def classify_pushes(
         if (activity.after, activity.instant) in history.known or not freezes_at(history.freezes, activity.instant):
             continue
         push, runs = _EvidenceReader(client, app_id, branch).evidence(activity, accept_incomplete=accept_incomplete)
-        required = history.required_since is not None and history.required_since <= activity.instant
         used = exceptions_at(push, history.exceptions)
         freezes = reduce_by_ended_exceptions(push, history.freezes, history.exceptions)
-        classification = classify(push, runs, freezes, {each.freeze_id for each in used}, required=required)
+        required = history.rules.required_at(activity.instant)
+        classification = classify(
+            push,
+            runs,
+            freezes,
+            {each.freeze_id for each in used},
+            required=required,
+            replaceable=history.rules.replaceable,
+        )
         if classification is not None:
             about = classification.freezes if classification.kind == "excepted" else ()
             by = tuple(each.id for each in used if each.freeze_id in about)
@@ -144,7 +172,7 @@ class _EvidenceReader:
             head_sha=pull.head_sha if pull else None,
         )
         runs = self._runs(pull.head_sha) if pull else []
-        if activity.how == "merge_queue_merge":
+        if activity.how not in {"pr_merge", "branch_creation"}:
             runs += self._runs(activity.after)
         return push, runs
 
@@ -182,11 +210,14 @@ _FREEZES = text("""
 _KNOWN = text("SELECT sha, landed_at FROM frozen_branch_pushes WHERE branch_id = :branch AND landed_at >= :since")
 _EXCEPTIONS = text("""
     SELECT e.id, e.freeze_id, p.number, e.decided_at, least(e.revoked_at, e.expired_at, e.expires_at),
-           CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') END
+           CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') END, p.head_sha
     FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
     WHERE e.branch_id = :branch AND e.freeze_id = ANY(:freezes) AND e.decision = 'granted'
 """)
-_REQUIRED = text("SELECT verified_at FROM branch_enforcement WHERE branch_id = :branch AND required")
+_RULES = text("""
+    SELECT rules_read_at IS NOT NULL, required_since, required_until, open_ways && ARRAY['deletion', 'creation']
+    FROM branch_enforcement WHERE branch_id = :branch
+""")
 
 
 def _read_history(uow_factory: UnitOfWorkFactory, branch: PushedBranch) -> _History:
@@ -202,6 +233,6 @@ def _read_history(uow_factory: UnitOfWorkFactory, branch: PushedBranch) -> _Hist
         return _History(
             freezes=freezes,
             known={(sha, landed_at) for sha, landed_at in uow.session.execute(_KNOWN, values)},
-            required_since=uow.session.scalar(_REQUIRED, values),
+            rules=RuleHistory(*(uow.session.execute(_RULES, values).one_or_none() or ())),
             exceptions=[ExceptionPeriod(*row) for row in uow.session.execute(_EXCEPTIONS, {**values, "freezes": ids})],
         )

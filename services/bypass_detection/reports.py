@@ -19,10 +19,13 @@ from services.pull_request_exceptions.changes import mark_used
 
 ALERTS: dict[str, tuple[str, Severity]] = {
     "bypassed": ("freeze_bypassed", "critical"),
+    "unprotected": ("unprotected_change", "critical"),
     "enforcement_gap": ("enforcement_gap", "warning"),
     "landed_before_block": ("landed_before_block", "info"),
 }
 """The alert of each kind: its type and severity. A push that an exception allowed has none."""
+ACTIONS = {kind: f"freeze.{kind}" for kind in ALERTS} | {"unprotected": "freeze.unprotected_change"}
+"""The action of the audit for each kind."""
 MIN_ALERT_DURATION = timedelta(hours=24)
 """An alert stays open at least as long: a freeze may end minutes after it was bypassed."""
 ACTIVITIES = {
@@ -49,7 +52,7 @@ def report(uow_factory: UnitOfWorkFactory, branch: PushedBranch, found: Classifi
             mark_used(uow, found.exceptions, push)
             return
         uow.audit(
-            f"freeze.{classification.kind}", ("branch", branch.id, branch.full_name), **_details(push, classification)
+            ACTIONS[classification.kind], ("branch", branch.id, branch.full_name), **_details(push, classification)
         )
         open_alert(uow, _alert(uow, push_id, branch, push, classification))
 
@@ -107,6 +110,8 @@ def _message(branch: PushedBranch, push: Push, classification: Classification) -
     fact = f"{push.actor} {activity} {branch.full_name} while it was frozen (commit {push.commit[:7]})"
     if classification.kind == "bypassed":
         return f"{fact}, past the freeze."
+    if classification.kind == "unprotected":
+        return f"{fact}: no rule at GitHub kept them from it. Set up enforcement."
     if classification.kind == "enforcement_gap":
         return f"{fact}: our check said success by mistake."
     if not classification.delay:

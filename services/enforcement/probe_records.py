@@ -69,6 +69,11 @@ _SAVE = text("""
     SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END,
         own_rule = CASE WHEN :seen THEN :own_rule ELSE own_rule END,
         decisive_check = CASE WHEN :seen THEN :decisive ELSE decisive_check END,
+        required_since = CASE WHEN NOT :seen OR :decisive IS NULL THEN required_since
+                              WHEN required_since IS NULL OR required_until IS NOT NULL THEN :started
+                              ELSE required_since END,
+        required_until = CASE WHEN NOT :seen THEN required_until WHEN :decisive IS NOT NULL THEN NULL
+                              WHEN required_since IS NULL THEN NULL ELSE coalesce(required_until, rules_read_at) END,
         open_ways = CASE WHEN :seen THEN CAST(:ways AS text[]) ELSE open_ways END,
         rule_requested_at = CASE WHEN NOT :watched THEN NULL WHEN :own_rule THEN coalesce(rule_requested_at, :started)
                                  ELSE rule_requested_at END,

@@ -19,6 +19,7 @@ from models.attention import AttentionItem
 from models.billing import schedule_count, watched_branch_count
 from services.core.lease_holder import KINDS
 from services.overview.alert_sources.api_keys import expiring_keys
+from services.overview.alert_sources.blocking import gaps_of_freezes
 from services.overview.alert_sources.columns import ORGANIZATION, Query
 from services.overview.alert_sources.freezes import failed_targets, pending_requests
 from services.overview.alert_sources.installations import gone_installation, late_enforcement, paused_installation
@@ -35,6 +36,7 @@ from services.overview.alert_sources.restores import restored_database
 
 TYPES = (
     "failed_targets",
+    "freeze_gap",
     "pending_request",
     "expiring_key",
     "installation_gone",
@@ -72,7 +74,7 @@ def union_of_sources() -> TextualSelect:
         restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
-    return text(sql_of(every)).columns(**columns)
+    return text(f"{sql_of(every)} UNION ALL {gaps_of_freezes()}").columns(**columns)
 
 
 def sql_of(query: Any) -> str:

@@ -99,6 +99,8 @@ class TestAttentionSources:
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
         other = factories.watched(session, acme.organization, "acme/api")
+        for branch in (web, other):
+            factories.branch_enforcement(session, branch)
         freeze = factories.freeze(session, acme.organization, reason="50% of it")
         targets = [
             factories.target(
@@ -141,6 +143,7 @@ class TestAttentionSources:
     def test_pending_request_is_an_attention_item(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller
     ) -> None:
+        factories.branch_enforcement(session, web)
         freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(2)]
         group, bob = new_id("exg"), {"type": "user", "id": "usr_1", "name": "Bob"}
         asked = factories.now() - timedelta(minutes=3)
@@ -175,6 +178,7 @@ class TestAttentionSources:
     def test_pending_request_item_closes_with_its_freeze_or_pull_request(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, viewer: Caller, later: Any
     ) -> None:
+        factories.branch_enforcement(session, web)
         freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
         factories.exception(session, freeze, pull, web, decision=None)
         assert only(viewer)["type"] == "pending_request"

@@ -16,7 +16,8 @@ from tests.handlers.overview.requests import items, only, shown
 
 @pytest.fixture
 def request_id(acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest) -> str:
-    """Return a request that waits."""
+    """Return a request that waits, for a pull request into a branch that is blocked."""
+    factories.branch_enforcement(session, web)
     freeze = factories.freeze(session, acme.organization, [web])
     return factories.exception(session, freeze, pull, web, decision=None).id
 
@@ -45,13 +46,14 @@ def test_pending_request_item_closes_with_its_repository(
     assert counted(viewer) == {"pending": 1, "granted": 0}
     session.get_one(Repository, web.repository_id).removed_at = factories.now()
     session.flush()
-    assert items(viewer) == []
+    assert [item["type"] for item in items(viewer)] == ["freeze_gap"]
     assert counted(viewer) == {"pending": 0, "granted": 0}
 
 
 def test_failed_targets_of_an_expired_freeze_are_only_a_warning(
     acme: Tenant, session: Session, web: WatchedBranch, later: Any
 ) -> None:
+    factories.branch_enforcement(session, web)
     ends_at = factories.now() + timedelta(minutes=30)
     freeze = factories.freeze(session, acme.organization, ends_at=ends_at)
     factories.target(session, freeze, web, state="failed", last_error_message="GitHub said no.")

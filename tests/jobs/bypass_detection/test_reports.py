@@ -80,9 +80,19 @@ def test_forced_push_is_a_bypass(harness: Harness, web: list[PullRequest], clock
     assert [(action, details["how"]) for action, _who, details in shown(harness)] == [("freeze.bypassed", "force_push")]
 
 
-def test_branch_recreated_at_another_commit_is_a_bypass(
-    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice
+@pytest.mark.parametrize(
+    ("closed", "expected"), [(False, "freeze.unprotected_change"), (True, "freeze.bypassed")], ids=["open", "closed"]
+)
+def test_branch_made_again_is_a_bypass_where_rules_forbid_it(
+    harness: Harness, web: list[PullRequest], clocks: Clocks, notice: Notice, *, closed: bool, expected: str
 ) -> None:
+    if closed:
+        person = {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
+        conditions = {"ref_name": {"include": [MAIN], "exclude": []}}
+        body = {"name": "Frozen", "enforcement": "active", "target": "branch", "bypass_actors": [person]}
+        rules = [{"type": "creation"}, {"type": "deletion"}]
+        harness.fake_github.organization("acme").repository("web").ruleset(**body, conditions=conditions, rules=rules)
+        harness.read_rules()
     frozen(harness, clocks)
     assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/main").status_code == 204
     harness.full_resync()
@@ -91,7 +101,7 @@ def test_branch_recreated_at_another_commit_is_a_bypass(
     assert harness.person("POST", "/repos/acme/web/git/refs", body).status_code == 201
     notice()
     found = [(action, details["how"]) for action, _who, details in shown(harness)]
-    assert found == [("freeze.bypassed", "branch_creation")]
+    assert found == [(expected, "branch_creation")]
 
 
 def test_merge_before_the_failure_is_our_delay_and_no_bypass(
@@ -155,8 +165,8 @@ def test_merge_without_any_check_run_is_classified_by_the_rules(
     merge(harness, pull)
     if verified:
         harness.sql(
-            "INSERT INTO branch_enforcement (branch_id, organization_id, required, verified_at) "
-            "SELECT id, organization_id, true, clock_timestamp() + CAST(:verified AS interval) FROM watched_branches",
+            "INSERT INTO branch_enforcement (branch_id, organization_id, required_since) "
+            "SELECT id, organization_id, clock_timestamp() + CAST(:verified AS interval) FROM watched_branches",
             verified=verified,
         )
     full_resync(harness)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.bypass import Classification, FreezePeriod, Push, Run, classify
+from rules.freezes.bypass import Classification, ExceptionPeriod, FreezePeriod, Push, Run, classify
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HEAD, GROUP = "a" * 40, "b" * 40
@@ -215,3 +215,39 @@ def test_runs_after_the_push_do_not_change_its_classification(
 ) -> None:
     earlier = [one for one in runs if one.completed_at <= push.instant]
     assert classify(push, runs, freezes, required=required) == classify(push, earlier, freezes, required=required)
+
+
+class TestRulesAtTheTime:
+    @pytest.mark.parametrize(
+        ("push", "runs"),
+        [
+            pytest.param(merged(9), [failure(3)], id="a merge of a head that failed"),
+            pytest.param(merged(9), [], id="a merge of a head without a check"),
+            pytest.param(pushed(9), [], id="a push"),
+            pytest.param(pushed(9, "force_push"), [], id="a forced push"),
+        ],
+    )
+    def test_change_is_a_bypass_only_where_a_rule_required_the_check(self, push: Push, runs: list[Run]) -> None:
+        found = [classify(push, runs, [FREEZE], required=required) for required in (True, False)]
+        assert [each and each.kind for each in found] == ["bypassed", "unprotected"]
+
+    @pytest.mark.parametrize(("replaceable", "kind"), [(True, "unprotected"), (False, "bypassed")])
+    def test_branch_made_again_is_a_bypass_only_if_rules_forbade_it(self, kind: str, *, replaceable: bool) -> None:
+        found = classify(pushed(9, "branch_creation"), [], [FREEZE], required=True, replaceable=replaceable)
+        assert found is not None
+        assert found.kind == kind
+
+    def test_pushed_commit_that_was_green_is_our_delay(self) -> None:
+        found = classify(pushed(9), [success(-60, sha=GROUP)], [FREEZE], required=True)
+        assert found is not None
+        assert (found.kind, found.delay) == ("landed_before_block", 9)
+
+    @pytest.mark.parametrize(
+        ("pinned", "head", "applies"),
+        [(None, GROUP, True), (GROUP, HEAD, True), (None, HEAD, False), (HEAD, GROUP, False)],
+    )
+    def test_exception_applies_to_its_commit_when_that_is_pushed(
+        self, pinned: str | None, head: str, *, applies: bool
+    ) -> None:
+        period = ExceptionPeriod("exc_a", "frz_a", 7, NOON, None, pinned, head)
+        assert period.applies_to(pushed(9)) is applies

@@ -1,8 +1,7 @@
 """What people may do, and how they let an OAuth client act for them: authorisation with PKCE.
 
-A person without rights of their own may do everything, as `maintainer` does; with rights they may do what these say.
-There are two clients: an OAuth App, and the GitHub App itself, whose tokens also show where it is installed. Nothing
-here is kept in the state file: codes and tokens are short-lived, and rights are for tests.
+What people may do is in `model/roles.py`. There are two clients: an OAuth App, and the GitHub App itself, whose tokens
+also show where it is installed. Nothing here is kept in the state file: codes and tokens are short-lived.
 """
 
 import base64
@@ -20,6 +19,7 @@ from tools.fake_github.core import Core
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.model.records import Account, Installation, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.roles import LEVELS, level_of
 from tools.simulation.answers import Answer
 
 CLIENT_ID = "Iv1.c0dehost00000000"
@@ -27,7 +27,6 @@ CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but th
 APP_CLIENT_SECRET = "fake-github-app-client-secret"  # noqa: S105 - the same
 CODE_LIFETIME = timedelta(minutes=10)
 TOKEN_SECONDS = 28_800
-LEVELS = ("pull", "triage", "push", "maintain", "admin")
 CALLBACK_ERRORS = {
     "incorrect_client_credentials": "The client_id and/or client_secret passed are incorrect.",
     "bad_verification_code": "The code passed is incorrect or expired.",
@@ -54,8 +53,6 @@ class OAuth:
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
     app_client_secret: str = APP_CLIENT_SECRET
-    rights: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Login → account or `owner/name`, in lower case → level; an account's `admin` is its owner."""
     codes: dict[str, Code] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
     app_tokens: set[str] = field(default_factory=set)
@@ -65,8 +62,13 @@ class OAuth:
 
     def reset(self) -> None:
         """Forget everything."""
-        for kept in (self.rights, self.codes, self.tokens, self.app_tokens, self.issued):
+        for kept in (self.codes, self.tokens, self.app_tokens, self.issued):
             kept.clear()
+
+    @property
+    def rights(self) -> dict[str, dict[str, str]]:
+        """Return the rights of people, as in `World`."""
+        return self.github.world.rights
 
     @property
     def clients(self) -> dict[str, str]:
@@ -81,13 +83,7 @@ class OAuth:
 
     def level(self, account: Account, repository: Repository) -> str | None:
         """Return what a person may do in a repository; None: they do not see it."""
-        own = self.rights.get(account.login.lower())
-        if own is None:
-            return "admin"
-        owner = self.github.world.owner(repository).login.lower()
-        if own.get(owner) == "admin":
-            return "admin"
-        return own.get(self.github.world.full_name(repository).lower())
+        return level_of(self.github.world, account, repository)
 
     def permissions(self, account: Account, repository: Repository) -> dict[str, bool]:
         """Return the `permissions` of a repository as a person sees it."""

@@ -43,6 +43,7 @@ def dump(github: Core) -> bytes:
                 "apps": list(world.apps.values()),
                 "repositories": list(world.repositories.values()),
                 "moved": world.moved,
+                "rights": world.rights,
                 "rulesets": list(world.rulesets.values()),
                 "protections": list(world.protections.values()),
                 "installations": list(world.installations.values()),
@@ -93,6 +94,7 @@ def restore(world: World, state: dict[str, Any]) -> None:
         world.index_run(CheckRun(**each))
     world.index_queue(QueueEntry(**each) for each in state["queue"])
     world.moved.update(state["moved"])
+    world.rights.update(state.get("rights", {}))
 
 
 def _repository(each: dict[str, Any]) -> Repository:

@@ -15,6 +15,7 @@ from tools.fake_github.model.world import Actor, Event, World
 
 ZERO = "0" * 40
 REFS = "https://docs.github.com/rest/git/refs"
+BRANCHES = "https://docs.github.com/rest/branches/branches"
 FORBIDDEN_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[/.-]|[/.]$|/\.")
 
 
@@ -61,15 +62,22 @@ def descends(repository: Repository, sha: str, ancestor: str) -> bool:
 
 def create_branch(world: World, actor: Actor, repository: Repository, name: str, sha: str) -> None:
     """Create a branch at a commit."""
-    refuse_when_archived(repository)
-    if FORBIDDEN_NAME.search(name) or not name:
-        raise Refusal(422, f"refs/heads/{name} is not a valid ref name.", documentation=REFS)
-    if name in repository.branches:
-        raise Refusal(422, "Reference already exists", documentation=f"{REFS}#create-a-reference")
-    refuse(push_violations(world, actor, repository, name, sha, creating=True), 422, f"{REFS}#create-a-reference")
+    refuse_creation(world, actor, repository, name, sha)
     repository.branches[name] = sha
     world.emit(Event("create", None, actor.account, repository, {"branch": name}))
     _announce_push(world, actor, repository, name, (ZERO, sha), "branch_creation")
+
+
+def refuse_creation(
+    world: World, actor: Actor, repository: Repository, name: str, sha: str, *, deleted: bool = False
+) -> None:
+    """Raise what GitHub answers if a branch cannot be created at a commit now; `deleted`: if it were gone."""
+    refuse_when_archived(repository)
+    if FORBIDDEN_NAME.search(name) or not name:
+        raise Refusal(422, f"refs/heads/{name} is not a valid ref name.", documentation=REFS)
+    if name in repository.branches and not deleted:
+        raise Refusal(422, "Reference already exists", documentation=f"{REFS}#create-a-reference")
+    refuse(push_violations(world, actor, repository, name, sha, creating=True), 422, f"{REFS}#create-a-reference")
 
 
 def push(
@@ -84,15 +92,29 @@ def push(
 ) -> None:
     """Move a branch to a commit, as a direct push does."""
     refuse_when_archived(repository)
-    before = repository.branches.get(name)
-    if before is None:
-        raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#update-a-reference")
-    forced = not descends(repository, sha, before)
+    forced = not descends(repository, sha, repository.branches.get(name, sha))
     if forced and not force:
         raise Refusal(422, "Update is not a fast forward", documentation=f"{REFS}#update-a-reference")
+    refuse_push(world, actor, repository, name, sha, forced=forced, refused_with=refused_with)
+    move(world, actor, repository, name, sha, "force_push" if forced else "push")
+
+
+def refuse_push(
+    world: World,
+    actor: Actor,
+    repository: Repository,
+    name: str,
+    sha: str,
+    *,
+    forced: bool = False,
+    refused_with: int = 422,
+) -> None:
+    """Raise what GitHub answers if a branch cannot be moved to a commit now; `forced`: away from its history."""
+    refuse_when_archived(repository)
+    if name not in repository.branches:
+        raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#update-a-reference")
     violations = push_violations(world, actor, repository, name, sha, forced=forced)
     refuse(violations, refused_with, f"{REFS}#update-a-reference")
-    move(world, actor, repository, name, sha, "force_push" if forced else "push")
 
 
 def move(world: World, actor: Actor, repository: Repository, name: str, sha: str, how: str) -> None:
@@ -109,10 +131,7 @@ def move(world: World, actor: Actor, repository: Repository, name: str, sha: str
 
 def delete_branch(world: World, actor: Actor, repository: Repository, name: str) -> None:
     """Delete a branch; pull requests from it or into it are closed."""
-    refuse_when_archived(repository)
-    if name not in repository.branches:
-        raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#delete-a-reference")
-    refuse(deletion_violations(world, actor, repository, name), 422, f"{REFS}#delete-a-reference")
+    refuse_deletion(world, actor, repository, name)
     before = repository.branches.pop(name)
     world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
     _announce_push(world, actor, repository, name, (before, ZERO), "branch_deletion")
@@ -121,11 +140,31 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
             pulls.close(world, actor, repository, pull)
 
 
+def refuse_deletion(world: World, actor: Actor, repository: Repository, name: str) -> None:
+    """Raise what GitHub answers if a branch cannot be deleted now."""
+    refuse_when_archived(repository)
+    if name not in repository.branches:
+        raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#delete-a-reference")
+    refuse(deletion_violations(world, actor, repository, name), 422, f"{REFS}#delete-a-reference")
+
+
+def refuse_rename(
+    world: World, actor: Actor, repository: Repository, name: str, new: str, *, deleted: bool = False
+) -> None:
+    """Raise what GitHub answers if a branch cannot be renamed now; `deleted`: if the new name were free."""
+    refuse_when_archived(repository)
+    if FORBIDDEN_NAME.search(new) or not new or (new in repository.branches and not deleted):
+        raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
+    if name not in repository.branches:
+        raise Refusal(404, "Branch not found", documentation=f"{BRANCHES}#rename-a-branch")
+    found = deletion_violations(world, actor, repository, name)
+    found += push_violations(world, actor, repository, new, repository.branches[name], creating=True)
+    refuse(found, 422, f"{BRANCHES}#rename-a-branch")
+
+
 def rename_branch(world: World, actor: Actor, repository: Repository, name: str, new: str) -> None:
     """Give a branch another name; pull requests into it and from it, and the default branch, follow."""
-    refuse_when_archived(repository)
-    if FORBIDDEN_NAME.search(new) or not new or new in repository.branches:
-        raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
+    refuse_rename(world, actor, repository, name, new)
     sha = repository.branches[new] = repository.branches[name]
     world.emit(Event("create", None, actor.account, repository, {"branch": new}))
     _announce_push(world, actor, repository, new, (ZERO, sha), "branch_creation")

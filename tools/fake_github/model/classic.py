@@ -1,6 +1,6 @@
 """Classic branch protection, as far as status checks, administrators and locking go: one rule for one branch.
 
-People count as administrators, Apps do not: classic protection binds administrators only if configured.
+Classic protection binds administrators only if configured. Apps are none.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from typing import Any
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.records import BranchProtection, Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
+from tools.fake_github.model.roles import has_level
 from tools.fake_github.model.world import Actor, Event, World
 
 REQUIRED = ("required_status_checks", "enforce_admins", "required_pull_request_reviews", "restrictions")
@@ -22,9 +23,9 @@ def find_protection(world: World, repository: Repository, branch: str) -> Branch
 def binding_protection(world: World, actor: Actor, repository: Repository, branch: str) -> BranchProtection | None:
     """Return the protection of a branch, unless the actor is an administrator whom it does not bind."""
     found = find_protection(world, repository, branch)
-    if found is not None and actor.app_id is None and not found.enforce_admins:
-        return None
-    return found
+    if found is None or found.enforce_admins or not actor.bypassing:
+        return found
+    return None if has_level(world, actor, repository, "admin") else found
 
 
 def classic_checks(protection: BranchProtection | None) -> Iterator[tuple[str, int | None]]:

@@ -15,9 +15,15 @@ def merge(
     sha: str | None = None,
     title: str | None = None,
 ) -> str:
-    """Merge a pull request as a person does; return the merge commit.
+    """Merge a pull request as a person does; return the merge commit."""
+    refuse_merge(world, actor, repository, pull, sha)
+    return complete_merge(world, actor, repository, pull, title=title)
 
-    Refused with 403 (archived), 405 (not open, draft, conflicts, rule violations) or 409 (another head than expected).
+
+def refuse_merge(world: World, actor: Actor, repository: Repository, pull: PullRequest, sha: str | None = None) -> None:
+    """Raise what GitHub answers if a pull request cannot be merged now.
+
+    403 (archived), 405 (not open, draft, conflicts, rule violations) or 409 (another head than expected).
     """
     branches.refuse_when_archived(repository)
     if pull.state != "open":
@@ -30,7 +36,6 @@ def merge(
         raise Refusal(405, "Pull Request has merge conflicts", documentation=PULLS)
     found = merge_violations(world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision)
     refuse(found, 405, PULLS)
-    return complete_merge(world, actor, repository, pull, title=title)
 
 
 def complete_merge(
@@ -67,8 +72,20 @@ def merge_state(world: World, actor: Actor, repository: Repository, pull: PullRe
 def merge_waiting(world: World, repository: Repository, sha: str) -> None:
     """Merge the pull requests with this head and auto-merge that nothing blocks any more."""
     for pull in list(world.open_at.get((repository.id, sha), {}).values()):
-        if pull.auto_merge is None or pull.draft or pull.mergeable is False:
-            continue
-        actor = Actor(world.accounts[pull.auto_merge.enabled_by_id])
-        if not merge_violations(world, actor, repository, pull.base_ref, sha, pull.review_decision):
-            complete_merge(world, actor, repository, pull)
+        if is_waiting_to_merge(world, repository, pull) and pull.auto_merge:
+            complete_merge(world, Actor(world.accounts[pull.auto_merge.enabled_by_id]), repository, pull)
+
+
+def is_waiting_to_merge(world: World, repository: Repository, pull: PullRequest) -> bool:
+    """Return whether auto-merge would merge a pull request as soon as a check on its head completes.
+
+    It does not use the bypass of the person who armed it. A change of the rules alone does not wake it.
+    """
+    if pull.auto_merge is None:
+        return False
+    actor = Actor(world.accounts[pull.auto_merge.enabled_by_id], bypassing=False)
+    try:
+        refuse_merge(world, actor, repository, pull)
+    except Refusal:
+        return False
+    return True

@@ -15,6 +15,7 @@ from tools.fake_github.model.world import Actor, World
 SATISFYING = {"success", "skipped", "neutral"}
 HEADLINE = "Repository rule violations found"
 LOCKED = "Cannot change this locked branch"
+UPDATE_RESTRICTED = "Cannot update this protected ref."
 PULLS = "https://docs.github.com/rest/pulls/pulls#merge-a-pull-request"
 
 
@@ -89,6 +90,8 @@ def merge_violations(
     for _, rule in rules:
         if rule["type"] == "merge_queue" and not queued:
             found.append("Changes must be made through the merge queue")
+        if rule["type"] == "update":
+            found.append(UPDATE_RESTRICTED)
         count = rule.get("parameters", {}).get("required_approving_review_count", 0)
         if rule["type"] == "pull_request" and count and review != "APPROVED":
             plural = "review is" if count == 1 else "reviews are"
@@ -118,7 +121,7 @@ def push_violations(
         elif rule["type"] == "creation" and creating:
             found.append("Cannot create ref due to creations being restricted.")
         elif rule["type"] == "update" and not creating:
-            found.append("Cannot update this protected ref.")
+            found.append(UPDATE_RESTRICTED)
         elif rule["type"] == "non_fast_forward" and forced:
             found.append("Cannot force-push to this branch")
     checked = [

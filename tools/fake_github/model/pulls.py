@@ -151,6 +151,9 @@ def edit(
             )
         if base not in repository.branches or base == pull.head_ref:
             raise validation_failed("PullRequest", "base")
+        if any(other.base_ref == base for other in world.open_from[repository.id, pull.head_ref].values()):
+            message = f"A pull request already exists for base branch '{base}' and head branch '{pull.head_ref}'"
+            raise validation_failed("PullRequest", "base", message=message)
         changes["base"] = {"ref": {"from": pull.base_ref}, "sha": {"from": pull.base_sha}}
         world.unindex_pull(pull)
         pull.base_ref, pull.base_sha = base, repository.branches[base]

@@ -26,15 +26,7 @@ def queue_rule(world: World, repository: Repository, base: str) -> dict[str, obj
 
 def enqueue(world: World, actor: Actor, repository: Repository, pull: PullRequest, *, jump: bool = False) -> QueueEntry:
     """Put a pull request into the queue of its base branch."""
-    if queue_rule(world, repository, pull.base_ref) is None:
-        raise Refusal(422, "Pull request Merge queue is not enabled for this branch")
-    if pull.state != "open" or pull.draft:
-        raise Refusal(422, "Pull request is not in a mergeable state")
-    if world.queue_entry(pull):
-        raise Refusal(422, "Pull request is already in the queue")
-    found = merge_violations(world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True)
-    if found:
-        raise Refusal(422, f"Pull request {found[0]}")
+    refuse_enqueuing(world, actor, repository, pull)
     number = world.next_id()
     entry = QueueEntry(
         number,
@@ -54,6 +46,20 @@ def enqueue(world: World, actor: Actor, repository: Repository, pull: PullReques
     _build_groups(world, actor, repository, pull.base_ref, start=queue.index(entry))
     advance(world, repository, pull.base_ref)
     return entry
+
+
+def refuse_enqueuing(world: World, actor: Actor, repository: Repository, pull: PullRequest) -> None:
+    """Raise what GitHub answers if a pull request cannot be put into the queue of its base branch now."""
+    branches.refuse_when_archived(repository)
+    if queue_rule(world, repository, pull.base_ref) is None:
+        raise Refusal(422, "Pull request Merge queue is not enabled for this branch")
+    if pull.state != "open" or pull.draft or pull.mergeable is False:
+        raise Refusal(422, "Pull request is not in a mergeable state")
+    if world.queue_entry(pull):
+        raise Refusal(422, "Pull request is already in the queue")
+    found = merge_violations(world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True)
+    if found:
+        raise Refusal(422, f"Pull request {found[0]}")
 
 
 def dequeue(
@@ -89,15 +95,35 @@ def leave_when_changed(world: World, actor: Actor, repository: Repository, pull:
 
 def group_state(world: World, repository: Repository, entry: QueueEntry) -> str:
     """Return whether an entry's group passes, fails or waits."""
-    rules = rules_for_branch(world, repository, entry.base_ref)
+    return state_of_commit(world, repository, entry.base_ref, entry.head_sha or "")
+
+
+def state_of_commit(world: World, repository: Repository, base: str, sha: str) -> str:
+    """Return whether the commit of a merge group passes, fails or waits.
+
+    The queue merges as GitHub's own actor, which nothing exempts: a restriction of updates, or a locked branch, rejects
+    the merge after all checks have passed.
+    """
+    rules, classic = rules_for_branch(world, repository, base), find_protection(world, repository, base)
     waiting = False
-    for context, app_id in required_checks(rules, find_protection(world, repository, entry.base_ref)):
-        run = world.newest_run(repository.id, entry.head_sha or "", context, app_id)
+    for context, app_id in required_checks(rules, classic):
+        run = world.newest_run(repository.id, sha, context, app_id)
         if run is None or run.status != "completed":
             waiting = True
         elif run.conclusion not in SATISFYING:
             return "fails"
-    return "waits" if waiting else "passes"
+    if waiting:
+        return "waits"
+    restricted = any(rule["type"] == "update" for _, rule in rules) or (classic is not None and classic.locked)
+    return "fails" if restricted else "passes"
+
+
+def entries_to_merge(world: World, repository: Repository, base: str) -> list[QueueEntry]:
+    """List the entries that the queue would merge at its next step, in order."""
+    if repository.archived:
+        return []
+    queue = world.queues.get((repository.id, base), [])
+    return queue[: _ready(world, repository, base, [group_state(world, repository, entry) for entry in queue])]
 
 
 def advance(world: World, repository: Repository, base: str) -> None:

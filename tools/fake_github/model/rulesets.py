@@ -122,6 +122,8 @@ def rules_for_branch(world: World, repository: Repository, branch: str) -> list[
 
 def bypasses(ruleset: Ruleset, actor: Actor, *, through_pull_request: bool) -> bool:
     """Return whether the ruleset's bypass list lets the actor pass."""
+    if not actor.bypassing:
+        return False
     for entry in ruleset.bypass_actors:
         if entry.get("bypass_mode", "always") == "pull_request" and not through_pull_request:
             continue

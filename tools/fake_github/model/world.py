@@ -28,12 +28,27 @@ from tools.fake_github.model.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What somebody may do in a repository, of whom nothing else is known."""
+
+    level: str  # one of `roles.LEVELS`
+    owner: bool = False  # of the organisation
+
+
+@dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something: an account, and the App and installation it acts through, if any."""
+    """Who does something: an account, and the App and installation it acts through, if any.
+
+    `standing` replaces what the account itself may do. Without `bypassing`, no bypass list and no exemption of
+    administrators counts for the actor: so GitHub merges for those who armed auto-merge, and so a caller learns whether
+    something is accepted only because of them.
+    """
 
     account: Account
     app_id: int | None = None
     installation: Installation | None = None
+    standing: Standing | None = None
+    bypassing: bool = True
 
 
 @dataclass(slots=True)
@@ -72,6 +87,8 @@ class World:
         self.apps: dict[int, App] = {}
         self.repositories: dict[int, Repository] = {}
         self.full_names: dict[str, Repository] = {}
+        self.rights: dict[str, dict[str, str]] = {}
+        """Login → account or `owner/name`, in lower case → level; an account's `admin` is its owner."""
         self.moved: dict[str, int] = {}  # an old full name, in lower case, to the repository's id
         self.owned: dict[int, dict[int, Repository]] = defaultdict(dict)
         self.rulesets: dict[int, Ruleset] = {}

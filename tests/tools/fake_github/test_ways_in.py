@@ -6,10 +6,36 @@ from typing import Any
 from hypothesis import given, seed, settings
 
 from tests.harness.random_seed import chosen_seed
+from tests.harness.servers import client_of
 from tests.tools.fake_github.worlds import Copy, build, by_github, everything, worlds
-from tools.fake_github import persistence
+from tools.fake_github import FakeGitHub, Handle, persistence
 from tools.fake_github.model.ways_in import askers, commits_asked, list_ways_in
 from tools.fake_github.model.world import Actor
+
+CHECK = "change-freeze/main"
+
+
+def test_ways_into_a_branch_are_shown_by_the_control_plane(github: FakeGitHub, handle: Handle) -> None:
+    web = github.organization("acme").repository("web").requires(CHECK).ruleset(**no_deletions("main"))
+    pull = web.pull_request(checks={CHECK: "success"}, draft=True)
+    with client_of(handle.base_url, trust_env=False) as client:
+        shown = client.get("/_control/ways-in", params={"repository": "acme/web", "branch": "main"}).json()
+        unknown = client.get("/_control/ways-in", params={"repository": "acme/api"})
+    assert (shown["branch"], shown["sha"]) == ("main", web.record.branches["main"])
+    common = {"sha": pull.head_sha, "byBypass": False}
+    by_writer = [
+        {"way": "merge", "actor": "write", "number": pull.number, "first": "ready", **common},
+        {"way": "push", "actor": "write", **common},
+    ]
+    assert [way for way in shown["waysIn"] if way["actor"] == "write"] == by_writer
+    assert {way["actor"] for way in shown["waysIn"]} == {"write", "admin", "organization_admin", "app"}
+    assert unknown.status_code == 404
+
+
+def no_deletions(branch: str) -> dict[str, Any]:
+    """Return a ruleset that forbids deleting a branch."""
+    conditions = {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}}
+    return {"name": "Keep", "enforcement": "active", "conditions": conditions, "rules": [{"type": "deletion"}]}
 
 
 @seed(chosen_seed())

@@ -1,4 +1,4 @@
-"""The verdicts that stand on all open heads, in one go."""
+"""What stands at GitHub now, in one go: the verdicts on all open heads, and the ways into a branch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from tools.fake_github.core import Core
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.rulesets import rules_for_branch
+from tools.fake_github.model.ways_in import list_ways_in
 
 Json = dict[str, Any]
 
@@ -86,4 +87,19 @@ def _runs(github: Core, repository: Repository, sha: str, app_id: int, wanted: s
         }
         for name, run in newest.items()
         if wanted in {None, name}
+    }
+
+
+def dump_ways_in(github: Core, query: dict[str, str]) -> Json:
+    """Return every way by which something could be put into a branch now. Query: `repository` (full name), `branch`.
+
+    The ways are those of `model/ways_in.py`, without what does not concern them.
+    """
+    repository = github.world.repository_named(query.get("repository", ""))
+    branch = query.get("branch", repository.default_branch)
+    return {
+        "repositoryId": repository.id,
+        "branch": branch,
+        "sha": repository.branches.get(branch),
+        "waysIn": [way.as_json() for way in list_ways_in(github.world, repository, branch, github.app_id)],
     }

@@ -1,6 +1,6 @@
 """The routes of the control plane."""
 
-from tools.fake_github.control.dump import dump_checks
+from tools.fake_github.control.dump import dump_checks, dump_ways_in
 from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model import checks, installations
 from tools.fake_github.model.pulls import pull_numbered
@@ -51,6 +51,10 @@ def _seed(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
 
 def _checks(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, dump_checks(github, query))
+
+
+def _ways_in(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, dump_ways_in(github, query))
 
 
 def _change_pull(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
@@ -128,6 +132,7 @@ ACTIONS: dict[tuple[str, str], Action[FakeGitHub]] = {
     ("POST", "installations"): _change_installation,
     ("PUT", "pull-requests"): _change_pull,
     ("GET", "checks"): _checks,
+    ("GET", "ways-in"): _ways_in,
     ("POST", "buttons"): _press,
 }
 

@@ -13,7 +13,8 @@ merge group would be merged at once: the group is a new commit, whose checks are
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tools.fake_github.model.branches import descends, refuse_creation, refuse_deletion, refuse_push, refuse_rename
 from tools.fake_github.model.merges import is_waiting_to_merge, refuse_merge
@@ -51,6 +52,11 @@ class WayIn:
     other: str | None = None  # the other branch of a rename, or the head of a new pull request
     first: str | None = None  # delete | ready | reopen | retarget | open
     by_bypass: bool = False  # accepted only because the actor bypasses rules
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is known of it, with camelCase names."""
+        shown = {name: value for name, value in asdict(self).items() if value is not None}
+        return {"byBypass": shown.pop("by_bypass"), **shown}
 
 
 Refuse = Callable[[Actor], None]

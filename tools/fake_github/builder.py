@@ -10,6 +10,7 @@ from tools.fake_github.core import Core
 from tools.fake_github.model.installations import install
 from tools.fake_github.model.records import Account, Installation, PullRequest, Repository
 from tools.fake_github.model.repositories import add_repository
+from tools.fake_github.model.roles import give
 from tools.fake_github.model.rulesets import create_ruleset
 from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import add_pull_request, require_check, require_queue
@@ -49,6 +50,10 @@ class RepositoryBuilder:
             require_queue(self.github, self.record, branch or self.record.default_branch, strategy)
         return self
 
+    def person(self, login: str, role: str) -> Account:
+        """Give a person a role here: read, triage, write, maintain or admin; they have no others but those given."""
+        return give(self.github.world, login, self.full_name, role)
+
     def ruleset(self, **body: Any) -> "RepositoryBuilder":
         """Add a ruleset, given as GitHub's JSON."""
         with self.github.quietly():
@@ -61,6 +66,16 @@ class OrganizationBuilder:
 
     def __init__(self, github: Core, account: Account) -> None:
         self.github, self.account = github, account
+
+    def owner(self, login: str) -> Account:
+        """Make a person an owner of this organisation, and of others only if they are made so too."""
+        return give(self.github.world, login, self.account.login, "admin")
+
+    def team(self, number: int, *logins: str) -> "OrganizationBuilder":
+        """Add a team with these members; a team has no role of its own."""
+        world = self.github.world
+        world.teams[number] = [world.add_account(login, "User").login.lower() for login in logins]
+        return self
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:
         """Add a repository, or go on with the one of that name."""

@@ -44,6 +44,7 @@ def dump(github: Core) -> bytes:
                 "repositories": list(world.repositories.values()),
                 "moved": world.moved,
                 "rights": world.rights,
+                "teams": world.teams,
                 "rulesets": list(world.rulesets.values()),
                 "protections": list(world.protections.values()),
                 "installations": list(world.installations.values()),
@@ -95,6 +96,7 @@ def restore(world: World, state: dict[str, Any]) -> None:
     world.index_queue(QueueEntry(**each) for each in state["queue"])
     world.moved.update(state["moved"])
     world.rights.update(state.get("rights", {}))
+    world.teams.update({int(number): members for number, members in state.get("teams", {}).items()})
 
 
 def _repository(each: dict[str, Any]) -> Repository:

@@ -23,6 +23,8 @@ CHECK = "change-freeze/main"
 BRANCHES = ("main", "next", "release/1")
 PATTERNS = ("refs/heads/main", "refs/heads/next", "refs/heads/release/*", "~ALL", "~DEFAULT_BRANCH")
 OTHER_APP = 77
+TEAM = 12
+BYPASSING = (None, "person", "app", "team", "writers", "administrators", "owners", "key")
 QUEUE = {
     "check_response_timeout_minutes": 60,
     "grouping_strategy": "ALLGREEN",
@@ -62,7 +64,7 @@ def rulesets(draw: st.DrawFn) -> dict[str, Any]:
         "enforcement": draw(st.sampled_from(("active", "active", "active", "disabled"))),
         "conditions": conditions,
         "rules": rules_of(kinds, on_create=draw(st.booleans())),
-        "bypass": draw(st.sampled_from((None, None, "person", "app"))),
+        "bypass": draw(st.sampled_from(BYPASSING)),
         "mode": draw(st.sampled_from(("always", "pull_request", "exempt"))),
     }
 
@@ -101,6 +103,9 @@ def build(given: dict[str, Any]) -> tuple[FakeGitHub, Repository]:
     organization = github.organization("acme")
     builder = organization.repository("web", branches=BRANCHES[1:])
     builder.pull_request(base="main")
+    organization.team(TEAM, "ada", "bob")
+    builder.person("ada", "write")
+    builder.person("bob", "read")
     world, actor, repository = github.world, Actor(github.maintainer), builder.record
     with github.quietly():
         for wanted in given["pulls"]:
@@ -148,6 +153,11 @@ def _add_ruleset(github: FakeGitHub, repository: Repository, number: int, wanted
     entry = {
         "person": {"actor_type": "User", "actor_id": github.maintainer.id},
         "app": {"actor_type": "Integration", "actor_id": OTHER_APP},
+        "team": {"actor_type": "Team", "actor_id": TEAM},
+        "writers": {"actor_type": "RepositoryRole", "actor_id": 4},
+        "administrators": {"actor_type": "RepositoryRole", "actor_id": 5},
+        "owners": {"actor_type": "OrganizationAdmin", "actor_id": None},
+        "key": {"actor_type": "DeployKey", "actor_id": None},
         None: None,
     }[wanted["bypass"]]
     body = {

@@ -2,7 +2,7 @@
 
 from tools.fake_github.control.dump import dump_checks, dump_ways_in
 from tools.fake_github.github import FakeGitHub
-from tools.fake_github.model import checks, installations
+from tools.fake_github.model import checks, installations, roles
 from tools.fake_github.model.pulls import pull_numbered
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.refusals import Refusal
@@ -35,13 +35,21 @@ def _get_writes(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answe
 
 
 def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    """Body: `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
-    github.world.add_account(body["login"], "User", body.get("token"))
+    """Body: `{"login", "rights": {account or "owner/name": role} or null}`; null lets the person do everything."""
+    world = github.world
+    world.add_account(body["login"], "User", body.get("token"))
     login, rights = body["login"].lower(), body.get("rights")
     if rights is None:
-        github.oauth.rights.pop(login, None)
+        world.rights.pop(login, None)
     else:
-        github.oauth.rights[login] = {place.lower(): level for place, level in rights.items()}
+        world.rights[login] = {place.lower(): roles.level_named(role) for place, role in rights.items()}
+    return Answer(204)
+
+
+def _put_team(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+    """Body: `{"id", "members": [login]}`: a team, as bypass lists name it."""
+    members = [github.world.add_account(login, "User").login.lower() for login in body["members"]]
+    github.world.teams[int(body["id"])] = members
     return Answer(204)
 
 
@@ -128,6 +136,7 @@ ACTIONS: dict[tuple[str, str], Action[FakeGitHub]] = {
     ("GET", "calls"): _get_calls,
     ("GET", "writes"): _get_writes,
     ("PUT", "persons"): _put_person,
+    ("PUT", "teams"): _put_team,
     ("POST", "seed"): _seed,
     ("POST", "installations"): _change_installation,
     ("PUT", "pull-requests"): _change_pull,

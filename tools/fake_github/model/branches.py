@@ -11,6 +11,7 @@ from tools.fake_github.model.identifiers import digest, node_id
 from tools.fake_github.model.protection import deletion_violations, push_violations, refuse
 from tools.fake_github.model.records import Activity, Commit, Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request
+from tools.fake_github.model.roles import refuse_changes
 from tools.fake_github.model.world import Actor, Event, World
 
 ZERO = "0" * 40
@@ -72,7 +73,7 @@ def refuse_creation(
     world: World, actor: Actor, repository: Repository, name: str, sha: str, *, deleted: bool = False
 ) -> None:
     """Raise what GitHub answers if a branch cannot be created at a commit now; `deleted`: if it were gone."""
-    refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if FORBIDDEN_NAME.search(name) or not name:
         raise Refusal(422, f"refs/heads/{name} is not a valid ref name.", documentation=REFS)
     if name in repository.branches and not deleted:
@@ -110,7 +111,7 @@ def refuse_push(
     refused_with: int = 422,
 ) -> None:
     """Raise what GitHub answers if a branch cannot be moved to a commit now; `forced`: away from its history."""
-    refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if name not in repository.branches:
         raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#update-a-reference")
     violations = push_violations(world, actor, repository, name, sha, forced=forced)
@@ -142,7 +143,7 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
 
 def refuse_deletion(world: World, actor: Actor, repository: Repository, name: str) -> None:
     """Raise what GitHub answers if a branch cannot be deleted now."""
-    refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if name not in repository.branches:
         raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#delete-a-reference")
     refuse(deletion_violations(world, actor, repository, name), 422, f"{REFS}#delete-a-reference")
@@ -152,7 +153,7 @@ def refuse_rename(
     world: World, actor: Actor, repository: Repository, name: str, new: str, *, deleted: bool = False
 ) -> None:
     """Raise what GitHub answers if a branch cannot be renamed now; `deleted`: if the new name were free."""
-    refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if FORBIDDEN_NAME.search(new) or not new or (new in repository.branches and not deleted):
         raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
     if name not in repository.branches:

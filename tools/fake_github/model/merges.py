@@ -4,6 +4,7 @@ from tools.fake_github.model import branches, pulls
 from tools.fake_github.model.protection import PULLS, merge_violations, refuse
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.roles import refuse_changes
 from tools.fake_github.model.world import Actor, World
 
 
@@ -25,7 +26,7 @@ def refuse_merge(world: World, actor: Actor, repository: Repository, pull: PullR
 
     403 (archived), 405 (not open, draft, conflicts, rule violations) or 409 (another head than expected).
     """
-    branches.refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if pull.state != "open":
         raise Refusal(405, "Pull Request is not mergeable", documentation=PULLS)
     if pull.draft:

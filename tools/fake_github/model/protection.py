@@ -6,10 +6,11 @@ counted ("2 of 2 required status checks are expected."); mixed ones are counted 
 
 from collections.abc import Iterable
 
+from tools.fake_github.model.bypass import bypasses
 from tools.fake_github.model.classic import binding_protection, classic_checks
 from tools.fake_github.model.records import BranchProtection, Repository
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.model.rulesets import Applied, bypasses, rules_for_branch
+from tools.fake_github.model.rulesets import Applied, rules_for_branch
 from tools.fake_github.model.world import Actor, World
 
 SATISFYING = {"success", "skipped", "neutral"}
@@ -66,7 +67,7 @@ def _binding(world: World, actor: Actor, repository: Repository, branch: str, *,
     return [
         (ruleset, rule)
         for ruleset, rule in rules_for_branch(world, repository, branch)
-        if not bypasses(ruleset, actor, through_pull_request=merge)
+        if not bypasses(world, ruleset, actor, repository, through_pull_request=merge)
     ]
 
 

@@ -11,6 +11,7 @@ from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.protection import SATISFYING, merge_violations, required_checks
 from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.roles import refuse_changes
 from tools.fake_github.model.rulesets import rules_for_branch
 from tools.fake_github.model.world import Actor, Event, World
 
@@ -50,7 +51,7 @@ def enqueue(world: World, actor: Actor, repository: Repository, pull: PullReques
 
 def refuse_enqueuing(world: World, actor: Actor, repository: Repository, pull: PullRequest) -> None:
     """Raise what GitHub answers if a pull request cannot be put into the queue of its base branch now."""
-    branches.refuse_when_archived(repository)
+    refuse_changes(world, actor, repository)
     if queue_rule(world, repository, pull.base_ref) is None:
         raise Refusal(422, "Pull request Merge queue is not enabled for this branch")
     if pull.state != "open" or pull.draft or pull.mergeable is False:

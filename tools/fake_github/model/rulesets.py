@@ -1,4 +1,4 @@
-"""Rulesets: validation, which of them apply to a branch, and who may bypass them."""
+"""Rulesets: validation, and which of them apply to a branch."""
 
 from fnmatch import fnmatchcase
 from typing import Any
@@ -118,21 +118,6 @@ def rules_for_branch(world: World, repository: Repository, branch: str) -> list[
             for rule in ruleset.rules
         ]
     return found
-
-
-def bypasses(ruleset: Ruleset, actor: Actor, *, through_pull_request: bool) -> bool:
-    """Return whether the ruleset's bypass list lets the actor pass."""
-    if not actor.bypassing:
-        return False
-    for entry in ruleset.bypass_actors:
-        if entry.get("bypass_mode", "always") == "pull_request" and not through_pull_request:
-            continue
-        kind, number = entry["actor_type"], entry.get("actor_id")
-        if kind == "Integration" and actor.app_id is not None and number == actor.app_id:
-            return True
-        if kind == "User" and actor.app_id is None and number == actor.account.id:
-            return True
-    return False
 
 
 def _check_status_checks(rule: dict[str, Any]) -> None:

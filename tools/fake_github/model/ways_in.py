@@ -21,6 +21,7 @@ from tools.fake_github.model.merges import is_waiting_to_merge, refuse_merge
 from tools.fake_github.model.queue import entries_to_merge, refuse_enqueuing, state_of_commit
 from tools.fake_github.model.records import Account, PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.roles import has_level, owns
 from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.model.world import Actor, Standing, World
 
@@ -95,7 +96,7 @@ def askers(world: World, repository: Repository, own_app_id: int | None = None) 
     named: dict[str, Asker] = {}
     for ruleset in rulesets_over(world, repository):
         for entry in ruleset.bypass_actors:
-            for asker in _named(world, entry):
+            for asker in _named(world, entry, repository):
                 if asker.actor.app_id is None or asker.actor.app_id != own_app_id:
                     named.setdefault(asker.login or "", asker)
     return found + list(named.values())
@@ -105,7 +106,7 @@ def _person(standing: Standing) -> Actor:
     return Actor(Account(0, "", "somebody", "User"), standing=standing)
 
 
-def _named(world: World, entry: dict[str, object]) -> Iterator[Asker]:
+def _named(world: World, entry: dict[str, object], repository: Repository) -> Iterator[Asker]:
     """Yield whom an entry of a bypass list names."""
     number = entry.get("actor_id")
     if not isinstance(number, int):
@@ -113,9 +114,19 @@ def _named(world: World, entry: dict[str, object]) -> Iterator[Asker]:
     if entry["actor_type"] == "Integration":
         login = f"app {number}"
         yield Asker("app", Actor(Account(0, "", f"{login}[bot]", "Bot"), number), login)
-    account = world.accounts.get(number)
-    if entry["actor_type"] == "User" and account is not None:
-        yield Asker("write", Actor(account, standing=Standing("push")), account.login)
+        return
+    members = world.teams.get(number, []) if entry["actor_type"] == "Team" else []
+    people = [world.logins[login] for login in members]
+    if entry["actor_type"] == "User" and number in world.accounts:
+        people.append(world.accounts[number])
+    for account in people:
+        yield Asker(_kind(world, Actor(account), repository), Actor(account), account.login)
+
+
+def _kind(world: World, actor: Actor, repository: Repository) -> str:
+    if owns(world, actor, repository):
+        return "organization_admin"
+    return "admin" if has_level(world, actor, repository, "admin") else "write"
 
 
 def _accepts(refuse: Refuse, actor: Actor) -> bool:

@@ -50,9 +50,9 @@ def list_repository_rulesets(call: Call) -> Answer:
     return paged(call.url, call.query, found, lambda ruleset: ruleset_json(call.view, ruleset, whole=False))
 
 
-@route("GET", "/orgs/{org}/rulesets", "organization_administration:read")
+@route("GET", "/orgs/{org}/rulesets", "organization_administration:write")
 def list_organization_rulesets(call: Call) -> Answer:
-    """List an organisation's rulesets."""
+    """List an organisation's rulesets, which takes the permission to change them."""
     found = call.world.rules_of["Organization", _organization(call).id].values()
     return paged(call.url, call.query, found, lambda ruleset: ruleset_json(call.view, ruleset, whole=False))
 
@@ -67,7 +67,7 @@ def get_repository_ruleset(call: Call) -> Answer:
     return _shown(call, found)
 
 
-@route("GET", "/orgs/{org}/rulesets/{ruleset_id}", "organization_administration:read")
+@route("GET", "/orgs/{org}/rulesets/{ruleset_id}", "organization_administration:write")
 def get_organization_ruleset(call: Call) -> Answer:
     """Show a ruleset of an organisation."""
     return _shown(call, _ruleset(call, *_source(call)))

@@ -83,21 +83,20 @@ def test_file_is_replaced_only_with_its_current_blob(web: RepositoryBuilder, per
     assert put(person, "free", sha=written.content.sha).commit.sha == web.record.branches["free"]
 
 
+def test_default_branch_cannot_be_deleted(github: FakeGitHub, person: GitHub[Any]) -> None:
+    github.organization("acme").repository("web", branches=("next",))
+    delete = person.rest.git.delete_ref
+    assert refused(lambda: delete(*PLACE, "heads/main")) == (422, "Cannot delete the default branch")
+    person.rest.repos.update(*PLACE, default_branch="next")
+    assert delete(*PLACE, "heads/main").status_code == 204
+
+
 def test_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     person.rest.git.delete_ref(*PLACE, f"heads/{pull.head_ref}")
     assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.state == "closed"
     with pytest.raises(RequestFailed):
         person.rest.pulls.update(*PLACE, pull.number, state="open")
-
-
-def test_renamed_branch_keeps_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
-    into, source = web.pull_request(), web.pull_request()
-    person.rest.repos.rename_branch(*PLACE, "main", new_name="trunk")
-    person.rest.repos.rename_branch(*PLACE, source.head_ref, new_name="topic")
-    assert web.record.default_branch == "trunk"
-    assert (into.base_ref, source.base_ref, source.head_ref) == ("trunk", "trunk", "topic")
-    assert person.rest.pulls.get(*PLACE, source.number).parsed_data.state == "open"
 
 
 def test_branch_is_created_when_rules_allow(web: RepositoryBuilder, person: GitHub[Any]) -> None:

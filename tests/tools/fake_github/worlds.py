@@ -14,6 +14,7 @@ from tools.fake_github.model.installations import register_app
 from tools.fake_github.model.reactions import reactions
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.renames import rename_branch
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset
 from tools.fake_github.model.ways_in import INVENTED, Asker, WayIn
 from tools.fake_github.model.world import Actor, World
@@ -91,6 +92,7 @@ worlds = st.fixed_dictionaries(
         "queue": st.sampled_from((None, "ALLGREEN", "HEADGREEN")),
         "pulls": st.lists(pull_requests, min_size=1, max_size=5),
         "protection": protections,
+        "administrators_rename": st.booleans(),
         "archived": st.sampled_from((*[False] * 9, True)),
         "branch": st.sampled_from(("main", "main", *BRANCHES, "release/2")),
     }
@@ -103,6 +105,7 @@ def build(given: dict[str, Any]) -> tuple[FakeGitHub, Repository]:
     organization = github.organization("acme")
     builder = organization.repository("web", branches=BRANCHES[1:])
     builder.pull_request(base="main")
+    organization.account.administrators_rename = given["administrators_rename"]
     organization.team(TEAM, "ada", "bob")
     builder.person("ada", "write")
     builder.person("bob", "read")
@@ -247,13 +250,13 @@ class Copy:
             sha = self.commit(way.sha or "", *([tip] if way.way == "push" else []))
             branches.push(world, actor, repository, branch, sha, force=way.way == "force_push")
         elif way.way == "rename_away":
-            branches.rename_branch(world, actor, repository, branch, way.other or "")
+            rename_branch(world, actor, repository, branch, way.other or "")
         if way.first == "delete" or way.way == "delete":
             branches.delete_branch(world, actor, repository, branch)
         if way.way == "create":
             branches.create_branch(world, actor, repository, branch, self.commit(way.sha or ""))
         elif way.way == "rename_into":
-            branches.rename_branch(world, actor, repository, way.other or "", branch)
+            rename_branch(world, actor, repository, way.other or "", branch)
         return True
 
     def _wait(self, branch: str, way: WayIn) -> bool:

@@ -16,7 +16,6 @@ from tools.fake_github.model.world import Actor, Event, World
 
 ZERO = "0" * 40
 REFS = "https://docs.github.com/rest/git/refs"
-BRANCHES = "https://docs.github.com/rest/branches/branches"
 FORBIDDEN_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[/.-]|[/.]$|/\.")
 
 
@@ -66,7 +65,7 @@ def create_branch(world: World, actor: Actor, repository: Repository, name: str,
     refuse_creation(world, actor, repository, name, sha)
     repository.branches[name] = sha
     world.emit(Event("create", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, (ZERO, sha), "branch_creation")
+    announce_push(world, actor, repository, name, (ZERO, sha), "branch_creation")
 
 
 def refuse_creation(
@@ -125,7 +124,7 @@ def move(world: World, actor: Actor, repository: Repository, name: str, sha: str
         return
     repository.branches[name] = sha
     repository.pushed_at = world.now()
-    _announce_push(world, actor, repository, name, (before, sha), how)
+    announce_push(world, actor, repository, name, (before, sha), how)
     for pull in list(world.open_from[repository.id, name].values()):
         pulls.synchronize(world, actor, repository, pull, sha)
 
@@ -135,7 +134,7 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
     refuse_deletion(world, actor, repository, name)
     before = repository.branches.pop(name)
     world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, (before, ZERO), "branch_deletion")
+    announce_push(world, actor, repository, name, (before, ZERO), "branch_deletion")
     for index in (world.open_from, world.open_into):
         for pull in list(index[repository.id, name].values()):
             pulls.close(world, actor, repository, pull)
@@ -146,36 +145,9 @@ def refuse_deletion(world: World, actor: Actor, repository: Repository, name: st
     refuse_changes(world, actor, repository)
     if name not in repository.branches:
         raise Refusal(422, "Reference does not exist", documentation=f"{REFS}#delete-a-reference")
+    if name == repository.default_branch:  # GitHub documents that it cannot be deleted, not the words
+        raise Refusal(422, "Cannot delete the default branch", documentation=f"{REFS}#delete-a-reference")
     refuse(deletion_violations(world, actor, repository, name), 422, f"{REFS}#delete-a-reference")
-
-
-def refuse_rename(
-    world: World, actor: Actor, repository: Repository, name: str, new: str, *, deleted: bool = False
-) -> None:
-    """Raise what GitHub answers if a branch cannot be renamed now; `deleted`: if the new name were free."""
-    refuse_changes(world, actor, repository)
-    if FORBIDDEN_NAME.search(new) or not new or (new in repository.branches and not deleted):
-        raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
-    if name not in repository.branches:
-        raise Refusal(404, "Branch not found", documentation=f"{BRANCHES}#rename-a-branch")
-    found = deletion_violations(world, actor, repository, name)
-    found += push_violations(world, actor, repository, new, repository.branches[name], creating=True)
-    refuse(found, 422, f"{BRANCHES}#rename-a-branch")
-
-
-def rename_branch(world: World, actor: Actor, repository: Repository, name: str, new: str) -> None:
-    """Give a branch another name; pull requests into it and from it, and the default branch, follow."""
-    refuse_rename(world, actor, repository, name, new)
-    sha = repository.branches[new] = repository.branches[name]
-    world.emit(Event("create", None, actor.account, repository, {"branch": new}))
-    _announce_push(world, actor, repository, new, (ZERO, sha), "branch_creation")
-    for pull in list(world.open_into[repository.id, name].values()):
-        pulls.edit(world, actor, repository, pull, base=new)
-    for pull in list(world.open_from[repository.id, name].values()):
-        pulls.follow_head(world, pull, new)
-    del repository.branches[name]
-    world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, (sha, ZERO), "branch_deletion")
 
 
 def file_at(repository: Repository, sha: str, path: str) -> str | None:
@@ -232,9 +204,10 @@ def put_file(
     return commit, present is None
 
 
-def _announce_push(
+def announce_push(
     world: World, actor: Actor, repository: Repository, branch: str, moved: tuple[str, str], how: str
 ) -> None:
+    """Announce that a branch points elsewhere (`moved`: from a commit to a commit), and put it into the activity."""
     (before, after), number = moved, world.next_id()
     found = Activity(number, node_id("ACT", number), branch, before, after, world.now(), how, actor.account.id)
     repository.activities.append(found)

@@ -1,8 +1,8 @@
 """Who passes a ruleset by its bypass list.
 
 The ids of the built-in roles are those that GitHub gives out; its documentation does not list them. Not confirmed:
-that an entry of a role also counts for the roles above it, as it does here. An entry of mode `exempt` lets its actor pass
-wherever `always` does. Custom roles, and deploy keys, are nobody's here.
+that an entry of a role counts for the roles above it too, as it does here. An entry of mode `exempt` lets its actor
+pass wherever `always` does. Custom roles, and deploy keys, are nobody's here.
 """
 
 from typing import Any
@@ -20,6 +20,8 @@ def bypasses(
     """Return whether the ruleset's bypass list lets the actor pass in a repository."""
     if not actor.bypassing:
         return False
+    if actor.bypasses_organization and ruleset.source_type == "Organization":
+        return True
     return any(
         _names(world, entry, actor, repository)
         for entry in ruleset.bypass_actors

@@ -86,13 +86,6 @@ def synchronize(world: World, actor: Actor, repository: Repository, pull: PullRe
     announce(world, actor, repository, pull, "synchronize", before=before, after=sha)
 
 
-def follow_head(world: World, pull: PullRequest, branch: str) -> None:
-    """Take over the new name of the head branch."""
-    world.unindex_pull(pull)
-    pull.head_ref, pull.updated_at = branch, world.now()
-    world.index_pull(pull)
-
-
 def review(world: World, author: Account, pull: PullRequest, state: str, body: str = "") -> Review:
     """Add a review, and take it into account: APPROVED or CHANGES_REQUESTED decide, COMMENTED does not."""
     number, now = world.next_id(), world.now()

@@ -19,6 +19,8 @@ class Account:
     type: str  # User | Organization | Bot
     token: str | None = None  # a person's access token
     created_at: str = ""
+    administrators_rename: bool = False
+    """Of an organisation: administrators of repositories may rename branches that its rulesets target."""
 
 
 @dataclass(slots=True)

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tools.fake_github.model.branches import descends, refuse_creation, refuse_deletion, refuse_push, refuse_rename
+from tools.fake_github.model.branches import descends, refuse_creation, refuse_deletion, refuse_push
 from tools.fake_github.model.merges import is_waiting_to_merge, refuse_merge
 from tools.fake_github.model.queue import entries_to_merge, refuse_enqueuing, state_of_commit
 from tools.fake_github.model.records import Account, PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.renames import refuse_rename
 from tools.fake_github.model.roles import has_level, owns
 from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.model.world import Actor, Standing, World

@@ -41,7 +41,7 @@ class Actor:
 
     `standing` replaces what the account itself may do. Without `bypassing`, no bypass list and no exemption of
     administrators counts for the actor: so GitHub merges for those who armed auto-merge, and so a caller learns whether
-    something is accepted only because of them.
+    something is accepted only because of them. Who `bypasses_organization` passes all its rulesets.
     """
 
     account: Account
@@ -49,6 +49,7 @@ class Actor:
     installation: Installation | None = None
     standing: Standing | None = None
     bypassing: bool = True
+    bypasses_organization: bool = False
 
 
 @dataclass(slots=True)

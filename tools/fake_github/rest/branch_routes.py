@@ -7,7 +7,7 @@ from tools.fake_github.model import branches
 from tools.fake_github.model.changes import history
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
-from tools.fake_github.model.repositories import set_default_branch
+from tools.fake_github.model.renames import rename_branch
 from tools.fake_github.model.rulesets import rules_for_branch
 from tools.fake_github.payloads import repositories as shapes
 from tools.fake_github.rest.routing import Call, route
@@ -56,13 +56,10 @@ def get_branch(call: Call) -> Answer:
 
 
 @route("POST", "/repos/{owner}/{repo}/branches/{branch*}/rename", "contents:write")
-def rename_branch(call: Call) -> Answer:
+def rename(call: Call) -> Answer:
     """Give a branch another name."""
     name, new = _branch(call), str(call.body.get("new_name", ""))
-    was_default = name == call.repository.default_branch
-    branches.rename_branch(call.world, call.actor, call.repository, name, new)
-    if was_default:
-        set_default_branch(call.world, call.actor, call.repository, new)
+    rename_branch(call.world, call.actor, call.repository, name, new)
     shape = shapes.branch_json(call.view, call.repository, new, protected=_is_protected(call, new))
     return Answer(201, shape)
 

@@ -1,5 +1,7 @@
 """Merging: by a person, by auto-merge or by a queue, and what it does to the base branch."""
 
+from contextlib import suppress
+
 from tools.fake_github.model import branches, pulls
 from tools.fake_github.model.protection import PULLS, merge_violations, refuse
 from tools.fake_github.model.records import PullRequest, Repository
@@ -55,7 +57,27 @@ def complete_merge(
         sha = branches.make_commit(world, repository, actor.account.id, message, [tip, pull.head_sha]).sha
     branches.move(world, actor, repository, pull.base_ref, sha, how)
     pulls.close(world, actor, repository, pull, merge_sha=sha)
+    if repository.delete_branch_on_merge:
+        _delete_head(world, actor, repository, pull)
     return sha
+
+
+def _delete_head(world: World, actor: Actor, repository: Repository, pull: PullRequest) -> None:
+    """Delete the head branch of a merged pull request, unless a rule keeps who merged from it, or others are open.
+
+    Pull requests into it are retargeted to the base of the merged one, as documented. That a rule silently keeps the
+    branch, unless who merged bypasses it, is what people report.
+    """
+    if world.open_from[repository.id, pull.head_ref]:
+        return
+    try:
+        branches.refuse_deletion(world, actor, repository, pull.head_ref)
+    except Refusal:
+        return
+    for other in list(world.open_into[repository.id, pull.head_ref].values()):
+        with suppress(Refusal):
+            pulls.edit(world, actor, repository, other, base=pull.base_ref)
+    branches.delete_branch(world, actor, repository, pull.head_ref)
 
 
 def merge_state(world: World, actor: Actor, repository: Repository, pull: PullRequest) -> str:

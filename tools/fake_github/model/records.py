@@ -171,6 +171,7 @@ class Repository:
     archived: bool = False
     description: str | None = None
     allow_auto_merge: bool = True
+    delete_branch_on_merge: bool = False
     next_number: int = 1
     branches: dict[str, str] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)

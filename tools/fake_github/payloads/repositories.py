@@ -69,7 +69,6 @@ FLAGS = {
     "allow_merge_commit": True,
     "allow_rebase_merge": True,
     "allow_update_branch": False,
-    "delete_branch_on_merge": False,
     "fork": False,
 }
 
@@ -95,6 +94,7 @@ def repository_json(view: View, repository: Repository) -> Json:
         repository.pushed_at,
         repository.updated_at,
         repository.allow_auto_merge,
+        repository.delete_branch_on_merge,
         len(repository.pulls),
     )
     found = view.repositories.get(repository.id)
@@ -138,6 +138,7 @@ def _repository_json(view: View, repository: Repository) -> Json:
         **COUNTS,
         **FLAGS,
         "allow_auto_merge": repository.allow_auto_merge,
+        "delete_branch_on_merge": repository.delete_branch_on_merge,
         "open_issues": count,
         "open_issues_count": count,
         "pushed_at": repository.pushed_at,

@@ -40,7 +40,7 @@ def get_collaborator_permission(call: Call) -> Answer:
 
 @route("PATCH", "/repos/{owner}/{repo}", "administration:write")
 def update_repository(call: Call) -> Answer:
-    """Rename, archive, or choose another default branch."""
+    """Rename, archive, choose another default branch, or what happens to pull requests and their branches."""
     repository, body = call.repository, call.body
     if repository.archived and body.get("archived") is not False:
         raise Refusal(403, "Repository was archived so is read-only.")
@@ -52,6 +52,8 @@ def update_repository(call: Call) -> Answer:
         repositories.rename(call.world, call.actor, repository, body["name"])
     if isinstance(body.get("allow_auto_merge"), bool):
         repository.allow_auto_merge = body["allow_auto_merge"]
+    if isinstance(body.get("delete_branch_on_merge"), bool):
+        repository.delete_branch_on_merge = body["delete_branch_on_merge"]
     return Answer(200, repository_json(call.view, repository))
 
 

@@ -204,7 +204,7 @@ class Application:
         if not isinstance(body, dict):
             raise Refusal(400, "Body should be a JSON object")
         call = Call(self.github, caller, found.params, incoming.query, body, found.path)
-        if "repo" in found.params and (moved := locate(call, incoming.method)):
+        if "repo" in found.params and (moved := locate(call, incoming.method, found.route.permission)):
             return moved
         check_credential(found.route, caller)
         return found.route.handler(call)

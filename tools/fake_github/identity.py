@@ -53,9 +53,12 @@ class Caller:
         return not narrowed and reaches(self.installation, repository)
 
     def may(self, permission: str) -> bool:
-        """Return whether an installation has `name:level`; a person may do everything."""
+        """Return whether an installation has `name:level`, its token and still itself; a person may do everything."""
         name, _, level = permission.partition(":")
-        return self.installation is None or LEVELS.get(self.permissions.get(name, ""), 0) >= LEVELS[level]
+        if self.installation is None:
+            return True
+        granted = (self.permissions, self.installation.permissions)
+        return all(LEVELS.get(each.get(name, ""), 0) >= LEVELS[level] for each in granted)
 
     def require(self, permission: str) -> None:
         """Refuse an installation that lacks `name:level`."""

@@ -8,6 +8,7 @@ from tools.fake_github.model import checks, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import AutoMerge, CheckRun, CheckSuite, PullRequest, Repository
 from tools.fake_github.model.refusals import forbidden_to_integration
+from tools.fake_github.model.roles import refuse_changes
 
 RUN_FIELDS = {
     "name": "name",
@@ -113,6 +114,7 @@ def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     given = args["input"]
     repository, pull = _pull(context, given["pullRequestId"])
     _expect_head(pull, given)
+    refuse_changes(context.world, context.caller.actor, repository)
     if not repository.allow_auto_merge:
         raise GraphError("UNPROCESSABLE", "Pull request Auto merge is not allowed for this repository")
     actor = context.caller.actor

@@ -6,6 +6,8 @@ from tools.fake_github.model.branches import make_commit
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.records import Account, Repository
 from tools.fake_github.model.refusals import validation_failed
+from tools.fake_github.model.roles import owns
+from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.model.world import Actor, Event, World
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -94,6 +96,19 @@ def set_default_branch(world: World, actor: Actor, repository: Repository, branc
         _announce(world, actor, repository, "edited", changes={"default_branch": {"from": former}})
 
 
+def refuse_default_branch(world: World, actor: Actor, repository: Repository) -> None:
+    """Raise what GitHub answers to an administrator who is no owner, if rulesets of the organisation apply here.
+
+    Documented in "Managing rulesets for repositories in your organization", without the words. An App is not kept from
+    it here; that is not confirmed.
+    """
+    if actor.app_id is not None or owns(world, actor, repository):
+        return
+    for ruleset in rulesets_over(world, repository):
+        if ruleset.source_type == "Organization" and ruleset.target == "branch" and ruleset.enforcement == "active":
+            raise validation_failed("Repository", "default_branch", message="Protected by organization rulesets.")
+
+
 def set_archived(world: World, actor: Actor, repository: Repository, *, archived: bool) -> None:
     """Archive a repository or take it back."""
     if repository.archived != archived:
@@ -108,6 +123,9 @@ def delete(world: World, actor: Actor, repository: Repository) -> None:
     world.full_names.pop(world.full_name(repository).lower())
     world.owned[repository.owner_id].pop(repository.id)
     world.repositories.pop(repository.id)
+    for installation in world.installations.values():
+        if repository.id in installation.repository_ids:
+            installation.repository_ids.remove(repository.id)
     world.nodes.pop(repository.node_id)
     for pull in repository.pulls.values():
         world.unindex_pull(pull)
@@ -117,8 +135,9 @@ def delete(world: World, actor: Actor, repository: Repository) -> None:
         world.nodes.pop(ruleset.node_id)
     for place in [place for place in world.protections if place[0] == repository.id]:
         world.protections.pop(place)
-    for key in [key for key in world.queues if key[0] == repository.id]:
-        world.queues.pop(key)
+    for index in (world.queues, world.groups):
+        for key in [key for key in index if key[0] == repository.id]:
+            index.pop(key)
     world.rules_version += 1
 
 

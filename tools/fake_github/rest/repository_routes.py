@@ -47,6 +47,7 @@ def update_repository(call: Call) -> Answer:
     if isinstance(body.get("archived"), bool):
         repositories.set_archived(call.world, call.actor, repository, archived=body["archived"])
     if body.get("default_branch"):
+        repositories.refuse_default_branch(call.world, call.actor, repository)
         repositories.set_default_branch(call.world, call.actor, repository, body["default_branch"])
     if body.get("name") and body["name"] != repository.name:
         repositories.rename(call.world, call.actor, repository, body["name"])

@@ -140,7 +140,7 @@ def check_credential(found: Route, caller: Caller) -> None:
         caller.require(found.permission)
 
 
-def locate(call: Call, method: str) -> Answer | None:
+def locate(call: Call, method: str, permission: str | None) -> Answer | None:
     """Find the repository that the path names; an old name is answered with a redirect, an unknown one with 404."""
     name = f"{call.params['owner']}/{call.params['repo']}"
     repository = call.world.find_repository(name)
@@ -155,14 +155,14 @@ def locate(call: Call, method: str) -> Answer | None:
         raise Refusal(404, "Not Found")
     call.found = repository
     if call.caller.installation is None and call.caller.app is None:
-        _admit_person(call, repository, method)
+        _admit_person(call, repository, permission)
     return None
 
 
-def _admit_person(call: Call, repository: Repository, method: str) -> None:
-    """Refuse a person what their own rights do not reach: the repository itself, and its rulesets."""
+def _admit_person(call: Call, repository: Repository, permission: str | None) -> None:
+    """Refuse a person what their own rights do not reach: the repository itself, and its administration."""
     level = call.github.oauth.level(call.caller.account, repository)
     if level is None:
         raise Refusal(404, "Not Found")
-    if level != "admin" and method != "GET" and "/rulesets" in call.path:
+    if level != "admin" and permission == "administration:write":
         raise Refusal(403, "Must have admin rights to Repository.")

@@ -7,7 +7,7 @@ from tools.fake_github.calls import Calls
 from tools.fake_github.identity import Credentials
 from tools.fake_github.limits import Limits
 from tools.fake_github.model.installations import register_app
-from tools.fake_github.model.records import Account
+from tools.fake_github.model.records import Account, Repository
 from tools.fake_github.model.world import World
 from tools.fake_github.payloads.view import View
 from tools.fake_github.settings import Settings
@@ -26,6 +26,7 @@ class Core:
         self.world = World()
         self.view = View(self.world, self.base_url)
         self.settings = Settings()
+        self.world.ruleset_delay = self._ruleset_delay
         self.faults = Faults("null_check_run")
         self.calls = Calls()
         self.credentials = Credentials(self.world)
@@ -50,6 +51,11 @@ class Core:
         """Write all URLs under this base from now on."""
         self.base_url = self.view.base = url
         self.view.repositories.clear()
+
+    def _ruleset_delay(self, repository: Repository) -> float:
+        """Return after how many seconds a changed ruleset is enforced in a repository."""
+        name = self.world.full_name(repository).lower()
+        return self.settings.ruleset_delays.get(name, self.settings.ruleset_delay_seconds)
 
     @contextmanager
     def quietly(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """What the control plane can set; written in JSON with camelCase names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tools.simulation import settings
 
@@ -20,6 +20,8 @@ class Settings(settings.Settings):
     endpoint_points_per_minute: int = 900
     graphql_points_per_minute: int = 2000
     concurrent_requests: int = 100
+    ruleset_delay_seconds: float = 0.0  # after which a changed ruleset is enforced; at most 60
+    ruleset_delays: dict[str, float] = field(default_factory=dict)  # the same by repository, `owner/name` in lower case
     content_limits: bool = False
     content_per_minute: int = 80
     content_per_hour: int = 500

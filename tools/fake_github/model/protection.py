@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from tools.fake_github.model.bypass import bypasses
 from tools.fake_github.model.classic import binding_protection, classic_checks
+from tools.fake_github.model.enforcement import rules_in_force
 from tools.fake_github.model.records import BranchProtection, Repository
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.model.rulesets import Applied, rules_for_branch
+from tools.fake_github.model.rulesets import Applied
 from tools.fake_github.model.world import Actor, World
 
 SATISFYING = {"success", "skipped", "neutral"}
@@ -66,7 +67,7 @@ def describe_unmet(unmet: list[tuple[str, str]], total: int) -> str:
 def _binding(world: World, actor: Actor, repository: Repository, branch: str, *, merge: bool) -> list[Applied]:
     return [
         (ruleset, rule)
-        for ruleset, rule in rules_for_branch(world, repository, branch)
+        for ruleset, rule in rules_in_force(world, repository, branch)
         if not bypasses(world, ruleset, actor, repository, through_pull_request=merge)
     ]
 

@@ -7,18 +7,18 @@ before it along. A failing group leaves the queue and those behind it are rebuil
 
 from tools.fake_github.model import branches, merges, pulls
 from tools.fake_github.model.classic import find_protection
+from tools.fake_github.model.enforcement import rules_in_force
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.protection import SATISFYING, merge_violations, required_checks
 from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.roles import refuse_changes
-from tools.fake_github.model.rulesets import rules_for_branch
 from tools.fake_github.model.world import Actor, Event, World
 
 
 def queue_rule(world: World, repository: Repository, base: str) -> dict[str, object] | None:
     """Return the parameters of the merge queue rule of a branch, or None without one."""
-    for _, rule in rules_for_branch(world, repository, base):
+    for _, rule in rules_in_force(world, repository, base):
         if rule["type"] == "merge_queue":
             parameters: dict[str, object] = rule.get("parameters", {})
             return parameters
@@ -105,7 +105,7 @@ def state_of_commit(world: World, repository: Repository, base: str, sha: str) -
     The queue merges as GitHub's own actor, which nothing exempts: a restriction of updates, or a locked branch, rejects
     the merge after all checks have passed.
     """
-    rules, classic = rules_for_branch(world, repository, base), find_protection(world, repository, base)
+    rules, classic = rules_in_force(world, repository, base), find_protection(world, repository, base)
     waiting = False
     for context, app_id in required_checks(rules, classic):
         run = world.newest_run(repository.id, sha, context, app_id)

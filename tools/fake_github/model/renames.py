@@ -20,12 +20,13 @@ from dataclasses import replace
 from tools.fake_github.model import branches, pulls
 from tools.fake_github.model.bypass import bypasses
 from tools.fake_github.model.classic import find_protection
+from tools.fake_github.model.enforcement import rules_in_force
 from tools.fake_github.model.protection import deletion_violations, push_violations, refuse
 from tools.fake_github.model.records import Repository, Ruleset
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.repositories import set_default_branch
 from tools.fake_github.model.roles import has_level, owns, refuse_changes
-from tools.fake_github.model.rulesets import covers_branch, rules_for_branch
+from tools.fake_github.model.rulesets import covers_branch
 from tools.fake_github.model.world import Actor, Event, World
 
 DOCUMENTATION = "https://docs.github.com/rest/branches/branches#rename-a-branch"
@@ -93,7 +94,7 @@ def _refuse_by_organization(world: World, actor: Actor, repository: Repository, 
 
 def _rulesets_above(world: World, repository: Repository, branch: str) -> list[Ruleset]:
     """List the organisation's rulesets that apply to a branch."""
-    found = {ruleset.id: ruleset for ruleset, _ in rules_for_branch(world, repository, branch)}
+    found = {ruleset.id: ruleset for ruleset, _ in rules_in_force(world, repository, branch)}
     return [ruleset for ruleset in found.values() if ruleset.source_type == "Organization"]
 
 

@@ -1,5 +1,7 @@
 """Rulesets: validation, and which of them apply to a branch."""
 
+from dataclasses import replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -47,6 +49,7 @@ QUEUE_PARAMETERS = {
     "min_entries_to_merge_wait_minutes",
 }
 
+MAX_DELAY = timedelta(minutes=1)
 MAX_RULESETS = 75
 """Of a repository, and of an organisation; GitHub documents the number, not the words of its refusal."""
 
@@ -89,6 +92,12 @@ def covers_repository(ruleset: Ruleset, repository: Repository) -> bool:
     )
 
 
+def is_over(ruleset: Ruleset, repository: Repository) -> bool:
+    """Return whether a ruleset is one of the repository, or of its owner."""
+    own = ruleset.source_type == "Repository"
+    return ruleset.source_id == (repository.id if own else repository.owner_id)
+
+
 def covers_branch(ruleset: Ruleset, branch: str, default_branch: str) -> bool:
     """Return whether the `ref_name` condition of a ruleset includes the branch."""
     condition = ruleset.conditions.get("ref_name")
@@ -110,14 +119,19 @@ def rules_for_branch(world: World, repository: Repository, branch: str) -> list[
     key = (repository.id, branch)
     found = world.rules_cache.get(key)
     if found is None:
-        found = world.rules_cache[key] = [
-            (ruleset, rule)
-            for ruleset in rulesets_over(world, repository)
-            if ruleset.enforcement == "active" and ruleset.target == "branch"
-            if covers_branch(ruleset, branch, repository.default_branch)
-            for rule in ruleset.rules
-        ]
+        found = world.rules_cache[key] = active_rules(rulesets_over(world, repository), repository, branch)
     return found
+
+
+def active_rules(rulesets: list[Ruleset], repository: Repository, branch: str) -> list[Applied]:
+    """List the rules of those rulesets that are active and include a branch."""
+    return [
+        (ruleset, rule)
+        for ruleset in rulesets
+        if ruleset.enforcement == "active" and ruleset.target == "branch"
+        if covers_branch(ruleset, branch, repository.default_branch)
+        for rule in ruleset.rules
+    ]
 
 
 def _check_status_checks(rule: dict[str, Any]) -> None:
@@ -221,6 +235,7 @@ def create_ruleset(world: World, actor: Actor, source_type: str, source_id: int,
     number, now = world.next_id(), world.now()
     ruleset = Ruleset(number, node_id("RRS", number), source_type, source_id, "", "active", now, now)
     _apply(ruleset, body)
+    _remember(world, ruleset.id, None)
     world.index_ruleset(ruleset)
     _announce(world, actor, ruleset, "created")
     return ruleset
@@ -230,6 +245,7 @@ def update_ruleset(world: World, actor: Actor, ruleset: Ruleset, body: dict[str,
     """Replace the given parts of a ruleset."""
     merged = {"name": ruleset.name, "enforcement": ruleset.enforcement, "conditions": ruleset.conditions} | body
     validate(merged, ruleset.source_type)
+    _remember(world, ruleset.id, replace(ruleset))
     _apply(ruleset, merged)
     ruleset.updated_at = world.now()
     world.rules_version += 1
@@ -239,11 +255,19 @@ def update_ruleset(world: World, actor: Actor, ruleset: Ruleset, body: dict[str,
 
 def delete_ruleset(world: World, actor: Actor, ruleset: Ruleset) -> None:
     """Remove a ruleset."""
+    _remember(world, ruleset.id, replace(ruleset))
     del world.rulesets[ruleset.id]
     del world.nodes[ruleset.node_id]
     del world.rules_of[ruleset.source_type, ruleset.source_id][ruleset.id]
     world.rules_version += 1
     _announce(world, actor, ruleset, "deleted")
+
+
+def _remember(world: World, number: int, former: Ruleset | None) -> None:
+    """Keep what a ruleset was before a change, as long as any repository could still enforce it."""
+    now = world.clock()
+    recent = [change for change in world.ruleset_changes if change[0] > now - MAX_DELAY]
+    world.ruleset_changes = [*recent, (now, number, former)]
 
 
 def _announce(world: World, actor: Actor, ruleset: Ruleset, action: str) -> None:

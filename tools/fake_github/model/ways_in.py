@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tools.fake_github.model.branches import descends, refuse_creation, refuse_deletion, refuse_push
+from tools.fake_github.model.enforcement import rulesets_in_force
 from tools.fake_github.model.merges import is_waiting_to_merge, refuse_merge
 from tools.fake_github.model.queue import entries_to_merge, refuse_enqueuing, state_of_commit
 from tools.fake_github.model.records import Account, PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.renames import refuse_rename
 from tools.fake_github.model.roles import has_level, owns
-from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.model.world import Actor, Standing, World
 
 INVENTED = "f" * 40
@@ -95,7 +95,7 @@ def askers(world: World, repository: Repository, own_app_id: int | None = None) 
         Asker("app", Actor(Account(0, "", "another-app[bot]", "Bot"), UNNAMED_APP)),
     ]
     named: dict[str, Asker] = {}
-    for ruleset in rulesets_over(world, repository):
+    for ruleset in rulesets_in_force(world, repository):
         for entry in ruleset.bypass_actors:
             for asker in _named(world, entry, repository):
                 if asker.actor.app_id is None or asker.actor.app_id != own_app_id:

@@ -75,6 +75,8 @@ class World:
         self.clock = clock
         self.lock = threading.RLock()
         self.listeners: list[Callable[[Event], None]] = []
+        self.ruleset_delay: Callable[[Repository], float] = lambda _: 0.0
+        """After how many seconds a changed ruleset is enforced in a repository."""
         self.changes = 0
         """How often something changed; it never decreases, so that a change is never taken for what was saved."""
         self.clear()
@@ -95,6 +97,8 @@ class World:
         self.owned: dict[int, dict[int, Repository]] = defaultdict(dict)
         self.rulesets: dict[int, Ruleset] = {}
         self.rules_of: dict[tuple[str, int], dict[int, Ruleset]] = defaultdict(dict)
+        self.ruleset_changes: list[tuple[datetime, int, Ruleset | None]] = []
+        """The latest changes: when, the ruleset's id, and the ruleset as it was before; None: it was not there."""
         self.rules_version = 0
         self.rules_cached_at = 0
         self.rules_cache: dict[tuple[int, str], list[tuple[Ruleset, dict[str, Any]]]] = {}

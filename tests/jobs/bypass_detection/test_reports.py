@@ -94,6 +94,8 @@ def test_branch_made_again_is_a_bypass_where_rules_forbid_it(
         harness.fake_github.organization("acme").repository("web").ruleset(**body, conditions=conditions, rules=rules)
         harness.read_rules()
     frozen(harness, clocks)
+    other = {"default_branch": web[1].head_ref}
+    assert harness.person("PATCH", "/repos/acme/web", other).status_code == 200
     assert harness.person("DELETE", "/repos/acme/web/git/refs/heads/main").status_code == 204
     harness.full_resync()
     harness.run_until_idle()

@@ -10,6 +10,9 @@ GitHub itself: auto-merge, and a merge queue that goes on.
 What a way takes besides the act is its `first` step: `delete` the branch; mark a draft `ready`; `reopen` a closed pull
 request; `retarget` one of another branch; `open` a new one. A pull request that has to be queued counts only if its
 merge group would be merged at once: the group is a new commit, whose checks are reported on it.
+
+Not asked: what takes a change of the rules or of who may do what, a check that somebody else reports under a name that
+is required of any App, a review, and steps by several people, such as a deletion by one and a creation by another.
 """
 
 from collections.abc import Callable, Iterator

@@ -29,6 +29,7 @@ from services.enforcement.authorization import (
     pending_setup,
 )
 from services.enforcement.facts import read_facts
+from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
 from services.enforcement.survey import Survey, in_parallel
 from services.enforcement_status.probe_requests import schedule_probes
@@ -207,10 +208,7 @@ class Authorizations:
     def _finish(self, taken: _UsedAuthorization, authorization: UserAuthorization, result: Result) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
             setup = uow.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
-            branch_ids = sorted({each for change in result.written for each in change.branch_ids})
-            if branch_ids:
-                schedule_probes(uow, branch_ids)
-                uow.wake("verify")
+            branch_ids = {each for change in result.written for each in change.branch_ids}
             target = ("organization", uow.organization, result.account)
             uow.audit(
                 "enforcement.authorized",
@@ -226,6 +224,7 @@ class Authorizations:
                 .where(Repository.organization_id == uow.organization, Repository.id.in_(result.authorized))
                 .values(rulesets_authorized_by=result.login, rulesets_authorized_at=uow.now)
             )
+            schedule_probes(uow, branch_ids.union(branches_without_rule(uow)))
             if result.queued:
                 setup.state, setup.due_at, setup.total = "queued", uow.now, result.total
                 setup.last_error_code = setup.last_error_message = None

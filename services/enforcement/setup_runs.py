@@ -25,6 +25,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.authorization import CODE
 from services.enforcement.facts import Facts, read_facts
+from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.survey import Survey
 from services.enforcement_status.probe_requests import schedule_probes
@@ -244,6 +245,5 @@ def _end(run: SetupRun, branch_ids: list[str], message: str | None = None, code:
             run.lease.fail(uow, code or "internal_error", message, None)
         else:
             run.lease.release(uow)
-        if branch_ids:
-            schedule_probes(uow, branch_ids)
-            uow.wake("verify")
+        others = branches_without_rule(uow) if setup.scope["type"] != "branch" else ()
+        schedule_probes(uow, {*branch_ids, *others})

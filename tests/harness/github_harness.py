@@ -8,12 +8,14 @@ import requests
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-from integrations.github import GitHub
+from app.database import WORKER_ROLE
+from app.wiring import make_reconciler
+from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
 from rules.freezes.check_names import check_name
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes import end
@@ -21,7 +23,10 @@ from services.freezes.start import NewFreeze, start
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
 from tests.factories.plans import BUSINESS
+from tests.harness.clock import MovableClock
+from tests.harness.engines import engine_of
 from tests.harness.sessions import id_of
+from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.records import PullRequest
@@ -119,6 +124,34 @@ class Harness:
         """
         heads = dump_checks(self.fake_github, {})["heads"]
         return {f"{head['repository']}#{head['number']}": _shown(head, name) for head in heads if head.get("number")}
+
+
+def make_harness(
+    fake_github: FakeGitHub,
+    base_url: str,
+    *,
+    session: Session,
+    organization: Organization,
+    database: str,
+    app_private_key: str,
+    webhook_secret: str,
+) -> Harness:
+    """Return a harness of an organisation; `base_url` is that of the simulated GitHub."""
+    settings = GitHubSettings(
+        api_url=base_url,
+        graphql_url=base_url + "/graphql",
+        app_id=fake_github.app_id,
+        app_slug="change-freeze",
+        private_key=app_private_key,
+        webhook_secret=webhook_secret,
+    )
+    github = GitHub(settings)
+    clock, wakeups = MovableClock(), RecordedWakeups()
+    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
+    requests_of_people = UnitOfWorkFactory(engine_of(database), clock, wakeups, dependencies)
+    reconciler = make_reconciler(jobs, github, "http://web.test")
+    return Harness(fake_github, base_url, session, organization, requests_of_people, jobs, github, reconciler)
 
 
 def _shown(head: dict[str, Any], name: str | None) -> str | None:

@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.database import WORKER_ROLE
-from app.wiring import make_reconciler
-from integrations.github import GitHub, GitHubSettings
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from tests import factories
 from tests.harness.app_key import AppKey
-from tests.harness.clock import MovableClock
-from tests.harness.engines import engine_of
-from tests.harness.github_harness import Builder, Harness
+from tests.harness.github_harness import Builder, Harness, make_harness
 from tests.harness.sessions import owner_session
-from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.records import PullRequest
 
@@ -32,30 +25,17 @@ def fake_github(fake_github_server: Handle, app_key: AppKey) -> Iterator[Handle]
 
 @pytest.fixture
 def harness(fake_github: Handle, database: str, app_key: AppKey) -> Iterator[Harness]:
-    settings = GitHubSettings(
-        api_url=fake_github.base_url,
-        graphql_url=fake_github.base_url + "/graphql",
-        app_id=fake_github.github.app_id,
-        app_slug="change-freeze",
-        private_key=app_key.private,
-        webhook_secret=SECRET,
-    )
-    github = GitHub(settings)
-    clock, wakeups = MovableClock(), RecordedWakeups()
-    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
     with owner_session(database) as session:
         acme = factories.organization(session)
         session.commit()
-        yield Harness(
+        yield make_harness(
             fake_github.github,
             fake_github.base_url,
-            session,
-            acme,
-            UnitOfWorkFactory(engine_of(database), clock, wakeups, dependencies),
-            jobs,
-            github,
-            make_reconciler(jobs, github, "http://web.test"),
+            session=session,
+            organization=acme,
+            database=database,
+            app_private_key=app_key.private,
+            webhook_secret=SECRET,
         )
 
 

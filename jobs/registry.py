@@ -17,6 +17,7 @@ from services.billing.prices import has_prices_to_read, refresh_prices
 from services.billing.sync import has_customers_to_sync, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.enforcement.frozen_branches import FROZEN_BRANCHES, write_due
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import SETUPS, apply_due
@@ -77,6 +78,7 @@ JOBS = {
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES.has_work),
         Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
+        Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES.has_work),
         Job("setup", _with_github(apply_due), SETUPS.has_work),
         Job("sync", _with_github(sync_due), SYNCS.has_work),
         Job("verify", _with_github(probe_due), PROBES.has_work),

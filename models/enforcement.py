@@ -66,6 +66,27 @@ class WrittenRuleset(Base):
     written_at: Mapped[datetime]
 
 
+class FrozenBranchRuleset(Leased, Base):
+    """The ruleset of a repository that keeps its frozen branches from being deleted, created or renamed.
+
+    Due when it may not name exactly the branches that are frozen: these are computed when the work is done.
+    """
+
+    __tablename__ = "frozen_branch_rulesets"
+
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    ruleset_id: Mapped[int | None] = mapped_column(BigInteger)
+    """GitHub's id; None: it was not created yet, or people deleted it."""
+    writing: Mapped[dict[str, Any] | None]
+    """What was sent to create it, as long as the answer is not known."""
+    branch_names: Mapped[list[str]] = mapped_column(server_default="{}")
+    """The branches that it named when it was last written or read, in order."""
+    written_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("ix_frozen_branch_rulesets_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
+
+
 class EnforcementSetup(Leased, Base):
     """A requested setup; a job writes its rulesets, or an administrator authorises that."""
 

@@ -38,6 +38,11 @@ def ruleset_name(pattern: str) -> str:
     return f"Change freeze: {pattern}"
 
 
+def ref_of(branch: str) -> str:
+    """Return the `ref_name` pattern that matches one branch alone, whose name has no `*` (git-check-ref-format)."""
+    return _HEADS + _escaped(branch)
+
+
 def ref_patterns(pattern: str) -> list[str]:
     """Return the `ref_name` patterns that together match exactly the branches that one of our patterns matches.
 

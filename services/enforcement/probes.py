@@ -26,6 +26,7 @@ from services.enforcement.own_rules import request_own_rules
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
+from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.completion import record_enforcement_on
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import background_client
@@ -65,6 +66,8 @@ def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProb
                 record_enforcement_on(uow, changed)
         probed_ids = [each.probe.branch_id for each in results]
         request_own_rules(uow_factory, organization_id, probed_ids, permissions)
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            request_frozen_rulesets(uow, probed_ids)
     _fail(uow_factory, batch, failed)
 
 

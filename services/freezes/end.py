@@ -19,6 +19,7 @@ from rules.freezes.scope import scope_contains
 from rules.freezes.verdict import CoveringFreeze
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
 from services.freezes.views import ended_by_time, views
@@ -101,18 +102,24 @@ def _covers(branch_id: str) -> ColumnElement[bool]:
 
 
 def lock_covered_branches(uow: UnitOfWork, freezes: Collection[Freeze], others: Collection[str] = ()) -> None:
-    """Lock the branches of several freezes that are about to end, and others, in the order of all transactions."""
+    """Lock the branches of several freezes that are about to end, and others, in the order of all transactions.
+
+    With them the rows of their repositories' rulesets.
+    """
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
-    lock_affected(uow.session, {*uow.session.scalars(covered.distinct()), *others})
+    branch_ids = set(uow.session.scalars(covered.distinct()))
+    lock_affected(uow.session, {*branch_ids, *others})
+    request_frozen_rulesets(uow, branch_ids)
 
 
 def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
-    """Record the end of a locked freeze, and make the reconciler release its branches."""
+    """Record the end of a locked freeze, and have its branches released."""
     freeze.ended_at, freeze.end_reason, freeze.ended_by = ended_at, end_reason, actor.as_json()
     freeze.failing_since = None
     uow.session.flush()
     branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-    mark_dirty(uow.session, lock_affected(uow.session, uow.session.scalars(branches).all()), uow.now)
+    branch_ids = uow.session.scalars(branches).all()
+    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.session.execute(
         text(
             "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = b.wanted_generation, "
@@ -121,6 +128,7 @@ def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, ac
         ),
         {"freeze": freeze.id},
     )
+    request_frozen_rulesets(uow, branch_ids)
     uow.wake("reconcile")
 
 

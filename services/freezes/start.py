@@ -15,6 +15,7 @@ from rules.freezes.scope import OPEN_ENDED
 from rules.ids import new_id
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve_targets
 
 
@@ -143,6 +144,12 @@ def _require_preview(wanted: NewFreeze) -> None:
 
 
 def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
+    """Add the branches to the freeze, and have their verdicts and the rulesets of their repositories written."""
+    insert_targets(uow, freeze, branch_ids)
+    request_frozen_rulesets(uow, branch_ids)
+
+
+def insert_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
     """Add the branches to the freeze, and have the reconciler evaluate them at once."""
     mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.session.execute(

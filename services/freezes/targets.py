@@ -21,8 +21,9 @@ from rules.freezes.scope import OPEN_ENDED, compile_scope
 from services.core.lookups import get_freeze
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
-from services.freezes.start import add_targets
+from services.freezes.start import add_targets, insert_targets
 from services.verdicts.blocking import blocking_of_branches, shown_blocking
 
 
@@ -115,6 +116,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     ).all()
     mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.wake("reconcile")
+    added: set[str] = set()
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:
             continue
@@ -122,8 +124,10 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
         new = (branch for branch in branches if branch.branch_id not in covered)
         reached = [branch.branch_id for branch in new if scope.covers(branch)]
         if reached:
-            add_targets(uow, freeze, reached)
+            insert_targets(uow, freeze, reached)
+            added.update(reached)
             uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
+    request_frozen_rulesets(uow, added)
 
 
 def _covered(uow: UnitOfWork, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:

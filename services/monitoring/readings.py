@@ -24,6 +24,7 @@ from services.core.database_identity import is_confirmed
 from services.core.lease_holder import PROCESS_TIMEOUT
 from services.core.unit_of_work import Dependencies, UnitOfWork
 from services.core.work_queue import WorkQueue
+from services.enforcement.frozen_branches import FROZEN_BRANCHES
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.setup_runs import SETUPS
 from services.events.destinations import FOR_SYSTEMS
@@ -76,7 +77,7 @@ def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
         (dependencies.stripe, (CUSTOMERS, CATALOGUES)),
         (dependencies.slack, (SLACK_MESSAGES, CONNECTIONS)),
     )
-    always = (DELIVERIES, BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
+    always = (DELIVERIES, BRANCHES, FROZEN_BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
     return (*always, *(queue for server, queues in optional if server is not None for queue in queues))
 
 

@@ -171,7 +171,7 @@ def _rows(uow: UnitOfWork, installation_id: int, covered: list[RepositoryInfo]) 
             or_(Repository.installation_id == installation_id, Repository.github_id.in_(ids)),
         )
         .order_by(Repository.id)
-        .with_for_update()
+        .with_for_update(key_share=True)
     )
 
 

@@ -26,9 +26,11 @@ SEEN_INTERVAL = timedelta(seconds=10)
 SHOWN_FOR = timedelta(hours=1)
 """How long after the list was shown a restore may be confirmed."""
 DECLARED = "an operator declared it restored"
-_RESUME_SETUPS = text(
-    "UPDATE enforcement_setups SET due_at = :now WHERE last_error_code = 'maintenance' AND due_at > :now"
+_RESUME_RULES = tuple(
+    (text(f"UPDATE {table} SET due_at = :now WHERE last_error_code = 'maintenance' AND due_at > :now"), job)  # noqa: S608
+    for table, job in {"enforcement_setups": "setup", "frozen_branch_rulesets": "frozen_branches"}.items()
 )
+"""Statements that make the work due that changes rules, and was withheld; each with its job."""
 
 
 def notice_restore(uow_factory: UnitOfWorkFactory, *, synchronous_standbys: bool = False) -> bool:
@@ -86,8 +88,9 @@ def confirm_restore(uow_factory: UnitOfWorkFactory, *, by: str) -> None:
         record.noticed_at = record.difference = record.shown_at = None
         record.seen_at = uow.now
         read_back_all(uow, at_once=True)
-        uow.session.execute(_RESUME_SETUPS, {"now": uow.now})
-        uow.wake("setup")
+        for resume, job in _RESUME_RULES:
+            uow.session.execute(resume, {"now": uow.now})
+            uow.wake(job)
         _audit(uow, "service.restore_confirmed", noticedAt=state.noticed_at, lastSeenAt=state.seen_at)
 
 

@@ -10,7 +10,7 @@ from models.attention import AttentionItem
 from models.audit import AuditEntry, AuditRemoval, AuditSeal
 from models.base import Base
 from models.calendar_feeds import CalendarFeed
-from models.enforcement import EnforcementSetup, FrozenBranchPush, WrittenRuleset
+from models.enforcement import EnforcementSetup, FrozenBranchPush, FrozenBranchRuleset, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
@@ -238,6 +238,7 @@ def of_enforcement(organization: Organization, installation: Installation, branc
             check_name=branch.check_name,
             written_at=now,
         ),
+        FrozenBranchRuleset(repository_id=branch.repository_id, organization_id=organization.id),
         EnforcementSetup(
             id=new_id("set"),
             organization_id=organization.id,

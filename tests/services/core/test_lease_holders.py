@@ -23,6 +23,7 @@ from services.core.lease_holder import (
 )
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import LEASE_DURATION, LeaseLostError, WorkQueue
+from services.enforcement.frozen_branches import FROZEN_BRANCHES
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.setup_runs import SETUPS
 from services.offboarding.withdrawal import WITHDRAWALS
@@ -246,7 +247,7 @@ class TestHoldersWithoutProgress:
 
     def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
         sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])
-        leases = {queue.lease for queue in (BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
+        leases = {queue.lease for queue in (BRANCHES, FROZEN_BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
         assert leases == {LEASE_DURATION}
         assert LEASE_DURATION + 2 * sweep_every <= timedelta(seconds=20)
 

@@ -17,6 +17,7 @@ from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, matches_intent, plan_removal
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease
+from services.enforcement.frozen_branch_removal import FrozenBranchesLeft, frozen_branches_left, remove
 from services.enforcement.setups import carry_out, clear_intent, load_intent, save_ruleset
 from services.github_access.failures import RATE_LIMITS, WithheldError
 from services.github_access.rate_limiter import background_client
@@ -30,7 +31,8 @@ class Remaining:
     """`owner/name`, or the organisation's login."""
     ruleset_id: int | None
     """None for one whose creation was started and not recorded, so that it may not exist."""
-    check_name: str
+    check_name: str | None
+    """The check that it requires; None for that of the frozen branches."""
     message: str
     transient: bool = False
     """True if a retry may succeed without a change by a person."""
@@ -45,12 +47,14 @@ class _Owned:
     check_name: str
     ruleset_id: int | None
     intent: Change | None = None
+    frozen_branches: FrozenBranchesLeft | None = None
+    """Set for the ruleset of the frozen branches, which requires no check."""
 
     def remaining(self, message: str, *, transient: bool) -> Remaining:
         """Return that it could not be removed, and why."""
-        return Remaining(
-            self.place.repository or self.place.account, self.ruleset_id, self.check_name, message, transient
-        )
+        check_name = self.check_name if self.frozen_branches is None else None
+        where = self.place.repository or self.place.account
+        return Remaining(where, self.ruleset_id, check_name, message, transient=transient)
 
 
 def withdraw(
@@ -63,7 +67,7 @@ def withdraw(
     After a rate limit nothing more is called.
     """
     with uow_factory.open(caller) as uow:
-        owned = [*_owned(uow), *_unconfirmed_creations(uow)]
+        owned = [*_owned(uow), *_unconfirmed_creations(uow), *map(_of_frozen_branches, frozen_branches_left(uow))]
     remaining: list[Remaining] = []
     limited: str | None = None
     for each in owned:
@@ -121,6 +125,11 @@ def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
     return [_Owned(installation_id, intent.place, intent.check_name, None, intent) for installation_id, intent in found]
 
 
+def _of_frozen_branches(left: FrozenBranchesLeft) -> _Owned:
+    place = Place("repository", left.owner, left.repository_id, left.full_name)
+    return _Owned(left.installation_id, place, "", left.ruleset_id, frozen_branches=left)
+
+
 def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
     return Place("repository", owner, row.repository_id, f"{owner}/{name}")
 
@@ -128,6 +137,9 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
 def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, lease: Lease | None, owned: _Owned) -> None:
     """Remove one on GitHub, and record it; raise `GitHubError` if that fails."""
     access = _access(background_client(uow_factory, github, owned.installation_id, lease), owned.place)
+    if owned.frozen_branches is not None:
+        remove(uow_factory, caller, access, owned.frozen_branches)
+        return
     if owned.intent is None:
         change: Change | None = _carry_out(access, owned)
     else:

@@ -72,4 +72,7 @@ def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: 
 
 def _line(left: Remaining) -> str:
     which = f"ruleset {left.ruleset_id}" if left.ruleset_id is not None else "a ruleset"
-    return f"{left.place}: {which}, which requires the check {left.check_name} ({left.message})"
+    does = "keeps branches from being deleted and created"
+    if left.check_name is not None:
+        does = f"requires the check {left.check_name}"
+    return f"{left.place}: {which}, which {does} ({left.message})"

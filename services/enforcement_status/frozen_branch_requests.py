@@ -6,8 +6,9 @@ due.
 """
 
 from collections.abc import Collection
+from typing import Any, cast
 
-from sqlalchemy import text
+from sqlalchemy import CursorResult, text
 
 from models.freezes import IN_FORCE
 from services.core.unit_of_work import UnitOfWork
@@ -43,5 +44,6 @@ def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> Non
     of all of them at once, before it ends the first.
     """
     if branch_ids:
-        uow.session.execute(_REQUEST, {"ids": list(branch_ids), "now": uow.now})
-        uow.wake(JOB)
+        requested = uow.session.execute(_REQUEST, {"ids": list(branch_ids), "now": uow.now})
+        if cast(CursorResult[Any], requested).rowcount:
+            uow.wake(JOB)

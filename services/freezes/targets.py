@@ -116,7 +116,6 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     ).all()
     mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
     uow.wake("reconcile")
-    added: set[str] = set()
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:
             continue
@@ -125,9 +124,8 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
         reached = [branch.branch_id for branch in new if scope.covers(branch)]
         if reached:
             insert_targets(uow, freeze, reached)
-            added.update(reached)
             uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
-    request_frozen_rulesets(uow, added)
+    request_frozen_rulesets(uow, branch_ids)
 
 
 def _covered(uow: UnitOfWork, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:

@@ -23,6 +23,7 @@ from services.core.plan_grants import plan_grants_of
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.orphans import report_orphans
+from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.targets import extend_open_freezes
 from services.github_access.backoff import backoff
 from services.github_access.failures import ThrottledError, pause_when_limited
@@ -32,6 +33,7 @@ from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_default_branches, watch_matching
 from services.repositories.watches import lock_coverage_exclusively, lock_repositories
+from services.repository_sync.successors import enable_successors
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +156,7 @@ def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> No
     for row in gone:
         row.removed_at = uow.now
     uow.session.add_all(added)
+    enable_successors(uow, added)
     _extend_freezes(uow, reached)
     _retry_missing_repositories(uow, installation_id)
     counts = {"added": len(added), "changed": len(reached), "removed": len(gone)}
@@ -199,12 +202,13 @@ def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced
 
 
 def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None:
-    """Extend open-ended freezes to the branches of repositories that are renamed or covered again."""
+    """Extend open-ended freezes to the branches of repositories that are renamed or covered again, and probe those."""
     enabled = [repository.id for repository in repositories if repository.enabled]
     query = select(WatchedBranch.id).where(WatchedBranch.repository_id.in_(enabled))
     branch_ids = uow.session.scalars(query).all() if enabled else []
     if branch_ids:
         extend_open_freezes(uow, branch_ids)
+        schedule_probes(uow, branch_ids)
 
 
 def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:

@@ -1,10 +1,13 @@
 """A frozen branch can be neither deleted nor created nor renamed; another one can."""
 
+from typing import cast
+
 import pytest
 
 from rules.rulesets.frozen_branches import NAME
 from services.enforcement.frozen_branches import write_due
 from tests.harness.github_harness import Harness
+from tests.harness.wakeups import RecordedWakeups
 from tests.jobs.frozen_branches.requests import (
     creates,
     deletes,
@@ -84,6 +87,16 @@ def test_written_ruleset_is_read_back_by_probes_of_its_branches(web: Harness) ->
     assert write(web) == 1
     due = "SELECT branch_id FROM branch_enforcement WHERE due_at IS NOT NULL"
     assert web.sql(due) == [(web.branches["acme/web:next"].id,)]
+
+
+def test_freeze_wakes_the_job_where_rulesets_are_written(web: Harness) -> None:
+    woken = cast(RecordedWakeups, web.uow_factory.wakeups).sent
+    woken.clear()
+    freeze = web.freeze()
+    assert sorted(woken) == ["frozen_branches", "reconcile"]
+    woken.clear()
+    web.lift(freeze)
+    assert sorted(woken) == ["frozen_branches", "reconcile"]
 
 
 def test_nothing_is_asked_of_github_without_a_freeze(web: Harness) -> None:

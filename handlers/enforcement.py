@@ -28,7 +28,8 @@ def verify_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 def setup_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Plan the rulesets of a scope, or schedule writing them."""
-    return setup_plans.set_up(uow, body["scope"], body["mode"])
+    forbid_deletion = body.get("protect_from_deletion", False)
+    return setup_plans.set_up(uow, body["scope"], body["mode"], forbid_deletion=forbid_deletion)
 
 
 def seed_check(uow: UnitOfWork, body: dict[str, Any]) -> object:

@@ -63,6 +63,8 @@ class WrittenRuleset(Base):
     installation_id: Mapped[int] = mapped_column(BigInteger, ForeignKey("installations.id"))
     repository_id: Mapped[str | None] = mapped_column(ForeignKey("repositories.id"))
     check_name: Mapped[str]
+    forbids_deletion: Mapped[bool] = mapped_column(server_default="false")
+    """Whether its rule against deletion is ours: one that people added stays when our check is removed."""
     written_at: Mapped[datetime]
 
 

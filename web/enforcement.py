@@ -41,6 +41,7 @@ def enforcement_pages(authorizations: RulesetAuthorizations, web_url: str) -> Bl
             "enforcement/confirm.html",
             pending=pending,
             shown=pending.changes[:MAX_LISTED],
+            forbids_deletion=any(change.forbids_deletion for change in pending.changes),
             code=request.args["code"],
             state=state,
             token=guard.token(secret, state),

@@ -1,6 +1,7 @@
 """The rulesets that keep frozen branches from being deleted, created or renamed: one of each repository.
 
-Repositories with branches that are frozen now get theirs at once.
+Repositories with branches that are frozen now get theirs at once. A setup may forbid deletion at all times: it is
+recorded which rules against deletion are ours.
 
 Revision ID: 0036
 Revises: 0035
@@ -34,6 +35,7 @@ CREATE TABLE frozen_branch_rulesets (
 );
 CREATE INDEX ix_frozen_branch_rulesets_due ON frozen_branch_rulesets (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_frozen_branch_rulesets_organization_id ON frozen_branch_rulesets (organization_id);
+ALTER TABLE written_rulesets ADD COLUMN forbids_deletion BOOLEAN NOT NULL DEFAULT false;
 INSERT INTO frozen_branch_rulesets (repository_id, organization_id, due_at)
 SELECT DISTINCT b.repository_id, b.organization_id, now()
 FROM freeze_targets t
@@ -55,11 +57,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON frozen_branch_rulesets TO change_freeze_
 
 
 def upgrade() -> None:
-    """Add the table, and make the repositories with frozen branches due."""
+    """Add the table and the column, and make the repositories with frozen branches due."""
     op.execute(TABLE)
     op.execute(RIGHTS)
 
 
 def downgrade() -> None:
-    """Remove the table; rulesets that are at GitHub stay there."""
+    """Remove both; rulesets that are at GitHub stay there."""
     op.execute("DROP TABLE frozen_branch_rulesets")
+    op.execute("ALTER TABLE written_rulesets DROP COLUMN forbids_deletion")

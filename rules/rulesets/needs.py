@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from rules.freezes.check_names import PREFIX, is_pattern_check, watched_automatically
@@ -139,14 +140,17 @@ def sample_branch(need: Need) -> str | None:
     return None if "*" not in pattern or taken else sample
 
 
-def wanted_rulesets(needs: Iterable[Need], app_id: int, shared: Collection[str] | None) -> list[WantedRuleset]:
+def wanted_rulesets(
+    needs: Iterable[Need], app_id: int, shared: Collection[str] | None, *, forbid_deletion: bool = False
+) -> list[WantedRuleset]:
     """Return the rulesets that meet the needs: the organisation's first, then those of repositories.
 
     `shared` are the check names that the organisation has a ruleset of ours for; None: it can have none. Repositories
     that exclude other branches than most have rulesets of their own. An archived one accepts no ruleset. Patterns come
-    first: if GitHub accepts no more rulesets, they protect the branches.
-    Raise `invalid_glob` for a pattern that no ruleset can express.
+    first: if GitHub accepts no more rulesets, they protect the branches. `forbid_deletion` adds a rule against deletion
+    to the rulesets of single branches. Raise `invalid_glob` for a pattern that no ruleset can express.
     """
+    make = partial(_wanted, app_id=app_id, forbid_deletion=forbid_deletion)
     together: list[WantedRuleset] = []
     alone: list[Need] = []
     by_name: dict[str, list[Need]] = defaultdict(list)
@@ -155,12 +159,12 @@ def wanted_rulesets(needs: Iterable[Need], app_id: int, shared: Collection[str] 
     for check_name, sharing in sorted(by_name.items()):
         group = _largest_group([need for need in sharing if need.shareable]) if shared is not None else []
         if len(group) >= MIN_SHARING_REPOSITORIES or (group and check_name in (shared or ())):
-            together.append(_of_organization(check_name, group, app_id))
+            together.append(make("organization", group))
             alone += [need for need in sharing if need not in group]
         else:
             alone += sharing
     alone.sort(key=lambda need: (need.repository.repository_id, not is_pattern_check(need.check_name), need.check_name))
-    return together + [_of_repository(need, app_id) for need in alone if not need.repository.archived]
+    return together + [make("repository", [need]) for need in alone if not need.repository.archived]
 
 
 def _largest_group(needs: list[Need]) -> list[Need]:
@@ -171,12 +175,10 @@ def _largest_group(needs: list[Need]) -> list[Need]:
     return max(groups.values(), key=len, default=[])
 
 
-def _of_organization(check_name: str, needs: list[Need], app_id: int) -> WantedRuleset:
-    github_ids = [need.repository.github_id for need in needs]
-    ruleset = desired_ruleset(check_name, app_id, github_ids, needs[0].excluded)
-    return WantedRuleset("organization", check_name, tuple(needs), ruleset)
-
-
-def _of_repository(need: Need, app_id: int) -> WantedRuleset:
-    ruleset = desired_ruleset(need.check_name, app_id, None, need.excluded)
-    return WantedRuleset("repository", need.check_name, (need,), ruleset)
+def _wanted(level: Level, needs: list[Need], *, app_id: int, forbid_deletion: bool) -> WantedRuleset:
+    """Return the ruleset for needs of one check with the same exclusions; that of a repository has one need."""
+    check_name = needs[0].check_name
+    github_ids = [need.repository.github_id for need in needs] if level == "organization" else None
+    forbids = forbid_deletion and not is_pattern_check(check_name)
+    ruleset = desired_ruleset(check_name, app_id, github_ids, needs[0].excluded, forbids_deletion=forbids)
+    return WantedRuleset(level, check_name, tuple(needs), ruleset)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rules.rulesets.needs import Level, Need, WantedRuleset
-from rules.rulesets.rulesets import RULE_TYPE, pattern_of, ref_patterns, requires
+from rules.rulesets.rulesets import DELETION, RULE_TYPE, pattern_of, ref_patterns, requires
 
 Action = Literal["create", "update", "delete", "none"]
 Ruleset = Mapping[str, Any]
@@ -37,6 +37,8 @@ class Existing:
 
     ruleset_id: int
     ruleset: Ruleset
+    forbids_deletion: bool = False
+    """Whether its rule against deletion is recorded as written by us, not by people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Change:
     """The ruleset is ours, but not yet recorded."""
     unmanaged: bool = False
     """An update that removes only our check; we do not manage the ruleset afterwards."""
+    forbids_deletion: bool = False
+    """The ruleset has a rule against deletion afterwards that we have written."""
     deleted_branch: str | None = None
     """The id of the deleted branch whose own rule this was: it is not watched until it is created again."""
 
@@ -106,7 +110,16 @@ def plan_ruleset(wanted: WantedRuleset, place: Place, found: Found) -> Change:
         before = normalized(found.own.ruleset)
         after = restored(before, wanted)
         action: Action = "none" if after == before else "update"
-        return Change(action, place, wanted.check_name, wanted.needs, found.own.ruleset_id, before, after)
+        return Change(
+            action,
+            place,
+            wanted.check_name,
+            wanted.needs,
+            found.own.ruleset_id,
+            before,
+            after,
+            forbids_deletion=_has_deletion(after) and (found.own.forbids_deletion or not _has_deletion(before)),
+        )
     name = str(wanted.ruleset["name"])
     taken = found.taken or {}
     number = 1
@@ -114,18 +127,32 @@ def plan_ruleset(wanted: WantedRuleset, place: Place, found: Found) -> Change:
         unconfirmed = taken[name]
         if unconfirmed is not None and _is_ours(whole := normalized(unconfirmed.ruleset), name, wanted):
             ruleset_id = unconfirmed.ruleset_id
-            return Change("none", place, wanted.check_name, wanted.needs, ruleset_id, whole, whole, recognized=True)
+            return Change(
+                "none",
+                place,
+                wanted.check_name,
+                wanted.needs,
+                ruleset_id,
+                whole,
+                whole,
+                recognized=True,
+                forbids_deletion=_has_deletion(whole),
+            )
         number += 1
         name = f"{wanted.ruleset['name']} ({number})"
     if found.covered:
         return Change("none", place, wanted.check_name, wanted.needs)
-    return Change("create", place, wanted.check_name, wanted.needs, after={**wanted.ruleset, "name": name})
+    after = {**wanted.ruleset, "name": name}
+    forbids = _has_deletion(after)
+    return Change("create", place, wanted.check_name, wanted.needs, after=after, forbids_deletion=forbids)
 
 
 def plan_removal(existing: Existing, place: Place, check_name: str) -> Change:
     """Return the removal of a ruleset that is not needed any more; only of our check if people added to it."""
     before = normalized(existing.ruleset)
     rules = [left for rule in before.get("rules") or () if (left := _without(rule, check_name)) is not None]
+    if existing.forbids_deletion:
+        rules = [rule for rule in rules if rule.get("type") != DELETION]
     if rules or before.get("bypass_actors") or _limited_by_people(before, check_name):
         after = {**before, "rules": rules}
         return Change("update", place, check_name, (), existing.ruleset_id, before, after, unmanaged=True)
@@ -144,7 +171,8 @@ def plan_without(existing: Existing, place: Place, check_name: str, repository_i
     if not left:
         return plan_removal(existing, place, check_name)
     after = {**before, "conditions": {**conditions, "repository_id": {**named, "repository_ids": left}}}
-    return Change("update", place, check_name, (), existing.ruleset_id, before, after)
+    forbids = existing.forbids_deletion
+    return Change("update", place, check_name, (), existing.ruleset_id, before, after, forbids_deletion=forbids)
 
 
 def _without(rule: Ruleset, check_name: str) -> Ruleset | None:
@@ -178,13 +206,19 @@ def restored(before: Ruleset, wanted: WantedRuleset) -> dict[str, Any]:
         changed["bypass_actors"] = []
     if _conditions(before) != _conditions(ours):
         changed["conditions"] = ours["conditions"]
-    [rule] = ours["rules"]
+    rule = next(each for each in ours["rules"] if each["type"] == RULE_TYPE)
     old = next((each for each in before.get("rules") or () if requires(each, wanted.check_name)), None)
     if old is None:
         changed["rules"] = [*(before.get("rules") or ()), rule]
     elif (new := _restored_rule(old, rule, wanted.check_name)) != old:
         changed["rules"] = [new if each is old else each for each in before["rules"]]
+    if _has_deletion(ours) and not _has_deletion(before):
+        changed["rules"] = [*(changed.get("rules") or ()), {"type": DELETION}]
     return changed
+
+
+def _has_deletion(ruleset: Ruleset) -> bool:
+    return any(rule.get("type") == DELETION for rule in ruleset.get("rules") or ())
 
 
 def _restored_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, Any]:
@@ -210,7 +244,8 @@ def _is_ours(existing: Ruleset, name: str, wanted: WantedRuleset) -> bool:
     """True if a ruleset is exactly the one that we write under a name; the order of unordered fields does not count."""
     rules = existing.get("rules") or ()
     checks = [check for rule in rules for check in (rule.get("parameters") or {}).get("required_status_checks", ())]
-    return restored(existing, wanted) == existing and existing["name"] == name and len(rules) == len(checks) == 1
+    only_ours = len(checks) == 1 and len(rules) == len(wanted.ruleset["rules"])
+    return restored(existing, wanted) == existing and existing["name"] == name and only_ours
 
 
 def _conditions(ruleset: Ruleset) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ MAX_PATTERNS = 64
 """The most `ref_name` patterns that one of ours may expand to; each `**` within a segment doubles them."""
 
 RULE_TYPE = "required_status_checks"
+DELETION = "deletion"
 
 _HEADS = "refs/heads/"
 _SPECIAL = re.compile(r"[\[?\\]")
@@ -101,13 +102,18 @@ def _matching(glob: str, branches: Iterable[str]) -> Iterator[str]:
 
 
 def desired_ruleset(
-    check_name: str, app_id: int, repository_ids: Sequence[int] | None = None, exclude: Iterable[str] = ()
+    check_name: str,
+    app_id: int,
+    repository_ids: Sequence[int] | None = None,
+    exclude: Iterable[str] = (),
+    *,
+    forbids_deletion: bool = False,
 ) -> dict[str, Any]:
     """Return GitHub's JSON of the ruleset that requires a check, pinned to our App.
 
     `repository_ids` are GitHub's ids of the repositories of an organisation's ruleset; None makes a repository's.
     `exclude` are patterns of ours whose branches the rule excludes, because their checks have other names or are not
-    written. Raise `invalid_glob` as `ref_patterns` does.
+    written. `forbids_deletion` adds a rule against deleting the branches. Raise `invalid_glob` as `ref_patterns` does.
     """
     pattern = pattern_of(check_name)
     excluded = [name for other in exclude for name in ref_patterns(other)]
@@ -120,7 +126,7 @@ def desired_ruleset(
         "enforcement": "active",
         "bypass_actors": [],
         "conditions": conditions,
-        "rules": [_rule(check_name, app_id)],
+        "rules": [_rule(check_name, app_id), *([{"type": DELETION}] if forbids_deletion else ())],
     }
 
 

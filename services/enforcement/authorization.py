@@ -52,7 +52,8 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
         if not by_app:
             message += " The App also lacks the repository permission `Administration: write`."
         return ServiceError(CODE, message, details=(Detail("/scope", message, CODE),))
-    setup = new_setup(uow, scope, "awaiting_authorization", len(due))
+    forbid_deletion = survey.facts.forbid_deletion
+    setup = new_setup(uow, scope, "awaiting_authorization", len(due), forbid_deletion=forbid_deletion)
     request_verdicts(uow, setup, due)
     of_organization = any(change.place.level == "organization" for change in due)
     needed = "repo" if not of_organization else "repo read:org" if by_app else "repo admin:org"

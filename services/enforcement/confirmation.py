@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import update
 
@@ -28,7 +27,7 @@ from services.enforcement.authorization import (
     issue_authorization_url,
     pending_setup,
 )
-from services.enforcement.facts import read_facts
+from services.enforcement.facts import read_facts_of_setup
 from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
 from services.enforcement.survey import Survey, in_parallel
@@ -81,7 +80,6 @@ class _UsedAuthorization:
     setup_id: str
     caller: Caller
     verifier: str
-    scope: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Authorizations:
         with self.uow_factory.open(caller_for_state(state)) as uow:
             setup = pending_setup(uow, state)
             organization = uow.session.get_one(Organization, uow.organization).name
-            facts = read_facts(uow, setup.scope)
+            facts = read_facts_of_setup(uow, setup)
             require_confirmed(uow)
             require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
@@ -140,11 +138,11 @@ class Authorizations:
             setup.state = "failed"  # until it is finished; stays if this process dies
             setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not completed."
             caller = Caller(uow.organization, Actor(**setup.requested_by), "dashboard")
-            return _UsedAuthorization(setup.id, caller, verifier, setup.scope)
+            return _UsedAuthorization(setup.id, caller, verifier)
 
     def _act(self, taken: _UsedAuthorization, user: UserClient, ends: float) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
-            facts = read_facts(uow, taken.scope)
+            facts = read_facts_of_setup(uow, uow.session.get_one(EnforcementSetup, taken.setup_id))
         with user.shared_deadline():
             login = user.login()
             survey = Survey(self.github, self.github.client(facts.installation_id), facts)

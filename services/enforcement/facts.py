@@ -27,6 +27,7 @@ class OwnedRuleset:
     ruleset_id: int
     repository_id: str | None
     check_name: str
+    forbids_deletion: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Facts:
     """Repository id and check name where a freeze is in force: these rulesets are not removed."""
     authorized: frozenset[str]
     """Ids of the repositories whose rulesets an administrator at GitHub has authorised the service to write."""
+    forbid_deletion: bool = False
+    """The setup adds a rule against deletion to the rulesets of single branches."""
 
     def unauthorized(self, changes: Iterable[Change]) -> list[str]:
         """Return the names of the changes' repositories whose rulesets no administrator has authorised, in order."""
@@ -57,7 +60,12 @@ class Facts:
         return sorted(names)
 
 
-def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
+def read_facts_of_setup(uow: UnitOfWork, setup: EnforcementSetup) -> Facts:
+    """Read what the plan of a stored setup needs; raise what `read_facts` raises."""
+    return read_facts(uow, setup.scope, forbid_deletion=bool(setup.progress.get("protectFromDeletion")))
+
+
+def read_facts(uow: UnitOfWork, scope: dict[str, Any], *, forbid_deletion: bool = False) -> Facts:
     """Read what a plan needs; raise `no_targets_in_scope`, and what `installation_of` raises."""
     reached = {branch.branch_id: branch.repository_id for branch in resolve_targets(uow, scope).branches}
     installation = uow.session.get_one(Installation, installation_of(uow))
@@ -72,6 +80,7 @@ def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
         unrecorded=_unrecorded(uow),
         frozen_checks=frozen_checks(uow),
         authorized=_authorized(uow, installation.id),
+        forbid_deletion=forbid_deletion,
     )
 
 
@@ -117,7 +126,9 @@ def _owned(uow: UnitOfWork, installation_id: int) -> tuple[OwnedRuleset, ...]:
         .where(WrittenRuleset.organization_id == uow.organization, WrittenRuleset.installation_id == installation_id)
         .order_by(WrittenRuleset.ruleset_id)
     )
-    return tuple(OwnedRuleset(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
+    return tuple(
+        OwnedRuleset(row.level, row.ruleset_id, row.repository_id, row.check_name, row.forbids_deletion) for row in rows
+    )
 
 
 def _authorized(uow: UnitOfWork, installation_id: int) -> frozenset[str]:

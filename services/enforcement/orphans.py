@@ -165,7 +165,9 @@ def _read_organization(
     try:
         listed = {each["id"] for each in access.list()}
         found = [
-            (row, Existing(row.ruleset_id, access.get(row.ruleset_id))) for row in rows if row.ruleset_id in listed
+            (row, Existing(row.ruleset_id, access.get(row.ruleset_id), row.forbids_deletion))
+            for row in rows
+            if row.ruleset_id in listed
         ]
     except GitHubError as error:
         if error.kind not in HIDDEN:

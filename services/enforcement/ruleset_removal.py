@@ -47,6 +47,8 @@ class _Owned:
     check_name: str
     ruleset_id: int | None
     intent: Change | None = None
+    forbids_deletion: bool = False
+    """Whether its rule against deletion is ours."""
     frozen_branches: FrozenBranchesLeft | None = None
     """Set for the ruleset of the frozen branches, which requires no check."""
 
@@ -99,6 +101,7 @@ def _owned(uow: UnitOfWork) -> list[_Owned]:
             Place("organization", account) if owner is None else _of_repository(row, owner, name),
             row.check_name,
             row.ruleset_id,
+            forbids_deletion=row.forbids_deletion,
         )
         for row, account, owner, name in rows
     ]
@@ -171,6 +174,7 @@ def _carry_out(access: Rulesets, owned: _Owned) -> Change:
     ruleset_id = owned.ruleset_id or 0
     if ruleset_id not in {listed["id"] for listed in access.list()}:
         return Change("delete", owned.place, owned.check_name, ruleset_id=ruleset_id)
-    change = plan_removal(Existing(ruleset_id, access.get(ruleset_id)), owned.place, owned.check_name)
+    forbids = owned.forbids_deletion or (owned.intent is not None and owned.intent.forbids_deletion)
+    change = plan_removal(Existing(ruleset_id, access.get(ruleset_id), forbids), owned.place, owned.check_name)
     carry_out(access, change)
     return change

@@ -11,15 +11,17 @@ from services.enforcement.survey import Survey
 from services.github_access import client as github_client
 
 
-def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
+def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str, *, forbid_deletion: bool = False) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
+
+    `forbid_deletion` adds a rule against deletion to the rulesets of single branches.
 
     GitHub is read first, within the deadline of one call, while no lock is held. Raise what `read_facts` and
     `client_of` raise, errors of GitHub, and for apply `admin_authorization_required` if an administrator of a
     repository concerned has not authorised the service yet, or if the App may not write; its effects stay, because the
     address that it shows leads back to them.
     """
-    survey, changes = _surveyed(uow, scope)
+    survey, changes = _surveyed(uow, scope, forbid_deletion=forbid_deletion)
     due = [change for change in changes if change.action != "none"]
     state = "planned"
     if mode == "apply":
@@ -29,8 +31,8 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
 
 
-def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
-    facts = read_facts(uow, scope)
+def _surveyed(uow: UnitOfWork, scope: dict[str, Any], *, forbid_deletion: bool) -> tuple[Survey, list[Change]]:
+    facts = read_facts(uow, scope, forbid_deletion=forbid_deletion)
     client = github_client.client_of(uow, facts.installation_id)
     with client.shared_deadline():
         survey = Survey(github_client.github(uow), client, facts)
@@ -45,9 +47,15 @@ def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list
             save_ruleset(uow, survey.facts.installation_id, change, change.ruleset_id or 0)
     organization = ("organization", uow.organization, survey.facts.account)
     if due:
-        setup = queue_setup(uow, scope, len(due))
+        forbid_deletion = survey.facts.forbid_deletion
+        setup = queue_setup(uow, scope, len(due), forbid_deletion=forbid_deletion)
         request_verdicts(uow, setup, due)
-        uow.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
+        details = {
+            "changes": len(due),
+            "setupId": setup.id,
+            **({"protectFromDeletion": True} if forbid_deletion else {}),
+        }
+        uow.audit("enforcement.setup_requested", organization, scope=scope, **details)
     else:
         uow.audit("enforcement.setup_requested", organization, scope=scope, changes=0)
     return "applying" if due else "applied"

@@ -24,7 +24,7 @@ from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.authorization import CODE
-from services.enforcement.facts import Facts, read_facts
+from services.enforcement.facts import Facts, read_facts_of_setup
 from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.survey import Survey
@@ -103,7 +103,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
     with run.uow_factory.open(run.caller) as uow:
         run.lease.require(uow)
         setup = uow.session.get_one(EnforcementSetup, run.setup_id)
-        facts = read_facts(uow, setup.scope)
+        facts = read_facts_of_setup(uow, setup)
         run.installation_id = facts.installation_id
         run.failures = list(setup.progress.get("failures", ()))
         due = _repositories_due(facts, setup.progress)

@@ -6,6 +6,7 @@
   recognised;
 - `headsAskedAt`: when verdicts of the branches' heads were requested;
 - `position`: the id of the last repository that the job has finished, in the order of the ids;
+- `protectFromDeletion`: true if it adds a rule against deletion to the rulesets of single branches;
 - `failures` and `failureCode`: what could not be written and why, and the code of the last of these errors;
 - `oauthScope`: the scopes of OAuth that an administrator is asked for.
 """
@@ -154,6 +155,7 @@ def _intent_json(change: Change) -> dict[str, Any]:
         "before": change.before,
         "after": change.after,
         "unmanaged": change.unmanaged,
+        "forbidsDeletion": change.forbids_deletion,
     }
 
 
@@ -168,6 +170,7 @@ def load_intent(intent: dict[str, Any]) -> Change:
         before=intent["before"],
         after=intent["after"],
         unmanaged=intent.get("unmanaged", False),
+        forbids_deletion=intent.get("forbidsDeletion", False),
     )
 
 
@@ -243,6 +246,7 @@ def _save_ownership(uow: UnitOfWork, installation_id: int, change: Change, rules
         "installation_id": installation_id,
         "repository_id": place.repository_id,
         "check_name": change.check_name,
+        "forbids_deletion": change.forbids_deletion,
         "written_at": uow.now,
     }
     uow.session.execute(
@@ -252,7 +256,9 @@ def _save_ownership(uow: UnitOfWork, installation_id: int, change: Change, rules
     )
 
 
-def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) -> EnforcementSetup:
+def new_setup(
+    uow: UnitOfWork, scope: dict[str, Any], state: str, total: int, *, forbid_deletion: bool = False
+) -> EnforcementSetup:
     """Add the row of a setup that the caller requests."""
     row = EnforcementSetup(
         id=new_id("stp"),
@@ -262,17 +268,19 @@ def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) ->
         requested_by=uow.actor.as_json(),
         created_at=uow.now,
         total=total,
-        progress={},
+        progress={"protectFromDeletion": True} if forbid_deletion else {},
     )
     uow.session.add(row)
     return row
 
 
-def queue_setup(uow: UnitOfWork, scope: dict[str, Any], total: int) -> EnforcementSetup:
+def queue_setup(
+    uow: UnitOfWork, scope: dict[str, Any], total: int, *, forbid_deletion: bool = False
+) -> EnforcementSetup:
     """Add a setup that a job writes as soon as the heads of its branches have their verdicts."""
-    setup = new_setup(uow, scope, "queued", total)
+    setup = new_setup(uow, scope, "queued", total, forbid_deletion=forbid_deletion)
     setup.due_at = uow.now
-    setup.progress = {"headsAskedAt": uow.now.isoformat()}
+    setup.progress = {**setup.progress, "headsAskedAt": uow.now.isoformat()}
     uow.session.flush()
     uow.wake("setup")
     return setup

@@ -24,7 +24,7 @@ from rules.rulesets.needs import (
     wanted_rulesets,
 )
 from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_ruleset
-from rules.rulesets.rulesets import requires_from
+from rules.rulesets.rulesets import DELETION, requires_from
 from services.enforcement.facts import Facts, OwnedRuleset
 
 MAX_READERS = 8
@@ -54,7 +54,7 @@ class Survey:
             if self._organization_listed is None
             else {each.check_name for each in self._owned("organization", None)}
         )
-        self.wanted = wanted_rulesets(needs, self._app_id, shared)
+        self.wanted = wanted_rulesets(needs, self._app_id, shared, forbid_deletion=facts.forbid_deletion)
         self._needed = {(need.repository.repository_id, need.check_name) for need in needs}
 
     @property
@@ -180,12 +180,12 @@ class Survey:
         """
         owned = {each.ruleset_id for each in self._owned(place.level, place.repository_id)}
         mine = [
-            each.ruleset_id
+            each
             for each in self._owned(place.level, place.repository_id)
             if each.check_name == wanted.check_name and each.ruleset_id in listed.values()
         ]
         if mine:
-            return plan_ruleset(wanted, place, Found(own=Existing(mine[0], access.get(mine[0]))))
+            return plan_ruleset(wanted, place, Found(own=_existing(mine[0], access)))
         taken = {
             name: Existing(ruleset_id, access.get(ruleset_id))
             if (place.level, place.repository_id, name) in self.facts.unrecorded and ruleset_id not in owned
@@ -193,12 +193,16 @@ class Survey:
             for name, ruleset_id in listed.items()
         }
         planned = plan_ruleset(wanted, place, Found(taken=taken))
-        if planned.action == "create" and all(self._covered(need) for need in wanted.needs):
+        forbids = planned.forbids_deletion
+        if planned.action == "create" and all(self._covered(need, forbids_deletion=forbids) for need in wanted.needs):
             return plan_ruleset(wanted, place, Found(taken=taken, covered=True))
         return planned
 
-    def _covered(self, need: Need) -> bool:
-        """True if active rules already require the check from us on every branch where it is needed."""
+    def _covered(self, need: Need, *, forbids_deletion: bool) -> bool:
+        """True if active rules already require the check from us on every branch where it is needed.
+
+        With `forbids_deletion` only if others also keep these branches from being deleted.
+        """
         names = [branch.name for branch in need.branches]
         sample = sample_branch(need)
         names += [sample] if sample else []
@@ -207,10 +211,16 @@ class Survey:
             rules = self.client.branch_rules(repository.owner, repository.name, name)
             if not any(requires_from(rule, need.check_name, self._app_id) for rule in rules):
                 return False
+            if forbids_deletion and not any(rule["type"] == DELETION for rule in rules):
+                return False
         return bool(names)
 
     def _removal(self, owned: OwnedRuleset, place: Place, access: Rulesets) -> Change:
-        return plan_removal(Existing(owned.ruleset_id, access.get(owned.ruleset_id)), place, owned.check_name)
+        return plan_removal(_existing(owned, access), place, owned.check_name)
+
+
+def _existing(owned: OwnedRuleset, access: Rulesets) -> Existing:
+    return Existing(owned.ruleset_id, access.get(owned.ruleset_id), owned.forbids_deletion)
 
 
 def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
 from models.enforcement import EnforcementSetup
@@ -90,6 +90,7 @@ def test_authorization_page_applies_the_requested_setup(
     session.execute(update(EnforcementSetup).values(progress={}))  # its heads have their verdicts
     page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
     assert page.status_code == 200
+    assert "cannot be deleted" not in page.text
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["x-request-id"].startswith("req_")
     form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
@@ -98,6 +99,22 @@ def test_authorization_page_applies_the_requested_setup(
     assert "<h1>Done</h1>" in done.text
     assert [ruleset.name for ruleset in fake_github.world.rulesets.values()] == ["Change freeze: main"]
     assert fake_github.oauth.tokens == set()
+
+
+def test_authorized_setup_keeps_the_protection_from_deletion(
+    unpermitted: Tenant, fake_github: FakeGitHub, http: httpx.Client, session: Session
+) -> None:
+    body = {**APPLY, "protectFromDeletion": True}
+    error = refusal(unpermitted.person("admin").post(SETUP, body), 409, "admin_authorization_required")
+    waits = text("progress - 'headsAskedAt'")
+    session.execute(update(EnforcementSetup).values(progress=waits))  # its heads have their verdicts
+    page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
+    assert "cannot be deleted any more" in page.text
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+    [ruleset] = fake_github.world.rulesets.values()
+    assert {"type": "deletion"} in ruleset.rules
 
 
 @pytest.mark.parametrize(("path", "status"), [(PAGE, 400), (PAGE + "?code=x&state=y", 404)])

@@ -49,6 +49,16 @@ class TestSetupEnforcement:
         assert fake_github.world.rulesets == {}
         assert "setup" not in wakeups.sent
 
+    def test_plan_with_protection_from_deletion_shows_its_rule(self, acme: Tenant, web: WatchedBranch) -> None:
+        body = {"scope": {"type": "branch", "branchId": web.id}, "mode": "plan", "protectFromDeletion": True}
+        [change] = acme.person("admin").post(self.path, body).json()["changes"]
+        assert {"type": "deletion"} in change["after"]["rules"]
+        assert '+      "type": "deletion"' in change["diff"]
+
+    def test_protection_from_deletion_must_be_a_boolean(self, acme: Tenant, web: WatchedBranch) -> None:
+        answer = acme.person("admin").post(self.path, {**PLAN, "protectFromDeletion": "yes"})
+        assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/protectFromDeletion"
+
     def test_plan_for_several_repositories_uses_one_organization_ruleset(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:

@@ -1,6 +1,6 @@
 """Which rulesets are needed where, and what has to be changed for that: tables without GitHub."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import assume, given
@@ -159,6 +159,46 @@ class TestLevels:
         assert wanted_rulesets(needs_of(archived, with_patterns=True), APP, None) == []
 
 
+class TestRuleAgainstDeletion:
+    """A setup that forbids deletion, and those after it."""
+
+    RULE: ClassVar = {"type": "deletion"}
+
+    def wanted(self) -> WantedRuleset:
+        [found] = wanted_rulesets(needs_of(repository(main=MAIN), with_patterns=False), APP, None, forbid_deletion=True)
+        return found
+
+    def test_only_rulesets_of_single_branches_forbid_deletion(self) -> None:
+        known = repository(auto_watch=("release/*",), release__1=RELEASE, main=MAIN)
+        found = wanted_rulesets(needs_of(known, with_patterns=True), APP, None, forbid_deletion=True)
+        assert {each.check_name: self.RULE in each.ruleset["rules"] for each in found} == {
+            RELEASE: False,
+            "change-freeze/release/1": True,
+            MAIN: True,
+        }
+
+    def test_created_ruleset_forbids_deletion(self) -> None:
+        change = plan_ruleset(self.wanted(), HERE, Found())
+        assert (change.action, change.forbids_deletion, '"type": "deletion"' in change.diff) == ("create", True, True)
+
+    def test_rule_is_added_to_a_ruleset_of_ours(self) -> None:
+        change = plan_ruleset(self.wanted(), HERE, Found(own=Existing(7, wanted().ruleset)))
+        assert (change.action, change.forbids_deletion) == ("update", True)
+        assert change.after == self.wanted().ruleset
+
+    @pytest.mark.parametrize("ours", [True, False])
+    def test_later_setup_keeps_the_rule_and_whose_it_is(self, *, ours: bool) -> None:
+        own = Existing(7, self.wanted().ruleset, forbids_deletion=ours)
+        for each in (wanted(), self.wanted()):
+            change = plan_ruleset(each, HERE, Found(own=own))
+            assert (change.action, change.forbids_deletion) == ("none", ours)
+
+    def test_created_ruleset_is_recognized_with_its_rule(self) -> None:
+        taken = {"Change freeze: main": Existing(7, {"id": 7, **self.wanted().ruleset})}
+        recognized = plan_ruleset(self.wanted(), HERE, Found(taken=taken))
+        assert (recognized.recognized, recognized.forbids_deletion) == (True, True)
+
+
 class TestChanges:
     def plan(self, found: Found) -> Change:
         return plan_ruleset(wanted(), HERE, found)
@@ -254,6 +294,11 @@ class TestChanges:
         change = plan_removal(Existing(7, existing), HERE, MAIN)
         assert (change.action, change.unmanaged, change.removes) == ("update", True, True)
         assert change.after == {**normalized(existing), "rules": left}
+
+    def test_removal_takes_our_rule_against_deletion_along(self) -> None:
+        rules = [*wanted().ruleset["rules"], {"type": "deletion"}]
+        change = plan_removal(Existing(7, self.at_github(rules=rules), forbids_deletion=True), HERE, MAIN)
+        assert (change.action, change.after) == ("delete", None)
 
     def test_removal_keeps_checks_of_others(self) -> None:
         [rule] = wanted().ruleset["rules"]

@@ -33,7 +33,7 @@ class Setup(DashboardPage):
 
     def post(self) -> Response:
         """Show the plan, write the rulesets, or write the checks first."""
-        given = self.context.form_fields("do", "repository", "branch")
+        given = self.context.form_fields("do", "repository", "branch", "deletion")
         scope = _scope_of(given)
         try:
             if given["do"] == "seed":
@@ -41,7 +41,8 @@ class Setup(DashboardPage):
                 return redirect_with_notice(self.path, "seeding", **_kept(given))
             if given["do"] not in {"plan", "apply"}:
                 raise unknown_button()
-            result = self.context.call("setup_enforcement", body={"scope": scope, "mode": given["do"]}).content
+            body = {"scope": scope, "mode": given["do"], "protectFromDeletion": given["deletion"] == "on"}
+            result = self.context.call("setup_enforcement", body=body).content
         except OperationError as error:
             url = next((detail.extra.get("authorizationUrl") for detail in error.details if detail.extra), None)
             if error.code == "admin_authorization_required" and url:

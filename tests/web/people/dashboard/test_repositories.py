@@ -131,19 +131,21 @@ def example(name: str) -> Any:
 
 class TestSetupAtGitHub:
     @pytest.fixture
-    def set_up(self, monkeypatch: pytest.MonkeyPatch, acme: Scene) -> list[tuple[Any, str]]:
+    def set_up(self, monkeypatch: pytest.MonkeyPatch, acme: Scene) -> list[tuple[Any, str, bool]]:
         """Have the plan of the contract's example, and note what is requested."""
         factories.installation(acme.session, acme.organization)
-        requested: list[tuple[Any, str]] = []
+        requested: list[tuple[Any, str, bool]] = []
 
-        def answer(_uow: object, scope: Any, mode: str) -> Any:
-            requested.append((scope, mode))
+        def answer(_uow: object, scope: Any, mode: str, *, forbid_deletion: bool) -> Any:
+            requested.append((scope, mode, forbid_deletion))
             return example("EnforcementSetupPlanned" if mode == "plan" else "EnforcementSetupApplied")
 
         monkeypatch.setattr(setup_plans, "set_up", answer)
         return requested
 
-    def test_plan_is_shown_as_a_difference_and_applied(self, member: Enter, set_up: list[tuple[Any, str]]) -> None:
+    def test_plan_is_shown_as_a_difference_and_applied(
+        self, member: Enter, set_up: list[tuple[Any, str, bool]]
+    ) -> None:
         admin = member("admin")
         page = admin.press(admin.open("/enforcement/setup"), "Show the plan", repository="acme/web")
         assert "1 ruleset would change" in page.text
@@ -152,15 +154,23 @@ class TestSetupAtGitHub:
         page = admin.press(page, "Write it at GitHub")
         assert "Every ruleset is in place already." in page.text
         scope = {"type": "repositories", "repositories": ["acme/web"]}
-        assert set_up == [(scope, "plan"), (scope, "apply")]
+        assert set_up == [(scope, "plan", False), (scope, "apply", False)]
+
+    def test_rule_against_deletion_is_planned_and_applied(
+        self, member: Enter, set_up: list[tuple[Any, str, bool]]
+    ) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/enforcement/setup"), "Show the plan", deletion="on")
+        admin.press(page, "Write it at GitHub")
+        assert [forbids for _scope, _mode, forbids in set_up] == [True, True]
 
     def test_authorization_leads_to_github_by_a_link(
-        self, member: Enter, set_up: list[tuple[Any, str]], monkeypatch: pytest.MonkeyPatch
+        self, member: Enter, set_up: list[tuple[Any, str, bool]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         admin = member("admin")
         plan = admin.press(admin.open("/enforcement/setup"), "Show the plan")
 
-        def refuse(*_: object) -> Any:
+        def refuse(*_: object, **_options: object) -> Any:
             extra = {"authorizationUrl": "https://github.test/authorize?state=s", "expiresAt": factories.now()}
             details = (Detail("/mode", "An administrator must authorise it.", extra=extra),)
             raise ServiceError("admin_authorization_required", "An administrator must authorise it.", details=details)

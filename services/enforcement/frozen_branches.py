@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, or_, select, text
 
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
 from integrations.github.rulesets import Rulesets
@@ -205,12 +205,22 @@ def _row(uow: UnitOfWork, work: _Work) -> FrozenBranchRuleset:
     return uow.session.get_one(FrozenBranchRuleset, work.lease.row.repository_id)
 
 
+# Before it is so at GitHub: a freeze that starts meanwhile must not take the branch to be closed.
+_OPEN = text("""
+    UPDATE branch_enforcement e SET open_ways = array_prepend('deletion', open_ways)
+    FROM watched_branches b WHERE b.id = e.branch_id AND b.repository_id = :repository AND b.name = ANY(:names)
+      AND NOT e.open_ways && ARRAY['deletion', 'creation']
+""")
+
+
 def _intend(work: _Work, facts: _Facts, ruleset: dict[str, Any] | None) -> None:
     """Record what is about to be written: all branches that it may name then, and the ruleset that is created."""
     with work.uow_factory.open(work.caller) as uow:
         require_confirmed(uow)
         row = _row(uow, work)
         row.branch_names, row.writing = sorted({*facts.branch_names, *facts.frozen}), ruleset
+        left_out = sorted(set(facts.branch_names) - set(facts.frozen))
+        uow.session.execute(_OPEN, {"repository": row.repository_id, "names": left_out})
 
 
 def _withdraw_intent(work: _Work, facts: _Facts) -> None:

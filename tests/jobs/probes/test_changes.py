@@ -78,7 +78,7 @@ def test_ruleset_disabled_between_two_probes_is_audited_once(harness: Harness, b
 def test_never_enforced_branch_has_an_alert_and_no_loss(harness: Harness, web: RepositoryBuilder) -> None:
     remove(harness, web)
     look(harness)
-    assert audits(harness) == []
+    assert [entry.action for entry in audits(harness)] == ["enforcement.setup_requested"]
     assert attention(harness) == [("unenforced_branch", "critical")]
 
 

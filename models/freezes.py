@@ -16,6 +16,9 @@ class Freeze(Base):
 
     __tablename__ = "freezes"
 
+    begun = True
+    """False of the freeze of a due window that no process has begun: it is no row yet (`models.due_windows`)."""
+
     id: Mapped[Id]
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     reason: Mapped[str]

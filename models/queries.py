@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, Select, Text, any_, bindparam, literal, select, text
+from sqlalchemy import ColumnElement, DateTime, Select, Text, any_, bindparam, literal, or_, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from models.due_windows import branches_of_due, due_on_branches
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
@@ -17,6 +18,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.freezes.pull_request_exceptions import ExceptionState
 from rules.freezes.scope import BranchRef
 from rules.freezes.verdict import CoveringFreeze
+from rules.time.due_windows import DueWindow
 
 
 def any_of(texts: Iterable[str]) -> ColumnElement[Any]:
@@ -78,16 +80,33 @@ _ACTIVE_EXCEPTIONS = (
 def covering_freezes(
     session: Session, branch_ids: Collection[str], now: datetime
 ) -> Mapping[str, list[CoveringFreeze]]:
-    """Return, for each branch that is frozen at `now`, the freezes that cover it, oldest first."""
+    """Return, for each branch that is frozen at `now`, the freezes that cover it, oldest first.
+
+    Due windows that have not begun count. They are read first: one that begins in between is in both, and not in
+    neither.
+    """
+    due = due_on_branches(session, branch_ids, now)
     rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now})
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)
     for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch in rows:
         covering[branch_id].append(CoveringFreeze(freeze_id, reason, started_at, ends_at, by_freeze and by_branch))
+    for branch_id, windows in due.items():
+        covering[branch_id] = _with_due(covering[branch_id], windows)
     return covering
 
 
+def _with_due(freezes: Sequence[CoveringFreeze], windows: Iterable[DueWindow]) -> list[CoveringFreeze]:
+    begun = {freeze.id for freeze in freezes}
+    due = (
+        CoveringFreeze(one.freeze_id, one.reason, one.starts_at, one.ends_at, one.exceptions_allowed, begun=False)
+        for one in windows
+        if one.freeze_id not in begun
+    )
+    return sorted([*freezes, *due], key=lambda freeze: (freeze.started_at, freeze.id))
+
+
 def frozen_branches(organization: str | ColumnElement[str], now: datetime) -> Select[str]:
-    """Return the query for the ids of all branches that a freeze covers at `now`."""
+    """Return the query for the ids of all branches that a freeze covers at `now`, without those of due windows."""
     return (
         select(FreezeTarget.branch_id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
@@ -97,6 +116,13 @@ def frozen_branches(organization: str | ColumnElement[str], now: datetime) -> Se
             Freeze.is_in_force(now),
         )
     )
+
+
+def is_frozen(session: Session, organization_id: str, now: datetime) -> ColumnElement[bool]:
+    """Return the condition that a freeze or a due window covers a watched branch of the organisation at `now`."""
+    due = branches_of_due(session, organization_id, now)
+    covered: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(organization_id, now))
+    return or_(covered, WatchedBranch.id == any_of(due)) if due else covered
 
 
 def freezable(organization_id: str | ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:

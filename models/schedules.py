@@ -88,9 +88,14 @@ class Schedule(Base):
     )
 
     @hybrid_property
+    def is_running(self) -> bool:
+        """True if the windows of the schedule begin: it is enabled, and not deleted."""
+        return and_(self.enabled, is_null(self.deleted_at))
+
+    @hybrid_property
     def is_compared(self) -> bool:
         """True if an overlap of the schedule with another one needs attention."""
-        return and_(self.enabled, is_null(self.deleted_at), not_(self.allow_overlap))
+        return and_(self.is_running, not_(self.allow_overlap))
 
 
 Index("ix_schedules_overlaps", Schedule.overlaps_checked_at, postgresql_where=Schedule.is_compared)
@@ -154,6 +159,14 @@ class Occurrence(Base):
         return and_(self.is_unsettled, self.ends_at > now)
 
     @hybrid_method
+    def is_due(self, now: datetime, schedule_running: Condition, may_start: Condition) -> bool:
+        """True if the occurrence is to begin now, and counts as frozen until it has begun or is over.
+
+        `schedule_running` is of its schedule, `may_start` of its organisation (`models.due_windows`).
+        """
+        return and_(self.is_planned(now), self.starts_at <= now, schedule_running, may_start)
+
+    @hybrid_method
     def is_missed(self, now: datetime) -> bool:
         """True if the window of the occurrence passed without a freeze."""
         return and_(is_null(self.started_at), is_null(self.skip_reason), self.ends_at <= now)
@@ -198,6 +211,12 @@ Index(
     postgresql_where=Occurrence.is_unsettled,
 )
 Index("ix_occurrences_due", Occurrence.starts_at, postgresql_where=Occurrence.is_unsettled)
+Index(
+    "ix_occurrences_unsettled",
+    Occurrence.organization_id,
+    Occurrence.starts_at,
+    postgresql_where=Occurrence.is_unsettled,
+)
 
 
 class CancelledWindow(Base):

@@ -5,7 +5,8 @@ alphabet preserves the order of the bytes. Ids that one process makes in the sam
 each adds a random number to the one before (RFC 9562, 6.2, method 2), which leaves it as hard to guess.
 
 A derived id is of what an owner has once at an instant: it has the milliseconds of that instant, and 80 bits of a hash
-of the owner's id, so that it is known before the object is stored.
+of the owner's id, so that it is known before the object is stored. The freeze of a window has the bits of the window's
+id, so that it is known before it begins, and cannot begin twice; its targets have ids derived from it.
 """
 
 import hashlib
@@ -63,9 +64,29 @@ def instant_of(value: str, prefix: str, owner: str) -> datetime | None:
     return _EPOCH + milliseconds * _MILLISECOND
 
 
+def id_of_freeze(occurrence_id: str) -> str:
+    """Return the id of the freeze that an occurrence starts."""
+    return f"frz_{occurrence_id[4:]}"
+
+
+def id_of_occurrence(freeze_id: str) -> str:
+    """Return the id of the occurrence whose freeze has an id."""
+    return f"occ_{freeze_id[4:]}"
+
+
+def id_of_target(freeze_id: str, branch_id: str) -> str:
+    """Return the id of the target that the freeze of an occurrence has on a branch."""
+    bits = int(freeze_id[4:], 32)
+    return _text("tgt", bits >> 80 << 80 | _digest(f"{freeze_id} {branch_id}"))
+
+
 @lru_cache(maxsize=4096)
 def _hash_of(owner: str) -> int:
-    return int.from_bytes(hashlib.blake2b(owner.encode(), digest_size=10).digest())
+    return _digest(owner)
+
+
+def _digest(value: str) -> int:
+    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=10).digest())
 
 
 def _text(prefix: str, bits: int) -> str:

@@ -23,6 +23,8 @@ class CoveringFreeze:
     started_at: datetime
     ends_at: datetime | None
     exceptions_allowed: bool = True
+    begun: bool = True
+    """False of a window that is due and that no process has begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from rules.freezes.scope import BranchRef
 from rules.ids import has_prefix
@@ -26,6 +26,9 @@ class PlannedWindow:
     ends_at: datetime
 
 
+Window = TypeVar("Window", bound=PlannedWindow)
+
+
 @dataclass(frozen=True, slots=True)
 class NamedBranch:
     """A watched branch, and what scopes may name its repository by: ids, and names in lower case."""
@@ -41,13 +44,11 @@ def first_start(branches: Iterable[NamedBranch], windows: Iterable[PlannedWindow
     return next((window.starts_at for window in in_order if any(True for _ in matcher.covered(window))), None)
 
 
-def windows_by_branch(
-    branches: Iterable[NamedBranch], windows: Iterable[PlannedWindow]
-) -> dict[str, list[PlannedWindow]]:
+def windows_by_branch(branches: Iterable[NamedBranch], windows: Iterable[Window]) -> dict[str, list[Window]]:
     """Return the windows that cover each branch, by its id, earliest first."""
     in_order = sorted(windows, key=lambda window: window.starts_at)
     matcher = _Matcher(branches, in_order)
-    found: dict[str, list[PlannedWindow]] = defaultdict(list)
+    found: dict[str, list[Window]] = defaultdict(list)
     for window in in_order:
         for branch in matcher.covered(window):
             found[branch.branch_id].append(window)

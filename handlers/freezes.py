@@ -6,7 +6,7 @@ from typing import Any
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.freezes import end, lift_preview, scopes, start, targets, views
+from services.freezes import end, extension, lift_preview, scopes, start, targets, views
 from services.freezes import state as freeze_state
 
 
@@ -54,7 +54,7 @@ def lift_freezes(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def extend_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> object:
     """Move the end of a freeze."""
     ends_at: datetime | None = body["ends_at"]
-    return views.view(uow, start.extend(uow, freeze_id, ends_at))
+    return views.view(uow, extension.extend(uow, freeze_id, ends_at))
 
 
 def thaw_override_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from sqlalchemy import ColumnElement, func, select
 
+from models.due_windows import find_due, freeze_of
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.organizations import Membership
@@ -66,12 +67,23 @@ def get_branch(uow: UnitOfWork, branch_id: str, *, lock: bool = False) -> Watche
 
 
 def get_freeze(uow: UnitOfWork, freeze_id: str, *, lock: bool = False) -> Freeze:
-    """Return a freeze by id, ended or not. Raise `freeze_not_found`."""
-    query = select(Freeze).where(Freeze.id == freeze_id, Freeze.organization_id == uow.organization)
-    freeze = uow.session.scalar(query.with_for_update() if lock else query)
+    """Return a freeze by id, ended or not. Raise `freeze_not_found`.
+
+    Without `lock` it may be that of a due window that has not begun, which is no row (`Freeze.begun`).
+    """
+    freeze = find_freeze(uow, freeze_id, lock=lock)
+    if freeze is None and not lock:
+        due = find_due(uow.session, uow.organization, freeze_id, uow.now)
+        freeze = freeze_of(due[0], uow.organization) if due else find_freeze(uow, freeze_id)
     if freeze is None:
         raise ServiceError("freeze_not_found", f"Freeze {freeze_id!r} not found in this organisation.")
     return freeze
+
+
+def find_freeze(uow: UnitOfWork, freeze_id: str, *, lock: bool = False) -> Freeze | None:
+    """Return a freeze that has begun, by id; None if there is none."""
+    query = select(Freeze).where(Freeze.id == freeze_id, Freeze.organization_id == uow.organization)
+    return uow.session.scalar(query.with_for_update() if lock else query)
 
 
 def first_branches(uow: UnitOfWork, condition: ColumnElement[bool], limit: int) -> tuple[int, list[dict[str, str]]]:

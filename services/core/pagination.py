@@ -6,7 +6,7 @@ the filters of its list, so it can be neither forged, nor changed, nor used with
 
 import base64
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -63,6 +63,33 @@ def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list p
     if len(rows) <= limit:
         return Page(data, None)
     return Page(data, sign_cursor(uow.dependencies.cursor_secrets, bound, rows[limit - 1][-len(keys) :]))
+
+
+def merge_into_page(  # noqa: PLR0913 - a page has this many parameters, and each list passes them once
+    uow: UnitOfWork,
+    operation: str,
+    filters: Any,
+    page: Page,
+    others: Sequence[Any],
+    key_of: Callable[[Any], tuple[Any, ...]],
+    *,
+    cursor: str | None,
+    limit: int,
+) -> Page:
+    """Return a page of `page_of`, the newest first, with others of the same list that are no rows.
+
+    `key_of` returns the values of the keys of an object, the last of which is unique.
+    """
+    secrets, bound = uow.dependencies.cursor_secrets, (operation, uow.organization, filters)
+    position = None if cursor is None else read_cursor(secrets, bound, cursor)
+    known = {key_of(one) for one in page.data}
+    more = [one for one in others if (position is None or key_of(one) < position) and key_of(one) not in known]
+    if not more:
+        return page
+    merged = sorted([*page.data, *more], key=key_of, reverse=True)
+    if len(merged) <= limit and page.next_cursor is None:
+        return Page(merged, None)
+    return Page(merged[:limit], sign_cursor(secrets, bound, key_of(merged[:limit][-1])))
 
 
 def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:

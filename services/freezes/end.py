@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, select, text
 
+from models.due_windows import branches_of_due, due_of_organization, freeze_of
 from models.freezes import Freeze, FreezeTarget
 from models.queries import covering_freezes, lock_affected, mark_dirty
 from models.schedules import Occurrence
@@ -17,12 +18,14 @@ from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.scope import scope_contains
 from rules.freezes.verdict import CoveringFreeze
+from rules.ids import id_of_occurrence
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
 from services.freezes.views import ended_by_time, views
+from services.freezes.windows import begin_windows, due_in_organization, lock_freeze, lock_windows
 
 MAX_LISTED = 100
 """Branches that are named as still frozen."""
@@ -30,7 +33,7 @@ MAX_LISTED = 100
 
 def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
     """End a freeze by hand. Raise `freeze_not_found`, and `not_frozen` once it has ended."""
-    freeze = get_freeze(uow, freeze_id, lock=True)
+    freeze = lock_freeze(uow, freeze_id)
     if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
     _lift(uow, freeze, reason)
@@ -49,7 +52,7 @@ def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
     is over, and `not_frozen` if it ended inside its window.
     """
     why = checked_reason(reason)
-    freeze = get_freeze(uow, freeze_id, lock=True)
+    freeze = lock_freeze(uow, freeze_id)
     if freeze.source != "schedule":
         raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
     occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
@@ -68,23 +71,29 @@ def _override(uow: UnitOfWork, freeze: Freeze, reason: str | None) -> None:
 
 
 def own_freezes(uow: UnitOfWork, branch_id: str) -> list[Freeze]:
-    """Return the freezes in force that cover one branch and no other."""
+    """Return the freezes in force that cover one branch and no other, also of due windows that have not begun."""
+    due = due_of_organization(uow.session, uow.organization, uow.now)
     running = uow.session.scalars(_running(uow).where(_covers(branch_id)).order_by(Freeze.id)).all()
-    return _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, running)
+    not_begun = [freeze_of(window, uow.organization) for window, covered in due if covered == [branch_id]]
+    targets = {freeze.id: {branch_id} for freeze in not_begun}
+    scope = {"type": "branch", "branchId": branch_id}
+    return _inside(uow, scope, {branch_id}, [*running, *not_begun], targets)
 
 
 def end_own_freezes(uow: UnitOfWork, branch_id: str, reason: str | None) -> list[Freeze]:
     """End the freezes in force that cover one branch and no other, and return them.
 
     Manual ones are lifted, and so is a schedule's that was extended beyond its window; the running window of a schedule
-    is overridden.
+    is overridden, and begins first if it is due.
     """
     own = own_freezes(uow, branch_id)
     if not own:
         return []
+    due = lock_windows(uow, [id_of_occurrence(freeze.id) for freeze in own if not freeze.begun])
     locked = _lock_running(uow, Freeze.id.in_([freeze.id for freeze in own]))
-    own = _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, locked)
-    lock_covered_branches(uow, own)
+    lock_covered_branches(uow, locked, [branch_id])
+    running = [*locked, *begin_windows(uow, due)]
+    own = _inside(uow, {"type": "branch", "branchId": branch_id}, {branch_id}, running)
     for freeze in own:
         occurrence = uow.session.get(Occurrence, freeze.occurrence_id) if freeze.occurrence_id else None
         if occurrence is not None and occurrence.ends_at > uow.now:
@@ -144,13 +153,17 @@ def audit_end(uow: UnitOfWork, action: str, freeze: Freeze, **details: Any) -> N
 
 
 def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
-    """End every freeze in force whose own scope lies inside `scope`.
+    """End every freeze in force whose own scope lies inside `scope`; due windows begin first.
 
     Raise `not_frozen` if no branch of the scope is frozen, `invalid_state` (with the ids of the freezes) if those that
     cover it reach further than the scope, and what resolving a scope raises.
     """
     covered = resolve(uow, scope).ids
+    due = lock_windows(uow, due_in_organization(uow))
     running = _lock_running(uow)
+    if due:
+        lock_covered_branches(uow, running, branches_of_due(uow.session, uow.organization, uow.now))
+        running = [*running, *begin_windows(uow, due)]
     inside = _inside(uow, scope, set(covered), running)
     if not inside:
         raise _nothing_to_lift(covering_freezes(uow.session, covered, uow.now))
@@ -193,14 +206,21 @@ def _lock_running(uow: UnitOfWork, *conditions: ColumnElement[bool]) -> Sequence
             return running
 
 
-def _inside(uow: UnitOfWork, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:
+def _inside(
+    uow: UnitOfWork,
+    scope: dict[str, Any],
+    covered: set[str],
+    running: Sequence[Freeze],
+    not_begun: Mapping[str, set[str]] | None = None,
+) -> list[Freeze]:
     """Return the running freezes that lie inside a scope, which covers the branches `covered`.
 
     Where the two scopes alone do not tell, the branches of a freeze decide; one without branches is not inside.
+    `not_begun` are the branches of those that are no rows yet.
     """
     contained = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}
     unclear = [freeze_id for freeze_id, inside in contained.items() if inside is None]
-    targets: dict[str, set[str]] = {}
+    targets: dict[str, set[str]] = dict(not_begun or {})
     rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_(unclear))
     )

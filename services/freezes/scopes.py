@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, select
 
+from models.due_windows import branches_of_due
 from models.pull_requests import PullRequest
 from models.queries import any_of, freezable, frozen_branches, watched_branches
 from models.repositories import Repository, WatchedBranch
@@ -136,7 +137,8 @@ def _unknown(references: Any) -> ServiceError:
 def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Return what a freeze with this scope would reach now; changes nothing."""
     resolved = resolve(uow, scope)
-    frozen = set(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
+    frozen = branches_of_due(uow.session, uow.organization, uow.now)
+    frozen.update(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
     reached = _is_reached(uow, resolved)
     unenforced, first = first_branches(uow, and_(reached, is_unenforced(uow)), _MAX_UNENFORCED)
     by_repository: dict[str, list[BranchRef]] = {}

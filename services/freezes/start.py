@@ -1,19 +1,19 @@
-"""Starting and extending freezes."""
+"""Starting freezes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 
-from models.freezes import Freeze, FreezeTarget
+from models.freezes import Freeze
 from models.queries import lock_affected, lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.freezes.scope import OPEN_ENDED
-from rules.ids import new_id
-from services.core.lookups import get_freeze
+from rules.ids import id_of_freeze, id_of_target, new_id
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve_targets
@@ -91,7 +91,7 @@ def _window(wanted: NewFreeze) -> dict[str, Any]:
 
 def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
     freeze = Freeze(
-        id=new_id("frz"),
+        id=new_id("frz") if wanted.occurrence_id is None else id_of_freeze(wanted.occurrence_id),
         organization_id=uow.organization,
         reason=reason,
         scope=wanted.scope,
@@ -143,6 +143,13 @@ def _require_preview(wanted: NewFreeze) -> None:
         )
 
 
+def target_ids(freeze: Freeze, branch_ids: Iterable[str]) -> list[str]:
+    """Return the ids of the targets of a freeze on these branches; those of a window are known before it begins."""
+    if freeze.occurrence_id is None:
+        return [new_id("tgt") for _ in branch_ids]
+    return [id_of_target(freeze.id, branch_id) for branch_id in branch_ids]
+
+
 def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
     """Add the branches to the freeze, and have their verdicts and the rulesets of their repositories written."""
     insert_targets(uow, freeze, branch_ids)
@@ -163,36 +170,8 @@ def insert_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> No
         {
             "organization": uow.organization,
             "freeze": freeze.id,
-            "ids": [new_id("tgt") for _ in branch_ids],
+            "ids": target_ids(freeze, branch_ids),
             "branches": branch_ids,
         },
     )
     uow.wake("reconcile")
-
-
-def extend(uow: UnitOfWork, freeze_id: str, ends_at: datetime | None) -> Freeze:
-    """Move the end of a freeze: a bounded end only moves later, or away (None); an open one takes any future end.
-
-    Raise `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
-    """
-    freeze = get_freeze(uow, freeze_id, lock=True)
-    if not freeze.is_in_force(uow.now):
-        raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
-    require_future(uow, ends_at)
-    if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
-        message = "is earlier than the present end; lift the freeze to end it sooner"
-        raise ServiceError(
-            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
-        )
-    before, freeze.ends_at = freeze.ends_at, ends_at
-    if before != ends_at:
-        covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-        mark_dirty(uow.session, uow.session.scalars(covered).all(), uow.now)
-        uow.wake("reconcile")
-    uow.audit(
-        "freeze.extended",
-        ("freeze", freeze.id, freeze.reason),
-        before={"endsAt": before},
-        after={"endsAt": ends_at},
-    )
-    return freeze

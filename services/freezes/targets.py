@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import select, text
 
+from models.due_windows import find_due
 from models.freezes import Freeze, FreezeTarget
 from models.queries import (
     ActiveException,
@@ -18,18 +19,22 @@ from models.queries import (
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
+from rules.ids import id_of_target
 from services.core.lookups import get_freeze
-from services.core.pagination import Page, page_of
+from services.core.pagination import Page, page_of, read_cursor, sign_cursor
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
 from services.freezes.start import add_targets, insert_targets
+from services.freezes.windows import lock_freeze
 from services.verdicts.blocking import blocking_of_branches, shown_blocking
 
 
 def list_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
     """Return a page of a freeze's targets, newest first. Raise `freeze_not_found`."""
     freeze = get_freeze(uow, freeze_id)
+    if not freeze.begun:
+        return _targets_of_due(uow, freeze, state, cursor, limit)
     query = (
         select(FreezeTarget, WatchedBranch.name, Repository.owner, Repository.name)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
@@ -58,6 +63,35 @@ def _let_in(exception: ActiveException) -> dict[str, Any]:
     return {"exception_id": exception.id, "number": exception.number, "head_sha": sha}
 
 
+def _targets_of_due(uow: UnitOfWork, freeze: Freeze, state: str | None, cursor: str | None, limit: int) -> Page:
+    """Return a page of the targets that the freeze of a due window will have, by the ids that they will have."""
+    secrets, bound = uow.dependencies.cursor_secrets, ("list_freeze_targets", uow.organization, (freeze.id, state))
+    below = None if cursor is None else read_cursor(secrets, bound, cursor)[0]
+    due = find_due(uow.session, uow.organization, freeze.id, uow.now)
+    covered = due[1] if due and state in {None, "pending"} else ()
+    ids = {id_of_target(freeze.id, branch_id): branch_id for branch_id in covered}
+    listed = sorted((each for each in ids if below is None or each < below), reverse=True)
+    shown = {target_id: ids[target_id] for target_id in listed[:limit]}
+    query = select(WatchedBranch.id, WatchedBranch.name, Repository.owner, Repository.name)
+    query = query.join(Repository, Repository.id == WatchedBranch.repository_id)
+    rows = uow.session.execute(query.where(WatchedBranch.id.in_(shown.values())))
+    names = {branch_id: (branch, owner, name) for branch_id, branch, owner, name in rows}
+    blocking = blocking_of_branches(uow.session, shown.values(), uow.now, due=covered)
+    views = [
+        _view(_pending(freeze, *pair), *names[pair[1]])
+        | {"blocking": shown_blocking(blocking[pair[1]]), "let_in": []}
+        for pair in shown.items()
+    ]
+    return Page(views, sign_cursor(secrets, bound, [listed[limit - 1]]) if len(listed) > limit else None)
+
+
+def _pending(freeze: Freeze, target_id: str, branch_id: str) -> FreezeTarget:
+    counts = {"heads_total": 0, "heads_written": 0, "attempts": 0}
+    return FreezeTarget(
+        id=target_id, freeze_id=freeze.id, branch_id=branch_id, state="pending", operation="apply", **counts
+    )
+
+
 def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str, Any]:
     error = {"code": target.last_error_code, "message": target.last_error_message} if target.last_error_code else None
     return {
@@ -79,7 +113,7 @@ def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str,
 
 def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
     """Try the failed targets of a freeze again now, in force or ended. Raise `invalid_state` if none has failed."""
-    freeze = get_freeze(uow, freeze_id, lock=True)
+    freeze = lock_freeze(uow, freeze_id)
     failed = uow.session.scalars(
         select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id, FreezeTarget.state == "failed")
     ).all()

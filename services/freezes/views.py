@@ -1,21 +1,22 @@
 """Showing freezes: one, or pages of them, as the contract's `Freeze` object."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, select
 
+from models.due_windows import due_of_organization, freeze_of
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
 from rules.freezes.blocking import GAPS, BlockingCounts
 from services.core.lookups import get_branch, get_freeze, get_repository, require_schedule
-from services.core.pagination import Page, page_of
+from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking import count_by_freeze
+from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 
 TARGET_STATES = ("pending", "applied", "releasing", "released", "failed")
 
@@ -36,9 +37,31 @@ class FreezeFilters:
 def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of freezes, the one that started last first; raise `invalid_parameter` for a reversed range."""
     require_range(filters.started_after, filters.started_before, ("startedAfter", "startedBefore"))
-    query = _filtered(uow, filters)
-    page = page_of(uow, "list_freezes", filters, query, (Freeze.started_at, Freeze.id), cursor=cursor, limit=limit)
+    due = [] if filters.state == "ended" else _matching_due(uow, filters)
+    query, keys = _filtered(uow, filters), (Freeze.started_at, Freeze.id)
+    page = page_of(uow, "list_freezes", filters, query, keys, cursor=cursor, limit=limit)
+    page = merge_into_page(uow, "list_freezes", filters, page, due, _key_of, cursor=cursor, limit=limit)
     return Page(views(uow, page.data), page.next_cursor)
+
+
+def _key_of(freeze: Freeze) -> tuple[datetime, str]:
+    return freeze.started_at, freeze.id
+
+
+def _matching_due(uow: UnitOfWork, filters: FreezeFilters) -> list[Freeze]:
+    """Return the freezes in force of due windows that have not begun."""
+    due = due_of_organization(uow.session, uow.organization, uow.now)
+    if not due or filters.source not in {None, "schedule"}:
+        return []
+    wanted = [set(uow.session.scalars(branches)) for branches in _covered_branches(uow, filters)]
+    return [
+        freeze_of(window, uow.organization)
+        for window, branch_ids in due
+        if filters.schedule_id in {None, window.schedule_id}
+        and (filters.started_after is None or filters.started_after <= window.starts_at)
+        and (filters.started_before is None or window.starts_at < filters.started_before)
+        and not any(branches.isdisjoint(branch_ids) for branches in wanted)
+    ]
 
 
 def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
@@ -54,19 +77,21 @@ def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
         query = query.where(Freeze.started_at >= filters.started_after)
     if filters.started_before is not None:
         query = query.where(Freeze.started_at < filters.started_before)
-    return _covering(uow, filters, query)
+    for branches in _covered_branches(uow, filters):
+        query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))))
+    return query
 
 
-def _covering(uow: UnitOfWork, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:
+def _covered_branches(uow: UnitOfWork, filters: FreezeFilters) -> Iterator[Select[str]]:
+    """Yield queries for branches, of each of which a freeze is to cover one.
+
+    Raise `repository_not_found`, `branch_not_found`.
+    """
     if filters.repo is not None:
         repository = get_repository(uow, filters.repo)
-        branches = select(WatchedBranch.id).where(WatchedBranch.repository_id == repository.id)
-        covered = select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))
-        query = query.where(Freeze.id.in_(covered))
+        yield select(WatchedBranch.id).where(WatchedBranch.repository_id == repository.id)
     if filters.branch_id is not None:
-        branch = get_branch(uow, filters.branch_id)
-        query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id == branch.id)))
-    return query
+        yield select(WatchedBranch.id).where(WatchedBranch.id == get_branch(uow, filters.branch_id).id)
 
 
 def show(uow: UnitOfWork, freeze_id: str) -> dict[str, Any]:
@@ -80,7 +105,7 @@ def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
 
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
-    """Return the freezes with the counts of their targets, by two queries."""
+    """Return the freezes with the counts of their targets, by two queries, and two more where some have not begun."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(TARGET_STATES, 0) for freeze in freezes}
     running = [freeze.id for freeze in freezes if freeze.is_in_force(uow.now)]
     blocking = count_by_freeze(uow.session, running, uow.now)
@@ -91,7 +116,20 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     )
     for freeze_id, state, count in rows:
         counts[freeze_id][state] = count
+    if not all(freeze.begun for freeze in freezes):
+        for window, branch_ids in due_of_organization(uow.session, uow.organization, uow.now):
+            if window.freeze_id in counts:
+                counts[window.freeze_id]["pending"] = len(branch_ids)
+                blocking = {**blocking, window.freeze_id: _count_due(uow, branch_ids)}
     return [_view(freeze, counts[freeze.id], blocking.get(freeze.id, BlockingCounts()), uow.now) for freeze in freezes]
+
+
+def _count_due(uow: UnitOfWork, branch_ids: Collection[str]) -> BlockingCounts:
+    """Return how many branches of a due window that has not begun are blocked."""
+    counts = BlockingCounts()
+    for found in blocking_of_branches(uow.session, branch_ids, uow.now, due=branch_ids).values():
+        counts.add(found.of_branch, 1, late=found.late)
+    return counts
 
 
 def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now: datetime) -> dict[str, Any]:

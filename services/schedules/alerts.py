@@ -6,11 +6,12 @@ from typing import Any
 from models.schedules import Occurrence, Schedule
 from rules.web_addresses import SCHEDULE
 from services.alerts.alerts import Alert
+from services.alerts.past_windows import MISSED, WITHOUT_TARGETS, key_of_past_window
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import page
 
-MISSED, WITHOUT_TARGETS, NOT_ENFORCED = "missed_window", "window_without_targets", "window_not_enforced"
-"""Types of alerts."""
+NOT_ENFORCED = "window_not_enforced"
+"""The type of the alert about a window that would not block."""
 MAX_LISTED = 5
 """Branches that a message lists."""
 
@@ -47,18 +48,14 @@ def audit_unskipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence)
     )
 
 
-def keys_of_past_windows(schedule: Schedule) -> tuple[str, str]:
-    """Return the keys of alerts about earlier windows of a schedule; the next window that starts resolves them."""
-    return _key(MISSED, schedule), _key(WITHOUT_TARGETS, schedule)
-
-
 def missed(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
     """Return the alert for a missed window; a later one replaces an earlier one."""
     message = (
         f"The window of {schedule.name} {_times(occurrence)} passed without a freeze because nothing started it. "
         "Check what was merged in that time, and whether the sweeper is running."
     )
-    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), message, action_of(uow, schedule))
+    key = key_of_past_window(MISSED, schedule.id)
+    return Alert(key, MISSED, "critical", subject(schedule), message, action_of(uow, schedule))
 
 
 def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
@@ -68,7 +65,7 @@ def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence)
         "the scope, or watch the branches that it should cover."
     )
     return Alert(
-        _key(WITHOUT_TARGETS, schedule),
+        key_of_past_window(WITHOUT_TARGETS, schedule.id),
         WITHOUT_TARGETS,
         "warning",
         subject(schedule),
@@ -96,10 +93,6 @@ def not_enforced(
 def key_of_not_enforced(occurrence_id: str) -> str:
     """Return the key of the alert; the second word is the occurrence's id."""
     return f"{NOT_ENFORCED} {occurrence_id}"
-
-
-def _key(kind: str, schedule: Schedule) -> str:
-    return f"{kind} {schedule.id}"
 
 
 def _times(occurrence: Occurrence) -> str:

@@ -7,6 +7,7 @@ from sqlalchemy import delete, or_, select
 from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
 from services.alerts.alerts import resolve_alerts
+from services.alerts.past_windows import keys_of_past_windows
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import lift, lock_covered_branches
 from services.schedules import alerts
@@ -52,7 +53,7 @@ def _remove(uow: UnitOfWork, schedule: Schedule) -> None:
     columns = (Occurrence.id, Occurrence.starts_at, Occurrence.ends_at, Occurrence.skip_reason)
     record_cancelled(uow, schedule, uow.session.execute(planned.returning(*columns)).all())
     schedule.deleted_at, schedule.windows = uow.now, None
-    resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
+    resolve_alerts(uow, keys_of_past_windows(schedule.id))
 
 
 def _audit(uow: UnitOfWork, schedule: Schedule, ended: Sequence[str]) -> None:

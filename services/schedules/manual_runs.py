@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from sqlalchemy import select
 
+from models.due_windows import uninstalled
 from models.freezes import Freeze
 from models.schedule_queries import next_planned, with_freezes
 from models.schedules import Occurrence, Schedule
@@ -14,7 +15,7 @@ from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import audit_end, end, lock_covered_branches
 from services.freezes.start import require_future
-from services.schedules.occurrence_start import start_freeze, uninstalled
+from services.freezes.windows import begin_windows, due_in_organization, lock_windows, start_window
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.views import get_schedule
 
@@ -69,7 +70,7 @@ def apply(uow: UnitOfWork, schedule: Schedule, ends_at: datetime | None) -> Occu
     elif ends_at is not None:
         occurrence.ends_at = ends_at
     try:
-        start_freeze(uow, schedule, occurrence)
+        start_window(uow, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
@@ -93,12 +94,14 @@ def _add_occurrence(uow: UnitOfWork, schedule: Schedule, ends_at: datetime) -> O
 
 
 def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
-    """End all freezes of a locked schedule that are in force, including extended ones.
+    """End all freezes of a locked schedule that are in force, including extended ones; due windows begin first.
 
     Return the occurrence of the last started one. Raise `not_frozen` if there is none.
     """
+    due = lock_windows(uow, due_in_organization(uow, schedule.id))
     of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
-    running = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
+    begun = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
+    running = [*begun, *begin_windows(uow, due)]
     if not running:
         raise ServiceError("not_frozen", "This schedule has no freeze in force to lift.")
     lock_covered_branches(uow, running)

@@ -7,32 +7,30 @@ Invariants (I7), with any number of sweepers, even if one dies:
 - In order: by start within a schedule, as found across schedules.
 - Late rather than never: an open window starts however late it is, and is marked as late. A window that has passed is
   not started any more (`missed_windows.py`).
+- Frozen from its start on: while no sweeper begins it, a due window counts as frozen for every reader, by the same
+  predicate (`Occurrence.is_due`), and what changes its freeze begins it (`services/freezes/windows.py`).
 - Manual actions are kept: an occurrence that was started early, lifted, extended or skipped is settled.
 
 While the GitHub App is uninstalled nothing starts, neither by hand; a window that is still open when it is installed
 again starts then.
 """
 
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, and_, select, tuple_
+from sqlalchemy import select, tuple_
 
-from models.freezes import Freeze
-from models.installations import Installation
-from models.organizations import Organization
+from models.due_windows import may_start
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
-from services.alerts.alerts import open_alert, resolve_alerts
+from services.alerts.alerts import open_alert
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.freezes.start import NewFreeze, start
+from services.freezes.windows import start_window
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 
-LATE_AFTER = timedelta(seconds=1)
-"""A window that starts this much after its time, or more, is late."""
 BATCH_SIZE = 200
 """Occurrences that one query finds."""
 
@@ -64,21 +62,13 @@ def _due(uow_factory: UnitOfWorkFactory, after: DueOccurrence | None) -> list[Du
                 Occurrence.starts_at, Occurrence.id, Occurrence.organization_id, Occurrence.schedule_id, Schedule.name
             )
             .join(Schedule, Schedule.id == Occurrence.schedule_id)
-            .join(Organization, Organization.id == Occurrence.organization_id)
-            .where(Occurrence.is_planned(uow.now), Occurrence.starts_at <= uow.now, Organization.deleted_at.is_(None))
-            .where(~uninstalled(Occurrence.organization_id))
+            .where(Occurrence.is_due(uow.now, schedule_running=True, may_start=may_start(Occurrence.organization_id)))
             .order_by(Occurrence.starts_at, Occurrence.id)
             .limit(BATCH_SIZE)
         )
         if after is not None:
             query = query.where(tuple_(Occurrence.starts_at, Occurrence.id) > (after.starts_at, after.id))
         return [DueOccurrence(*row) for row in uow.session.execute(query)]
-
-
-def uninstalled(organization_id: Any) -> ColumnElement[bool]:
-    """Return the condition that an organisation (an id, or a column) had the App installed and has not any more."""
-    of = select(Installation.id).where(Installation.organization_id == organization_id)
-    return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
 
 
 def _start_one(uow_factory: UnitOfWorkFactory, due: DueOccurrence) -> bool:
@@ -93,8 +83,10 @@ def start_due(uow: UnitOfWork, occurrence_id: str) -> bool:
     if found is None:
         return False
     occurrence, schedule = found
+    if not occurrence.is_due(uow.now, schedule.is_running, may_start=True):
+        return False
     try:
-        start_freeze(uow, schedule, occurrence)
+        start_window(uow, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
@@ -112,7 +104,7 @@ def lock_planned(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sched
     if found is None or found[0].ends_at <= uow.now:
         return None
     occurrence, schedule = found
-    if not schedule.enabled or schedule.deleted_at is not None:
+    if not schedule.is_running:
         uow.session.delete(occurrence)
         record_cancelled(uow, schedule, [occurrence])
         return None
@@ -128,26 +120,6 @@ def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sch
         .with_for_update(of=[Occurrence, Schedule], key_share=True, skip_locked=True)
     ).one_or_none()
     return None if row is None else (row[0], row[1])
-
-
-def start_freeze(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
-    """Start the freeze of a locked occurrence as the caller. Raise `no_targets_in_scope`."""
-    late_by = uow.now - (occurrence.due_at or occurrence.starts_at)
-    is_late = late_by >= LATE_AFTER
-    wanted = NewFreeze(
-        schedule.scope,
-        schedule.reason,
-        occurrence.ends_at,
-        schedule.exceptions_allowed,
-        source="schedule",
-        schedule_id=schedule.id,
-        occurrence_id=occurrence.id,
-        seconds_late=int(late_by.total_seconds()) if is_late else None,
-    )
-    freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
-    occurrence.started_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
-    resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
-    return freeze
 
 
 def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:

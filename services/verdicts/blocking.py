@@ -52,6 +52,8 @@ class BranchBlocking:
     """The ways that its rules leave open (`WAYS`)."""
     bypass_actors: int | None
     """How many actors may bypass its rule; None: GitHub does not show it."""
+    late: bool
+    """Whether its verdicts wait for longer than `LATE_AFTER`."""
     decisive_check: str | None
     """The check that decides whether a head may enter; None: no rule requires one."""
 
@@ -74,19 +76,24 @@ def count_by_freeze(
     """
     counts = {freeze_id: BlockingCounts() for freeze_id in freeze_ids}
     statement = _BY_FREEZE_WITHOUT_EXCEPTIONS if without_exceptions else _BY_FREEZE
-    for row in session.execute(statement, {"freezes": list(freeze_ids), "now": now}) if freeze_ids else ():
+    for row in session.execute(statement, {"freezes": list(freeze_ids), "now": now, "due": []}) if freeze_ids else ():
         counts[row.freeze_id].add(_blocking(row), row.branches, late=row.late)
     return counts
 
 
-def blocking_of_branches(session: Session, branch_ids: Collection[str], now: datetime) -> Mapping[str, BranchBlocking]:
-    """Return whether each of these branches is blocked, taken as frozen; one statement."""
+def blocking_of_branches(
+    session: Session, branch_ids: Collection[str], now: datetime, *, due: Collection[str] = ()
+) -> Mapping[str, BranchBlocking]:
+    """Return whether each of these branches is blocked, taken as frozen; one statement.
+
+    `due` are those that due windows cover which no process has begun.
+    """
     if not branch_ids:
         return {}
-    rows = session.execute(_OF_BRANCHES, {"branches": list(branch_ids), "now": now})
+    rows = session.execute(_OF_BRANCHES, {"branches": list(branch_ids), "now": now, "due": list(due)})
     return {
         row.id: BranchBlocking(
-            BlockingFacts.of_key(row.facts), row.waits_for, tuple(row.ways), row.bypass_actors, row.decisive_check
+            BlockingFacts.of_key(row.facts), row.waits_for, tuple(row.ways), row.bypass_actors, row.late, row.decisive_check
         )
         for row in rows
     }

@@ -1,7 +1,8 @@
 """The facts from which it follows whether branches are blocked, as expressions of SQL that every statement shares.
 
 Their aliases are `b` (watched_branches), `r` (repositories), `i` (installations) and `seen` (branch_enforcement, which
-may be missing); their parameter is `:now`. The facts are one text, `BlockingFacts.key`: a statement counts branches by
+may be missing); their parameters are `:now`, and `:due`: the ids of branches that due windows cover which no process
+has begun, from which nothing is excepted. The facts are one text, `BlockingFacts.key`: a statement counts branches by
 it, and the pure functions of `rules/freezes/blocking.py` judge each text once. A condition on what they say is the list
 of the texts of which they say it (`keys_where`).
 """
@@ -19,9 +20,11 @@ FROM: LiteralString = """
     JOIN installations i ON i.id = r.installation_id
     LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
 """
+_IS_DUE: LiteralString = "b.id = ANY(CAST(:due AS text[]))"
 IS_FROZEN: LiteralString = f"""
-    EXISTS (SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
-            WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE})
+    ({_IS_DUE} OR EXISTS (
+        SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
+        WHERE covered.branch_id = b.id AND covered.operation = 'apply' AND {IN_FORCE}))
 """
 
 # Of a freeze without an exception that lets this commit in. The commit of a merge queue is the head of no pull request:
@@ -44,7 +47,7 @@ _STANDS: LiteralString = """
         WHERE h.repository_id = b.repository_id AND h.check_name = coalesce(seen.decisive_check, b.check_name)
           AND (h.conclusion = 'success' OR h.unconfirmed)
 """
-STANDING: LiteralString = f"EXISTS ({_STANDS} AND {_NOT_EXCEPTED})"
+STANDING: LiteralString = f"EXISTS ({_STANDS} AND ({_IS_DUE} OR {_NOT_EXCEPTED}))"
 """Whether a commit that no exception lets in has our `success`, or may still get it, on a branch that is frozen."""
 
 

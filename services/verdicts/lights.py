@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Text, select, text
 from sqlalchemy.sql.selectable import Subquery
 
+from models.due_windows import branches_of_due
 from models.queries import any_of
 from models.repositories import WatchedBranch
 from rules.freezes.blocking import BlockingFacts, light_of, state_of
@@ -52,11 +53,16 @@ class LightCounts:
 NEVER_VERIFIED = EnforcementStatus("amber", None)
 
 
+def _present(uow: UnitOfWork) -> dict[str, object]:
+    """Return the present, and the branches that due windows cover which no process has begun."""
+    return {"now": uow.now, "due": list(branches_of_due(uow.session, uow.organization, uow.now))}
+
+
 def statuses(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, EnforcementStatus]:
     """Return the statuses of these branches."""
     if not branch_ids:
         return {}
-    rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), "now": uow.now})
+    rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), **_present(uow)})
     return {
         row.id: EnforcementStatus(light_of(BlockingFacts.of_key(row.key), row.found), row.verified_at) for row in rows
     }
@@ -66,7 +72,7 @@ def count_lights(uow: UnitOfWork) -> LightCounts:
     """Return the counts of the organisation."""
     lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
     frozen = 0
-    for row in uow.session.execute(_COUNTS, {"organization": uow.organization, "now": uow.now}):
+    for row in uow.session.execute(_COUNTS, {"organization": uow.organization, **_present(uow)}):
         lights[light_of(BlockingFacts.of_key(row.key), row.found)] += row.branches
         frozen += row.frozen
     return LightCounts(lights, frozen)
@@ -79,7 +85,7 @@ _LIT = text(f"""
 
 def facts_of_lights(uow: UnitOfWork) -> Subquery:
     """Return the subquery with the columns `branch_id` and `facts`, from which `light_in` tells the light of each."""
-    return _LIT.bindparams(lit_organization=uow.organization, now=uow.now).subquery("lit")
+    return _LIT.bindparams(lit_organization=uow.organization, **_present(uow)).subquery("lit")
 
 
 def light_in(facts: str) -> Light:

@@ -56,6 +56,10 @@ def _state_of_gap() -> dict[str, State]:
     return {gap: "partly" if gap in WAYS else "unknown" if gap in unknown else "not_blocked" for gap in GAPS}
 
 
+_NONE_DUE = "CAST('{}' AS text[])"
+"""Due windows that no process has begun are left out: that none begins them is an alert of its own."""
+
+
 def gaps_of_freezes() -> str:
     """Return the query, with the columns of all sources and the parameters `organization`, `now` and `web`."""
     states = _state_of_gap()
@@ -75,7 +79,8 @@ def gaps_of_freezes() -> str:
            jsonb_build_object('label', {_choice("gaps.gap", labels)},
                               'url', CAST(:web AS text) || {_choice("gaps.gap", pages)})
     FROM (
-        SELECT r.owner || '/' || r.name || ':' || b.name AS name, covering.since, {FROZEN_KEY} AS facts,
+        SELECT r.owner || '/' || r.name || ':' || b.name AS name, covering.since,
+               {FROZEN_KEY.replace("CAST(:due AS text[])", _NONE_DUE)} AS facts,
                {WAITS_FOR} AS waits_for, coalesce(seen.open_ways, '{{}}') AS ways
         FROM (
             SELECT t.branch_id, min(f.started_at) AS since FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id

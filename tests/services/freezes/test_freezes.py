@@ -20,7 +20,8 @@ from rules.ids import new_id
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.freezes import end, targets, views
-from services.freezes.start import NewFreeze, extend, require_future, start
+from services.freezes.extension import extend
+from services.freezes.start import NewFreeze, require_future, start
 from services.maintenance.tasks import end_freezes
 from tests import factories
 from tests.harness.clock import MovableClock

@@ -11,7 +11,7 @@ from models.freezes import Freeze
 from models.installations import Installation
 from services.freezes import views
 from services.freezes.end import lift, override
-from services.freezes.start import extend
+from services.freezes.extension import extend
 from services.maintenance.tasks import end_freezes
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
 from tests import factories

@@ -87,7 +87,8 @@ class TestDueWindow:
         earlier = planned.add(planned.add_schedule(name="Nights"), -timedelta(minutes=5), timedelta(hours=3))
         planned.come()
         assert planned.begin() == 2
-        assert [freeze.occurrence_id for freeze in planned.freezes()] == [earlier.id, planned.occurrence.id]
+        begun = [entry.details["occurrenceId"] for entry in planned.audit("freeze.started")]
+        assert begun == [earlier.id, planned.occurrence.id]
 
     def test_window_of_a_disabled_or_deleted_schedule_does_not_begin(self, planned: Planned) -> None:
         planned.add(planned.add_schedule(deleted_at=planned.saved_at))

@@ -12,7 +12,7 @@ from models.schedule_queries import MAX_PLANNED, PLANNED_WINDOWS
 from rules.time.planned_windows import PlannedWindow, end_of_cover, windows_by_branch
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.freezes.state import named_branch, next_windows, require_branch, statements_of_branch
+from services.freezes.state import named_branch, next_windows, require_branch, statements_of_branch, with_due
 
 Row = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ async def show(context: ReadContext, account: str, repository: str, branch: str)
     require_branch(values["repo"], branch, rows)
     covering = _schedules_to_read(rows)
     planned = await context.fetch(_PLANNED_WINDOWS, _of_schedules(covering, context.now)) if covering else ()
-    return _view(rows, planned, context.now)
+    return _view(with_due(rows), planned, context.now)
 
 
 def find(uow: UnitOfWork, account: str, repository: str, branch: str) -> Sequence[Row]:
@@ -47,7 +47,7 @@ def find(uow: UnitOfWork, account: str, repository: str, branch: str) -> Sequenc
     values = _values(uow.organization, account, repository, branch, uow.now)
     rows = _fetch(uow, _BY_NAME, values) or _fetch(uow, _BY_FORMER_NAME, values)
     require_branch(values["repo"], branch, rows)
-    return rows
+    return with_due(rows)
 
 
 def view(uow: UnitOfWork, rows: Sequence[Row]) -> dict[str, Any]:

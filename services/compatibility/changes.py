@@ -24,6 +24,7 @@ from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import end_own_freezes, own_freezes
 from services.freezes.start import NewFreeze, start
+from services.freezes.windows import begin_windows, due_on_branch, lock_windows
 from services.github_access.client import installation_of
 from services.pull_request_exceptions import decisions
 from services.pull_request_exceptions.requests import ExceptionInput
@@ -94,9 +95,11 @@ def _freeze(uow: UnitOfWork, branch_id: str, wanted: BranchChange) -> None:
     installation_of(uow)
     if own_freezes(uow, branch_id):
         return
-    if wanted.unblocked_prs is not None:  # freezes are locked before their branches
+    if wanted.unblocked_prs is not None:  # windows are locked before freezes, those before their branches
+        due = lock_windows(uow, due_on_branch(uow, branch_id))
         covering = select(Freeze.id).where(Freeze.id.in_([freeze.id for freeze in _covering(uow, branch_id)]))
         uow.session.execute(covering.order_by(Freeze.id).with_for_update(read=True))
+        begin_windows(uow, due)
     scope = {"type": "branch", "branchId": branch_id}
     start(uow, NewFreeze(scope, wanted.reason_of_freeze()), max_targets=uow.dependencies.max_targets)
 
@@ -120,7 +123,7 @@ def _let_through(uow: UnitOfWork, rows: Sequence[Row], wanted: BranchChange) -> 
     Nothing is stored while the branch is not frozen. Raise `pull_request_not_found`, `feature_not_available` and
     `exceptions_not_permitted`.
     """
-    if rows[0]["id"] is None:
+    if all(row["id"] is None for row in rows):
         return
     numbers = set(wanted.unblocked_prs or ())
     tracked = [_tracked(uow, rows[0], number) for number in sorted(numbers)]

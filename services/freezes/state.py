@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
+from models.due_windows import DUE_WINDOWS
 from models.freezes import IN_FORCE
 from models.schedule_queries import NEXT_WINDOWS, REFERENCES
 from rules.errors import Detail, ServiceError
 from rules.freezes.blocking import BlockingFacts, blocking_of
 from rules.freezes.scope import BranchRef
 from rules.ids import has_prefix
+from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, first_start
 from services.core.read_context import ReadContext
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY
@@ -30,7 +32,7 @@ _COVERING: LiteralString = f"""
 _ENFORCEMENT: LiteralString = """
     LEFT JOIN installations i ON i.id = r.installation_id LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
 """
-_FACTS: LiteralString = FROZEN_KEY.replace(":now", "%(now)s")
+_FACTS: LiteralString = FROZEN_KEY.replace(":now", "%(now)s").replace(":due", "'{}'")
 _NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
 _PLANNED: LiteralString = f"""
     CASE WHEN row_number() OVER () = 1 THEN (
@@ -39,10 +41,19 @@ _PLANNED: LiteralString = f"""
     ) END AS planned
 """  # noqa: S608 - a constant
 """The next windows of the organisation's schedules, in one row only: they are the same for all."""
+_DUE_WINDOWS: LiteralString = DUE_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
+_DUE: LiteralString = f"""
+    CASE WHEN row_number() OVER () = 1 THEN (
+        SELECT jsonb_agg(jsonb_build_array(
+            d.id, d.schedule_id, d.scope, d.starts_at, d.ends_at, d.name, d.reason, d.exceptions_allowed))
+        FROM {_DUE_WINDOWS} d
+    ) END AS due
+"""  # noqa: S608 - a constant
+"""The due windows of the organisation that have not begun, in one row only."""
 _COLUMNS: LiteralString = f"""
     r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
     b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed,
-    {REFERENCES} AS reference_names, {_PLANNED}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
+    {REFERENCES} AS reference_names, {_PLANNED}, {_DUE}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
 """
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
@@ -72,10 +83,13 @@ _ORGANIZATION: LiteralString = f"""
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
            (SELECT array_agg(facts) FROM blocking) AS all_facts,
-           f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED},
-           CASE WHEN row_number() OVER () = 1 AND EXISTS ({_NEXT_WINDOWS}) THEN (
+           f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED}, {_DUE},
+           CASE WHEN row_number() OVER () = 1 AND (EXISTS ({_NEXT_WINDOWS}) OR EXISTS {_DUE_WINDOWS}) THEN (
                SELECT jsonb_agg(jsonb_build_array(id, repository_id, repository, branch, reference_names)) FROM watched
-           ) END AS watched
+           ) END AS watched,
+           CASE WHEN row_number() OVER () = 1 AND EXISTS {_DUE_WINDOWS} THEN (
+               SELECT jsonb_agg(DISTINCT branch_id) FROM frozen
+           ) END AS frozen
     FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
     WHERE o.id = %(organization)s
 """  # noqa: S608 - a constant
@@ -110,7 +124,7 @@ async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     if not rows:
         raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
     _require_enabled(rows[0]["repository"], rows)
-    return _branch_state(rows)
+    return _branch_state(with_due(rows))
 
 
 async def _of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
@@ -121,9 +135,9 @@ async def _of_repository(context: ReadContext, repository: str, branch: str | No
         rows = rows or await _rows(context, _FORMER_NAME, repository, branch)
     if branch is None:
         _require_enabled(repository, rows)
-        return _repository_state(rows)
+        return _repository_state(with_due(rows))
     require_branch(repository, branch, rows)
-    return _branch_state(rows)
+    return _branch_state(with_due(rows))
 
 
 async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
@@ -163,12 +177,15 @@ def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
 
 
 async def _of_organization(context: ReadContext) -> dict[str, Any]:
-    rows = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
+    rows: Sequence[Row] = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
     branches = [NamedBranch(BranchRef(*facts), names) for *facts, names in first["watched"] or ()]
-    state = _state(subject, first["watched_count"], first["frozen_count"], rows, branches)
-    return {**state, "enforced": _is_enforced(first["all_facts"] or ())}
+    due = [(window, covered) for window, covered in covered_by_window(branches, due_windows(rows)) if covered]
+    newly = {branch_id for _, covered in due for branch_id in covered} - set(first["frozen"] or ())
+    rows = [*rows, *(_row_of(first, window) for window, _ in due)]
+    state = _state(subject, first["watched_count"], first["frozen_count"] + len(newly), rows, branches)
+    return {**state, "enforced": not due and _is_enforced(first["all_facts"] or ())}
 
 
 def _require_one_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
@@ -189,7 +206,7 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
 def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
-    return _state(subject, 1, int(first["id"] is not None), rows, [named_branch(first)])
+    return _state(subject, 1, int(any(row["id"] is not None for row in rows)), rows, [named_branch(first)])
 
 
 def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
@@ -224,7 +241,8 @@ def _state(
     ends: list[datetime] = [row["ends_at"] for row in newest if row["ends_at"] is not None]
     return {
         "frozen": frozen > 0,
-        "enforced": _is_enforced({row["facts"] for row in rows if row.get("facts") is not None}),
+        "enforced": all(row.get("begun", True) for row in rows)
+        and _is_enforced({row["facts"] for row in rows if row.get("facts") is not None}),
         "coverage": "none" if frozen == 0 else "all" if frozen == watched else "some",
         "frozen_branch_count": frozen,
         "watched_branch_count": watched,
@@ -243,6 +261,44 @@ def _state(
 def _is_enforced(found: Collection[str]) -> bool:
     """True if branches are frozen, and GitHub refuses merges into all of them; `found` are the facts of each."""
     return bool(found) and all(blocking_of(BlockingFacts.of_key(facts)).is_enforced for facts in found)
+
+
+def due_windows(rows: Sequence[Row]) -> list[DueWindow]:
+    """Return the due windows that have not begun, of rows that have them."""
+    due = next((row["due"] for row in rows if row["due"]), ())
+    return [
+        DueWindow(key, schedule_id, scope, datetime.fromisoformat(start), datetime.fromisoformat(end), *more)
+        for key, schedule_id, scope, start, end, *more in due
+    ]
+
+
+def with_due(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows of branches and the freezes that cover them, with more rows for due windows that cover them."""
+    windows = due_windows(rows)
+    if not windows:
+        return rows
+    first = {row["branch_id"]: row for row in reversed(rows) if row["branch_id"] is not None}
+    covering = due_by_branch([named_branch(row) for row in first.values()], windows)
+    return [*rows, *(_row_of(first[branch_id], window) for branch_id, due in covering.items() for window in due)]
+
+
+_OF_BRANCH = ("owner", "repository_id", "repository", "enabled", "branch_id", "branch", "reference_names")
+"""Columns that are not of the freeze of a row."""
+
+
+def _row_of(branch: Row, window: DueWindow) -> Row:
+    """Return the row of a branch, or of the organisation, with the freeze of a due window that is no row yet."""
+    kept = {name: branch[name] for name in _OF_BRANCH if name in branch}
+    freeze = {
+        "id": window.freeze_id,
+        "reason": window.reason,
+        "started_at": window.starts_at,
+        "ends_at": window.ends_at,
+        "exceptions_allowed": window.exceptions_allowed,
+        "started_by": window.schedule_name,
+        "begun": False,
+    }
+    return {**dict.fromkeys(branch), **kept, **freeze}
 
 
 def next_windows(rows: Sequence[Row]) -> list[PlannedWindow]:

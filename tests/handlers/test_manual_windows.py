@@ -315,13 +315,14 @@ class TestConsistentReads:
         start = factories.now() + timedelta(minutes=20)
         factories.occurrence(session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
         before: tuple[Any, ...] = (False, "none", [], ["planned"], True)
+        due = (True, "all", ["in_force"], ["planned"], True)
         within = (True, "all", ["in_force"], ["active"], False)
         after = (False, "none", ["ended"], ["past"], False)
         clock.at = start - timedelta(seconds=1)
         start_windows(jobs)
         assert self.reported(acme, schedule) == before
         clock.at = start
-        assert self.reported(acme, schedule) == before
+        assert self.reported(acme, schedule) == due
         start_windows(jobs)
         assert self.reported(acme, schedule) == within
         clock.at = start + timedelta(hours=1) - timedelta(milliseconds=1)

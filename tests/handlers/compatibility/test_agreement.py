@@ -93,8 +93,13 @@ class Scene:
                 self.windows.append((name, start, start + length))
 
     def covered(self, branch: str, hours: int) -> list[dict[str, Any]]:
-        """Return the freezes in force on a branch, by the definition in words."""
-        return [
+        """Return the freezes in force on a branch, by the definition in words; nobody begins a window that is due."""
+        due = [
+            {"start": start, "length": end - start, "excepted": None}
+            for name, start, end in self.windows
+            if start <= hours < end and name in {branch, "all"}
+        ]
+        return due + [
             one
             for one in self.freezes
             if branch in one["covers"]

@@ -4,11 +4,13 @@ A fixed number of indexed queries, independent of the amount of data. The statem
 of the dashboard reads the counts and to make a statement takes longer than to send it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ARRAY, DateTime, Text, bindparam, distinct, func, literal, select, true
 
 from models.audit import AuditEntry
+from models.due_windows import due_of_organization, freeze_of
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
@@ -89,13 +91,18 @@ _ACTIVITY = (
 def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
     """Return the contract's `Overview`; with `counts_only`, its lists are empty."""
     values = {"organization": uow.organization, "now": uow.now}
+    due = due_of_organization(uow.session, uow.organization, uow.now)
     freezes = uow.session.execute(_FREEZES, values).all()
-    newest = [] if counts_only else [row[0] for row in freezes]
+    not_begun = [freeze_of(window, uow.organization) for window, _branch_ids in due]
+    newest = [] if counts_only else _newest([*(row[0] for row in freezes), *not_begun])
     counts = count_lights(uow)
     pending, granted = uow.session.execute(_EXCEPTIONS, values).one()
     return {
         "at": uow.now,
-        "freezes": {"in_force": freezes[0][1] if freezes else 0, "newest": views.views(uow, newest) if newest else []},
+        "freezes": {
+            "in_force": (freezes[0][1] if freezes else 0) + len(not_begun),
+            "newest": views.views(uow, newest) if newest else [],
+        },
         "branches": {
             "watched": counts.total,
             "frozen": counts.frozen,
@@ -106,6 +113,10 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
         "attention": count_alerts(uow),
         "activity": [] if counts_only else _activity(uow),
     }
+
+
+def _newest(freezes: Sequence[Freeze]) -> list[Freeze]:
+    return sorted(freezes, key=lambda freeze: (freeze.started_at, freeze.id), reverse=True)[:MAX_FREEZES]
 
 
 def _activity(uow: UnitOfWork) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """What every change of an exception has in common: its locks, one audit entry, and new checks.
 
-Locks are taken in one order: the freezes, the branch, the exceptions. A freeze is locked shared: it cannot end
-meanwhile, and others may be granted exceptions from it at the same time. The branch is locked against every other
+Locks are taken in one order: due windows, the freezes, the branch, the exceptions. A freeze is locked shared: it cannot
+end meanwhile, and others may be granted exceptions from it at the same time. The branch is locked against every other
 change of its exceptions, and against a freeze that begins: that one bumps the generation of the branch. After waiting,
 the transaction goes on at the present instant. A freeze that came into force while it waited would have to be locked
 after the branch; then all locks are released, and taken again in order.
@@ -23,6 +23,7 @@ from rules.errors import ServiceError
 from rules.freezes.bypass import Push
 from rules.freezes.verdict import CoveringFreeze
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.windows import begin_windows, due_on_branch, lock_windows
 from services.repositories.tracked_pull_requests import TrackedPullRequest
 
 MAX_LISTED = 20
@@ -34,12 +35,12 @@ Snapshot = Mapping[str, Any]
 
 
 def lock_base(uow: UnitOfWork, branch_id: str) -> Sequence[CoveringFreeze]:
-    """Lock a branch with the freezes that cover it, and return them, oldest first."""
+    """Lock a branch with the freezes that cover it, and return them, oldest first; due windows begin."""
 
     def covering() -> Sequence[CoveringFreeze]:
         return covering_freezes(uow.session, [branch_id], uow.now).get(branch_id, ())
 
-    return _lock(uow, branch_id, covering, lambda freezes: [freeze.id for freeze in freezes])
+    return _lock(uow, branch_id, covering, lambda freezes: [freeze.id for freeze in freezes], begin_due=True)
 
 
 def lock_group(uow: UnitOfWork, row: PullRequestException) -> Sequence[PullRequestException]:
@@ -62,14 +63,24 @@ def lock_group(uow: UnitOfWork, row: PullRequestException) -> Sequence[PullReque
 
 
 def _lock(
-    uow: UnitOfWork, branch_id: str, read: Callable[[], Facts], freeze_ids_of: Callable[[Facts], Collection[str]]
+    uow: UnitOfWork,
+    branch_id: str,
+    read: Callable[[], Facts],
+    freeze_ids_of: Callable[[Facts], Collection[str]],
+    *,
+    begin_due: bool = False,
 ) -> Facts:
-    """Lock the freezes of what `read` returns, then the branch; return what is read under the locks."""
+    """Lock the freezes of what `read` returns, then the branch; return what is read under the locks.
+
+    With `begin_due`, the due windows that cover the branch begin: they are locked first of all.
+    """
     while True:
         wanted = sorted(freeze_ids_of(read()))
         with uow.session.begin_nested() as savepoint:
+            due = lock_windows(uow, due_on_branch(uow, branch_id)) if begin_due else []
             freezes = select(Freeze.id).where(Freeze.id.in_(wanted)).order_by(Freeze.id)
             uow.session.execute(freezes.with_for_update(read=True))
+            begin_windows(uow, due)
             branch = select(WatchedBranch).where(WatchedBranch.id == branch_id).with_for_update(key_share=True)
             uow.session.scalars(branch.execution_options(populate_existing=True)).one()
             uow.refresh_now()

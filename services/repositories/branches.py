@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.queries import covering_freezes, frozen_branches, mark_dirty
+from models.queries import covering_freezes, is_frozen, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
@@ -34,8 +34,8 @@ def list_branches(
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.frozen is not None:
-        is_frozen = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
-        query = query.where(is_frozen if filters.frozen else ~is_frozen)
+        frozen = is_frozen(uow.session, uow.organization, uow.now)
+        query = query.where(frozen if filters.frozen else ~frozen)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, operation, filters, query, keys, cursor=cursor, limit=limit)
     return Page(views(uow, page.data), page.next_cursor)

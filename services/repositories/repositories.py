@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, distinct, func, select
+from sqlalchemy import Select, distinct, func, select
 
-from models.queries import frozen_branches
+from models.queries import is_frozen
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
@@ -86,7 +86,7 @@ def _filtered(uow: UnitOfWork, filters: RepositoryFilters) -> Select[Repository]
 
 
 def _frozen_repositories(uow: UnitOfWork) -> Select[str]:
-    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now)))
+    return select(WatchedBranch.repository_id).where(is_frozen(uow.session, uow.organization, uow.now))
 
 
 def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
@@ -96,12 +96,9 @@ def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
 
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     """Return repositories as in the API, with one query for all their branches."""
-    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow.organization, uow.now))
-    lit = facts_of_lights(uow)
+    frozen, lit = is_frozen(uow.session, uow.organization, uow.now), facts_of_lights(uow)
     rows = uow.session.execute(
-        select(
-            WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen), func.array_agg(distinct(lit.c.facts))
-        )
+        select(WatchedBranch.repository_id, func.count(), func.bool_or(frozen), func.array_agg(distinct(lit.c.facts)))
         .outerjoin(lit, lit.c.branch_id == WatchedBranch.id)
         .where(
             WatchedBranch.repository_id.in_([repository.id for repository in repositories]),

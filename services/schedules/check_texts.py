@@ -34,13 +34,18 @@ class PlannedFreezes:
 
     scope: Mapping[str, Any]
     windows: Windows = frozenset()
+    """Those to come."""
+    due: Windows = frozenset()
+    """Those that are due: they freeze already."""
 
 
 def planned_freezes_of(uow: UnitOfWork, schedule: Schedule) -> PlannedFreezes:
     """Return what a schedule will freeze as it is now in this transaction."""
-    coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_unsettled, Occurrence.starts_at > uow.now)
-    rows = uow.session.execute(select(Occurrence.starts_at, Occurrence.ends_at).where(*coming))
-    return PlannedFreezes(schedule.scope, frozenset((start, end) for start, end in rows))
+    planned = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
+    rows = uow.session.execute(select(Occurrence.starts_at, Occurrence.ends_at).where(*planned)).all()
+    coming = frozenset((start, end) for start, end in rows if start > uow.now)
+    due = frozenset((start, end) for start, end in rows if start <= uow.now) if schedule.is_running else frozenset()
+    return PlannedFreezes(schedule.scope, coming, due)
 
 
 def refresh_texts(uow: UnitOfWork, before: PlannedFreezes, after: PlannedFreezes) -> None:
@@ -62,19 +67,27 @@ def mark_texts_outdated(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
 
 def branches_with_outdated_text(uow: UnitOfWork, before: PlannedFreezes, after: PlannedFreezes) -> list[str]:
     """Return the ids of the branches whose checks may name another time after a change of a schedule."""
+    found = _changed_by_due(uow, before, after)
     changed = _changed(before, after)
     frozen = _frozen_until(uow) if changed else {}
     if not frozen:
-        return []
+        return sorted(found)
     windows = _windows_from_now(uow, {*before.windows, *after.windows})
     ends = {end: _free_at(end, windows) for end in set(frozen.values())}
-    found: set[str] = set()
     for one in changed:
         first = min(start for start, _ in one.windows)
         if any(first <= end for end in ends.values()):
             covered = resolve(uow, dict(one.scope), stored=True).ids
             found.update(branch_id for branch_id in covered if branch_id in frozen and first <= ends[frozen[branch_id]])
     return sorted(found)
+
+
+def _changed_by_due(uow: UnitOfWork, before: PlannedFreezes, after: PlannedFreezes) -> set[str]:
+    """Return the ids of the branches whose verdict may change with the due windows of a schedule."""
+    if (before.due, before.scope) == (after.due, after.scope):
+        return set()
+    changed = [one for one in (before, after) if one.due]
+    return {branch_id for one in changed for branch_id in resolve(uow, dict(one.scope), stored=True).ids}
 
 
 def _changed(before: PlannedFreezes, after: PlannedFreezes) -> list[PlannedFreezes]:

@@ -3,7 +3,8 @@
 A blocked check says until when its branch stays frozen, also by windows that follow. So a change of planned windows
 makes branches due. To spare GitHub's budget, these are only branches that are frozen until a time, have an open pull
 request, and are covered by a changed window that begins before they could be free. What their checks say is left to
-the reconciler, which writes only texts that differ.
+the reconciler, which writes only texts that differ. A window that is due freezes already, so all branches of its scope
+become due with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,13 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from models.due_windows import due_of_organization
 from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
-from models.queries import mark_dirty
+from models.queries import lock_affected, mark_dirty
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
+from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 
@@ -35,8 +38,8 @@ class PlannedFreezes:
     scope: Mapping[str, Any]
     windows: Windows = frozenset()
     """Those to come."""
-    due: Windows = frozenset()
-    """Those that are due: they freeze already."""
+    due: frozenset[tuple[datetime, datetime, str, bool]] = frozenset()
+    """Those that are due, which freeze already, with the reason and whether exceptions are allowed."""
 
 
 def planned_freezes_of(uow: UnitOfWork, schedule: Schedule) -> PlannedFreezes:
@@ -44,7 +47,8 @@ def planned_freezes_of(uow: UnitOfWork, schedule: Schedule) -> PlannedFreezes:
     planned = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
     rows = uow.session.execute(select(Occurrence.starts_at, Occurrence.ends_at).where(*planned)).all()
     coming = frozenset((start, end) for start, end in rows if start > uow.now)
-    due = frozenset((start, end) for start, end in rows if start <= uow.now) if schedule.is_running else frozenset()
+    terms = (schedule.reason, schedule.exceptions_allowed)
+    due = frozenset((start, end, *terms) for start, end in rows if start <= uow.now and schedule.is_running)
     return PlannedFreezes(schedule.scope, coming, due)
 
 
@@ -59,9 +63,9 @@ def refresh_all_texts(uow: UnitOfWork) -> None:
 
 
 def mark_texts_outdated(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
-    """Make branches due whose checks may name another time."""
+    """Make branches due whose checks may name another time, or have another verdict."""
     if branch_ids:
-        mark_dirty(uow.session, branch_ids, uow.now)
+        mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
         uow.wake("reconcile")
 
 
@@ -87,7 +91,20 @@ def _changed_by_due(uow: UnitOfWork, before: PlannedFreezes, after: PlannedFreez
     if (before.due, before.scope) == (after.due, after.scope):
         return set()
     changed = [one for one in (before, after) if one.due]
-    return {branch_id for one in changed for branch_id in resolve(uow, dict(one.scope), stored=True).ids}
+    return {branch_id for one in changed for branch_id in _branches_in(uow, one.scope)}
+
+
+def mark_scope_outdated(uow: UnitOfWork, scope: Mapping[str, Any]) -> None:
+    """Make the branches in the scope of a window due that counted as frozen and does not any more."""
+    mark_texts_outdated(uow, _branches_in(uow, scope))
+
+
+def _branches_in(uow: UnitOfWork, scope: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the branches in the scope of a schedule; one that cannot be read reaches nothing."""
+    try:
+        return resolve(uow, dict(scope), stored=True).ids
+    except ServiceError:
+        return []
 
 
 def _changed(before: PlannedFreezes, after: PlannedFreezes) -> list[PlannedFreezes]:
@@ -100,7 +117,10 @@ def _changed(before: PlannedFreezes, after: PlannedFreezes) -> list[PlannedFreez
 
 
 def _frozen_until(uow: UnitOfWork) -> dict[str, datetime]:
-    """Return when the last freeze in force that has an end ends, for each branch with an open pull request, by id."""
+    """Return when the last freeze in force that has an end ends, for each branch with an open pull request, by id.
+
+    Branches that due windows cover are among them, with and without pull requests.
+    """
     is_open = select(PullRequest.id).where(
         PullRequest.repository_id == WatchedBranch.repository_id,
         PullRequest.base_branch == WatchedBranch.name,
@@ -119,7 +139,10 @@ def _frozen_until(uow: UnitOfWork) -> dict[str, datetime]:
         )
         .group_by(FreezeTarget.branch_id)
     )
-    return {branch_id: end for branch_id, end in uow.session.execute(query) if end is not None}
+    found = {branch_id: end for branch_id, end in uow.session.execute(query) if end is not None}
+    for window, branch_ids in due_of_organization(uow.session, uow.organization, uow.now):
+        found |= {branch_id: max(found.get(branch_id, window.ends_at), window.ends_at) for branch_id in branch_ids}
+    return found
 
 
 def _windows_from_now(uow: UnitOfWork, more: set[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:

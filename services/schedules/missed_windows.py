@@ -10,6 +10,7 @@ from services.alerts.past_windows import MISSED, WITHOUT_TARGETS
 from services.core.batch import acquire_periodic
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
+from services.schedules.check_texts import mark_scope_outdated
 from services.schedules.occurrence_start import lock_unsettled
 from services.schedules.occurrence_sweep import for_each
 
@@ -34,7 +35,10 @@ def _has_passed(now: datetime) -> ColumnElement[bool]:
 
 
 def mark_missed(uow: UnitOfWork, occurrence_id: str) -> bool:
-    """Mark an occurrence as missed; False if it is settled or locked."""
+    """Mark an occurrence as missed; False if it is settled or locked.
+
+    While it was due its branches counted as frozen, so their checks are evaluated again.
+    """
     found = lock_unsettled(uow, occurrence_id)
     if found is None:
         return False
@@ -43,6 +47,7 @@ def mark_missed(uow: UnitOfWork, occurrence_id: str) -> bool:
     uow.audit("occurrence.missed", alerts.subject(schedule), **alerts.window(occurrence))
     if schedule.enabled and schedule.deleted_at is None:
         open_alert(uow, alerts.missed(uow, schedule, occurrence))
+    mark_scope_outdated(uow, schedule.scope)
     return True
 
 

@@ -4,7 +4,7 @@ A due window counts as frozen from its start on, also while nothing begins it (`
 freeze begins it first, in the same transaction, under the locks of the sweeper: it begins once, whoever comes first.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 
 from sqlalchemy import Row, select
@@ -67,6 +67,14 @@ def due_in_organization(uow: UnitOfWork, schedule_id: str | None = None) -> list
     """Return the ids of the due windows of the organisation, or of one of its schedules."""
     found = due_of_organization(uow.session, uow.organization, uow.now)
     return [window.id for window, _branches in found if schedule_id in {None, window.schedule_id}]
+
+
+def begin_due(
+    uow: UnitOfWork, schedule: Schedule, unless: Callable[[Occurrence], bool] = lambda _occurrence: False
+) -> list[Freeze]:
+    """Begin the due windows of a schedule, unless a condition holds, and return their freezes."""
+    due = lock_windows(uow, due_in_organization(uow, schedule.id))
+    return begin_windows(uow, [window for window in due if not unless(window[0])])
 
 
 def lock_windows(uow: UnitOfWork, occurrence_ids: Collection[str]) -> list[LockedWindow]:

@@ -14,9 +14,11 @@ from rules.billing.plans import require_schedules
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
+from services.freezes.windows import begin_due
 from services.organizations.organizations import lock_current
 from services.schedules import alerts
 from services.schedules.check_texts import PlannedFreezes, planned_freezes_of, refresh_texts
+from services.schedules.later_occurrences import window_at
 from services.schedules.overlaps import require_no_overlap
 from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
@@ -130,7 +132,11 @@ def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any], if_mat
 
 
 def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
-    """Change a locked schedule to checked values. Raise `schedule_overlap`."""
+    """Change a locked schedule to checked values. Raise `schedule_overlap`.
+
+    A due window that the change would take away, or move to other branches, begins first (I14).
+    """
+    begin_due(uow, schedule, unless=lambda occurrence: _stays(schedule, changes, occurrence))
     before = audit_snapshot(schedule)
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
@@ -157,6 +163,17 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         after={name: after[name] for name in names},
     )
     return schedule
+
+
+def _stays(schedule: Schedule, changes: Mapping[str, Any], occurrence: Occurrence) -> bool:
+    """True if a schedule has the same window on the same branches after a change."""
+    if not changes.get("enabled", True) or not is_equal("scope", changes.get("scope", schedule.scope), schedule.scope):
+        return False
+    terms: dict[str, Any] = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _TERMS}
+    terms.update(changes)
+    changed = Schedule(timezone=terms["timezone"], recurrence=terms["recurrence"], wall_clock_window=terms["window"])
+    window = window_at(changed, occurrence.starts_at)
+    return window is not None and window.end == occurrence.ends_at
 
 
 def is_equal(name: str, value: Any, other: Any) -> bool:

@@ -10,6 +10,7 @@ from services.alerts.alerts import resolve_alerts
 from services.alerts.past_windows import keys_of_past_windows
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import lift, lock_covered_branches
+from services.freezes.windows import begin_due
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
 from services.schedules.changes import audit_snapshot
@@ -27,7 +28,7 @@ REASON = "Its schedule was deleted"
 def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_match: str | None = None) -> None:
     """Delete a schedule with its planned occurrences; its freezes continue, unless `end_active`.
 
-    Raise `schedule_not_found`, `precondition_failed`.
+    A window that is due freezes already: it begins first. Raise `schedule_not_found`, `precondition_failed`.
     """
     schedule = get_matching(uow, schedule_id, if_match)
     before = planned_freezes_of(uow, schedule)
@@ -45,6 +46,7 @@ def delete_locked(uow: UnitOfWork, schedule: Schedule) -> None:
 
 
 def _remove(uow: UnitOfWork, schedule: Schedule) -> None:
+    begin_due(uow, schedule)
     planned = (
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.started_at.is_(None))

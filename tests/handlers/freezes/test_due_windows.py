@@ -425,6 +425,54 @@ class TestChanges:
         session.refresh(web)
         assert web.wanted_generation > generation
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"enabled": False},
+            {"scope": {"type": "repositories", "repositories": ["acme/api"]}},
+            {"window": {"startTime": "03:00", "endTime": "03:01"}},
+            None,
+        ],
+        ids=["disabled", "another scope", "another window", "deleted"],
+    )
+    def test_change_of_its_schedule_ends_no_due_window(
+        self,
+        acme: Tenant,
+        session: Session,
+        schedule: Schedule,
+        due_id: str,
+        sweep: Callable[[], int],
+        change: dict[str, Any] | None,
+    ) -> None:
+        key, path = acme.key("schedule:write"), f"/v1/schedules/{schedule.id}"
+        answer = key.delete(path) if change is None else key.patch(path, change)
+        assert answer.is_success, answer.text
+        assert [state["frozenBranchCount"] for state in states(acme)] == [1, 1, 2]
+        assert sweep() == 0
+        assert [freeze.id for freeze in begun(session)] == [due_id]
+
+    def test_change_that_keeps_a_due_window_does_not_begin_it(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        start = factories.now().replace(minute=0, second=0, microsecond=0)
+        schedule.timezone = "UTC"
+        schedule.recurrence = {"frequency": "daily", "start_date": "2026-01-02"}
+        schedule.wall_clock_window = {"start_time": f"{start:%H:%M}", "end_time": f"{start:%H:%M}", "days": 1}
+        end = start + timedelta(days=1)
+        due = factories.occurrence(session, schedule, starts_at=start, ends_at=end)
+        answer = acme.key("schedule:write").patch(f"/v1/schedules/{schedule.id}", {"name": "Inventory"})
+        assert answer.status_code == 200, answer.text
+        assert begun(session) == []
+        assert ids(acme.key().get("/v1/freezes")) == [id_of_freeze(due.id)]
+
+    def test_deletion_with_its_active_window_ends_a_due_window(
+        self, acme: Tenant, session: Session, schedule: Schedule, due_id: str
+    ) -> None:
+        answer = acme.key("schedule:write").send("DELETE", f"/v1/schedules/{schedule.id}", params={"endActive": True})
+        assert answer.status_code == 204, answer.text
+        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "lifted")]
+        assert [state["frozen"] for state in states(acme)] == [False] * 3
+
     def test_lift_and_sweeper_begin_a_due_window_once(
         self, acme: Tenant, session: Session, due_id: str, sweep: Callable[[], int]
     ) -> None:

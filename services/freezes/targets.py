@@ -78,8 +78,7 @@ def _targets_of_due(uow: UnitOfWork, freeze: Freeze, state: str | None, cursor: 
     names = {branch_id: (branch, owner, name) for branch_id, branch, owner, name in rows}
     blocking = blocking_of_branches(uow.session, shown.values(), uow.now, due=covered)
     views = [
-        _view(_pending(freeze, *pair), *names[pair[1]])
-        | {"blocking": shown_blocking(blocking[pair[1]]), "let_in": []}
+        _view(_pending(freeze, *pair), *names[pair[1]]) | {"blocking": shown_blocking(blocking[pair[1]]), "let_in": []}
         for pair in shown.items()
     ]
     return Page(views, sign_cursor(secrets, bound, [listed[limit - 1]]) if len(listed) > limit else None)

@@ -1,6 +1,6 @@
 """Showing freezes: one, or pages of them, as the contract's `Freeze` object."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

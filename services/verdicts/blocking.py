@@ -93,7 +93,12 @@ def blocking_of_branches(
     rows = session.execute(_OF_BRANCHES, {"branches": list(branch_ids), "now": now, "due": list(due)})
     return {
         row.id: BranchBlocking(
-            BlockingFacts.of_key(row.facts), row.waits_for, tuple(row.ways), row.bypass_actors, row.late, row.decisive_check
+            BlockingFacts.of_key(row.facts),
+            row.waits_for,
+            tuple(row.ways),
+            row.bypass_actors,
+            row.late,
+            row.decisive_check,
         )
         for row in rows
     }

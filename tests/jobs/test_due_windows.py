@@ -50,6 +50,7 @@ class TestWithoutSweeper:
         assert id_of_freeze(due.id) in check["output"]["summary"]
 
     def test_window_that_begins_late_keeps_its_heads_blocked(self, harness: Harness, due: Occurrence) -> None:
+        harness.read_rules()
         harness.make_due()
         assert verdicts(harness) == {"failure"}
         written = len(harness.fake_github.calls.writes)

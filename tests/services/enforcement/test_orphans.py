@@ -135,8 +135,8 @@ class TestOrganizationRuleset:
 
     def test_organization_ruleset_is_kept_without_the_write_permission(self, harness: Harness) -> None:
         enforced(harness, ORGANIZATION)
-        permit(harness, administration="write", organization_administration="read")
         select(harness, "api")
+        permit(harness, administration="write", organization_administration="read")
         settle(harness)
         assert (attention(harness), covered_above(harness)) == (ORGANIZATION_ALERT, 2)
 

@@ -14,13 +14,16 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import and_, or_, select, text
+from sqlalchemy import and_, exists, or_, select, text
+from sqlalchemy.orm import aliased
 
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
+from integrations.github.errors import CODES
 from integrations.github.rulesets import Rulesets
 from models.enforcement import FrozenBranchRuleset
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
+from models.queries import NOW
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import SYSTEM
 from rules.rulesets.frozen_branches import free_name, is_as_written, restored_ruleset, wanted_ruleset
@@ -38,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 _WAITS = frozenset({*RATE_LIMITS, ErrorKind.APP_REFUSED, ErrorKind.WITHHELD})
 """Errors that are no failed attempt."""
+_other = aliased(FrozenBranchRuleset)
 FROZEN_BRANCHES = WorkQueue(
     JOB,
     FrozenBranchRuleset,
@@ -61,10 +65,16 @@ FROZEN_BRANCHES = WorkQueue(
             FrozenBranchRuleset.ruleset_id.is_not(None),
             FrozenBranchRuleset.writing.is_not(None),
         ),
+        ~exists().where(
+            _other.organization_id == FrozenBranchRuleset.organization_id,
+            _other.last_error_code == CODES[ErrorKind.RATE_LIMIT],
+            _other.due_at > NOW,
+        ),
     )
     .order_by(FrozenBranchRuleset.due_at, FrozenBranchRuleset.repository_id),
     call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS),
 )
+"""Rulesets that are due. While one of an organisation waits for its share of the rate limit, so do the others."""
 
 
 @dataclass(frozen=True, slots=True)

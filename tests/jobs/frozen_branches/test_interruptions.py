@@ -12,6 +12,7 @@ from services.enforcement.frozen_branches import write_due
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import deletes, hurry, named, ours, row, scope, settle, write
+from tests.jobs.setup.requests import add
 from tests.jobs.setup.test_interruptions import DeathError, DyingUnits
 
 CREATE = "POST /repos/acme/web/rulesets"
@@ -136,6 +137,22 @@ def test_rate_limit_pauses_the_installation(web: Harness) -> None:
     assert (paused > timedelta(seconds=50), attempts) == (True, 0)
     hurry(web)
     assert not write_due(web.jobs, web.github)
+
+
+def test_one_of_many_rulesets_waits_for_the_share_of_the_rate_limit(web: Harness) -> None:
+    add(web, "api", "docs", pulls=0)
+    web.sql(
+        "INSERT INTO github_api_usage (installation_id, at, points, content) "
+        "SELECT id, clock_timestamp(), 1000000, 0 FROM installations"
+    )
+    web.freeze()
+    assert write(web) == 1
+    failed = "SELECT last_error_code, attempts FROM frozen_branch_rulesets WHERE last_error_code IS NOT NULL"
+    assert web.sql(failed) == [("github_rate_limited", 0)]
+    web.sql("DELETE FROM github_api_usage")
+    hurry(web)
+    settle(web)
+    assert len(ours(web)) == 3
 
 
 def test_restored_database_does_not_empty_the_ruleset_until_confirmed(web: Harness) -> None:

@@ -1,6 +1,7 @@
 """Orphans: our rulesets over repositories that the installation does not cover any more.
 
-We cannot write our check there, so such a rule blocks merging for ever. Orphans are detected whenever repositories are
+We cannot write our check there, so such a rule blocks merging for ever; nor end that frozen branches cannot be deleted.
+Orphans are detected whenever repositories are
 compared with GitHub, and an alert is open until they are gone. We may not change a repository's own ruleset any more;
 a repository is removed from the organisation's ruleset, unless a freeze still covers it, once it has been gone for
 `MIN_REMOVED_FOR`.
@@ -18,7 +19,7 @@ from sqlalchemy import select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
 from integrations.github.rulesets import Rulesets
-from models.enforcement import WrittenRuleset
+from models.enforcement import FrozenBranchRuleset, WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, plan_without
@@ -46,6 +47,8 @@ class _Known:
     """Repositories that are not covered any more, by our id."""
     written: list[WrittenRuleset]
     """The rulesets of `gone`, and those of the organisation."""
+    frozen: dict[str, int]
+    """GitHub's ids of the rulesets that keep branches of `gone` from being deleted, by our id of the repository."""
     frozen_checks: frozenset[tuple[str, str]]
     now: datetime
 
@@ -56,6 +59,8 @@ class _Findings:
 
     orphans: dict[str, Place] = field(default_factory=dict)
     """By repository: the place of the ruleset that still requires our check."""
+    undeletable: set[str] = field(default_factory=set)
+    """Those of `orphans` that have only the ruleset of their frozen branches."""
     hidden: set[str] = field(default_factory=set)
     """Repositories whose rulesets are not readable."""
     changed: list[tuple[WrittenRuleset, Change]] = field(default_factory=list)
@@ -70,7 +75,7 @@ def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Calle
     with uow_factory.open(caller) as uow:
         known = _read(uow, installation_id)
     findings = _Findings()
-    if known.gone and known.written:
+    if known.gone and (known.written or known.frozen):
         try:
             _read_rulesets(
                 background_client(uow_factory, github, installation_id),
@@ -85,7 +90,11 @@ def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Calle
         for row, change in findings.changed:
             save_ruleset(uow, installation_id, change, row.ruleset_id)
         open_alerts(
-            uow, [_alert(uow, known.gone[repository_id], place) for repository_id, place in findings.orphans.items()]
+            uow,
+            [
+                _alert(uow, known.gone[repository_id], place, undeletable=repository_id in findings.undeletable)
+                for repository_id, place in findings.orphans.items()
+            ],
         )
         _resolve_others(uow, installation_id, findings.orphans.keys() | findings.hidden)
 
@@ -106,7 +115,13 @@ def _read(uow: UnitOfWork, installation_id: int) -> _Known:
     )
     written = [row for row in rows if row.repository_id is None or row.repository_id in gone]
     account = uow.session.get_one(Installation, installation_id).account
-    return _Known(account, gone, written, frozen_checks(uow), uow.now)
+    naming = select(FrozenBranchRuleset.repository_id, FrozenBranchRuleset.ruleset_id).where(
+        FrozenBranchRuleset.repository_id.in_(gone),
+        FrozenBranchRuleset.ruleset_id.is_not(None),
+        FrozenBranchRuleset.branch_names != [],
+    )
+    frozen = {repository_id: ruleset_id or 0 for repository_id, ruleset_id in uow.session.execute(naming)}
+    return _Known(account, gone, written, frozen, frozen_checks(uow), uow.now)
 
 
 def _read_rulesets(
@@ -117,8 +132,9 @@ def _read_rulesets(
     for row in known.written:
         if row.repository_id is not None:
             below[row.repository_id].append(row)
-    for repository_id, rows in below.items():
-        _read_repository(client, installation, known.gone[repository_id], rows, findings)
+    for repository_id in sorted({*below, *known.frozen}):
+        rows, frozen = below[repository_id], known.frozen.get(repository_id)
+        _read_repository(client, installation, known.gone[repository_id], rows, frozen, findings)
     if above:
         _read_organization(client, installation, known, above, findings)
 
@@ -128,9 +144,10 @@ def _read_repository(
     installation: InstallationInfo,
     repository: Repository,
     rows: Iterable[WrittenRuleset],
+    frozen: int | None,
     findings: _Findings,
 ) -> None:
-    """Read a repository's own rulesets; a public one still shows them to us.
+    """Read a repository's own rulesets; a public one still shows them to us. `frozen` is that of its frozen branches.
 
     One that is hidden although the installation covers all repositories was deleted, or has left the account.
     """
@@ -144,8 +161,12 @@ def _read_repository(
         if installation.repository_selection == "selected":
             findings.orphans[repository.id] = place
         return
+    if frozen in listed:
+        findings.orphans[repository.id] = place
+        findings.undeletable.add(repository.id)
     for row in rows:
         if row.ruleset_id in listed:
+            findings.undeletable.discard(repository.id)
             findings.orphans[repository.id] = place
         else:
             findings.changed.append((row, Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)))
@@ -205,19 +226,21 @@ def _is_removable(known: _Known, repository: Repository, check_name: str) -> boo
     )
 
 
-def _alert(uow: UnitOfWork, repository: Repository, place: Place) -> Alert:
+def _alert(uow: UnitOfWork, repository: Repository, place: Place, *, undeletable: bool) -> Alert:
     where = "its own ruleset" if place.level == "repository" else "the organisation's ruleset"
     above = ("organizations", place.account, "settings", "rules")
     below = (*repository.full_name.split("/", 1), "settings", "rules")
+    still = "requires our check there, so new pull requests cannot be merged. Remove our check or the repository from"
+    if undeletable:
+        still = "keeps branches there from being deleted and created. Delete"
     return Alert(
         key=_key(repository.id),
         type=TYPE,
         severity="warning",
         subject=("repository", repository.id, repository.full_name),
         message=(
-            f"The installation does not cover {repository.full_name} any more, but {where} still requires our check "
-            "there, so new pull requests cannot be merged. Remove our check or the repository from the ruleset, or add "
-            "the repository to the installation again."
+            f"The installation does not cover {repository.full_name} any more, but {where} still {still} the ruleset, "
+            "or add the repository to the installation again."
         ),
         action=("Open the rulesets", page(uow, *(below if place.level == "repository" else above))),
     )

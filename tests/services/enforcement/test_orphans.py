@@ -13,6 +13,8 @@ from services.repository_sync import sync as repository_sync
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
 from tests.jobs.conftest import fake_github, harness
+from tests.jobs.frozen_branches import requests as frozen_branches
+from tests.jobs.probes.requests import look
 from tests.jobs.setup.requests import ORGANIZATION, add, ask, names, permit, work
 from tools.fake_github.model import repositories as at_host
 from tools.fake_github.model.world import Actor
@@ -89,6 +91,24 @@ class TestRepositoryRuleset:
         report(harness)
         assert attention(harness) == []
         assert len(harness.sql("SELECT 1 FROM written_rulesets")) == 1
+
+    def test_frozen_branches_that_stay_undeletable_have_an_alert(self, harness: Harness) -> None:
+        enforced(harness, OWN)
+        look(harness)
+        harness.freeze()
+        frozen_branches.settle(harness)
+        harness.sql("UPDATE repositories SET removed_at = clock_timestamp() WHERE name = 'web'")
+        for each in list(harness.fake_github.world.rulesets.values()):
+            if each.source_id == web(harness) and each not in frozen_branches.ours(harness):
+                harness.person("DELETE", f"/repos/acme/web/rulesets/{each.id}").raise_for_status()
+        report(harness)
+        assert attention(harness) == ALERT
+        [(message,)] = harness.sql("SELECT message FROM attention_items WHERE cleared_at IS NULL")
+        assert "keeps branches there from being deleted and created. Delete the ruleset" in message
+        [ruleset] = [each for each in frozen_branches.ours(harness) if each.source_id == web(harness)]
+        harness.person("DELETE", f"/repos/acme/web/rulesets/{ruleset.id}").raise_for_status()
+        report(harness)
+        assert attention(harness) == []
 
     def test_orphaned_ruleset_has_no_alert_when_the_repository_is_deleted(self, harness: Harness) -> None:
         enforced(harness, OWN)

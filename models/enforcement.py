@@ -37,7 +37,7 @@ class BranchEnforcement(Leased, Base):
     ruleset: Mapped[dict[str, Any] | None]
     """`{id, name, enforcement}` of the ruleset that requires the check, or would if it were active."""
     integration_pinned: Mapped[bool | None]
-    bypass_actors: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB)
+    bypass_actors: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB(none_as_null=True))
     """Who can bypass the ruleset; None: not visible to us."""
     merge_queue: Mapped[dict[str, Any] | None]
     """`{groupingStrategy, reported}` where a merge queue is in use."""

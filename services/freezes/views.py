@@ -143,10 +143,7 @@ def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now:
         shown |= ended_by_time(freeze)
     shown["state"] = "in_force" if running else "ended"
     shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}
-    shown["gaps"] = [
-        {"code": gap, "state": state, "branch_count": branches, "message": GAPS[gap]}
-        for state, gap, branches in blocking.worst_gaps
-    ]
+    shown["gaps"] = gaps_shown(blocking)
     return shown
 
 
@@ -160,6 +157,14 @@ def counts_shown(blocking: BlockingCounts) -> dict[str, int]:
         "unknown": states["unknown"],
         "late": blocking.late,
     }
+
+
+def gaps_shown(blocking: BlockingCounts) -> list[dict[str, Any]]:
+    """Return why branches are not wholly blocked, as the contract's objects, the worst first."""
+    return [
+        {"code": gap, "state": state, "branch_count": branches, "message": GAPS[gap]}
+        for state, gap, branches in blocking.worst_gaps
+    ]
 
 
 def ended_by_time(freeze: Freeze) -> dict[str, Any]:

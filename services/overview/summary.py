@@ -23,7 +23,9 @@ from services.audit.filters import AuditFilters, shown_since
 from services.core.unit_of_work import UnitOfWork
 from services.freezes import views
 from services.overview.alerts import count_alerts
-from services.verdicts.lights import LIGHTS, count_lights
+from services.overview.frozen_branches import count_branches
+from services.overview.frozen_branches import view as blocking_view
+from services.verdicts.lights import LIGHTS
 
 MAX_FREEZES, MAX_WINDOWS, MAX_ACTIVITIES = 5, 5, 10
 ACTIVITY_TYPES = ("freeze", "schedule", "occurrence", "exception", "enforcement")
@@ -95,7 +97,7 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
     freezes = uow.session.execute(_FREEZES, values).all()
     not_begun = [freeze_of(window, uow.organization) for window, _branch_ids in due]
     newest = [] if counts_only else _newest([*(row[0] for row in freezes), *not_begun])
-    counts = count_lights(uow)
+    counts = count_branches(uow)
     pending, granted = uow.session.execute(_EXCEPTIONS, values).one()
     return {
         "at": uow.now,
@@ -104,9 +106,10 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
             "newest": views.views(uow, newest) if newest else [],
         },
         "branches": {
-            "watched": counts.total,
+            "watched": sum(counts.lights.values()),
             "frozen": counts.frozen,
         },
+        "blocking": blocking_view(counts.blocking),
         "windows": [] if counts_only else [dict(row) for row in uow.session.execute(_WINDOWS, values).mappings()],
         "exceptions": {"pending": pending, "granted": granted},
         "enforcement": {"light": worst(light for light in LIGHTS if counts.lights[light]), "counts": counts.lights},

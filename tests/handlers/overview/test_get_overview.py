@@ -7,11 +7,13 @@ from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.pull_requests import PullRequest
-from models.repositories import WatchedBranch
+from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
 from tests.handlers.overview.requests import OVERVIEW, items, raised, shown
+
+NOTHING_FROZEN = dict.fromkeys(("total", "blocked", "partly", "unprotected", "unknown", "late"), 0)
 
 
 class TestGetOverview:
@@ -33,6 +35,7 @@ class TestGetOverview:
         assert overview == {
             "freezes": {"inForce": 0, "newest": []},
             "branches": {"watched": 0, "frozen": 0},
+            "blocking": {**NOTHING_FROZEN, "gaps": []},
             "windows": [],
             "exceptions": {"pending": 0, "granted": 0},
             "enforcement": {"light": "amber", "counts": {"green": 0, "amber": 0, "red": 0}},
@@ -68,6 +71,32 @@ class TestGetOverview:
         factories.freeze(session, acme.organization, [web], ends_at=over)
         overview = shown(viewer)
         assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
+
+    def test_overview_counts_each_frozen_branch_once_by_whether_it_is_blocked(
+        self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
+    ) -> None:
+        api, docs, unread, left = (
+            factories.watched(session, acme.organization, f"acme/{name}") for name in ("api", "docs", "unread", "left")
+        )
+        factories.branch_enforcement(session, web)
+        factories.branch_enforcement(session, api, "red")
+        factories.branch_enforcement(session, docs, open_ways=["deletion"])
+        factories.branch_enforcement(session, factories.watched(session, acme.organization, "acme/open"), "red")
+        session.get_one(Repository, left.repository_id).removed_at = factories.now()
+        for _ in range(2):
+            factories.freeze(session, acme.organization, [web, api, docs, unread, left])
+        overview = shown(viewer)
+        assert overview["branches"] == {"watched": 5, "frozen": 4}
+        assert overview["enforcement"]["counts"] == {"green": 1, "amber": 2, "red": 2}
+        gaps = [(gap["code"], gap["state"], gap["branchCount"]) for gap in overview["blocking"].pop("gaps")]
+        assert gaps == [
+            ("no_rule", "not_blocked", 1),
+            ("removed", "not_blocked", 1),
+            ("not_read", "unknown", 1),
+            ("deletion", "partly", 1),
+        ]
+        states = {"total": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 0}
+        assert overview["blocking"] == states
 
     def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         made = [

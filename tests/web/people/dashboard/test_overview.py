@@ -24,14 +24,14 @@ class TestOverview:
         viewer = member("viewer")
         page = viewer.open("/")
         assert "Database migration All repositories · by" in words(page)
-        assert "Being frozen: 0 of 1" in words(page)
+        assert "Checks written: 0 of 1 branch" in words(page)
         assert 'data-live="1"' in page.answer.text
         factories.freeze(acme.session, acme.organization, reason="Without branches")
         target = factories.target(acme.session, freeze, acme.api, state="failed")
-        assert "1 of 2 could not be written" in words(viewer.open("/"))
+        assert "Checks of 1 of 2 could not be written" in words(viewer.open("/"))
         target.state = "applied"
         acme.session.flush()
-        assert "Being frozen: 1 of 2" in words(viewer.open("/overview"))
+        assert "Checks written: 1 of 2 branches" in words(viewer.open("/overview"))
 
     def test_overview_rests_once_checks_are_written(self, member: Enter, acme: Scene) -> None:
         freeze = factories.freeze(acme.session, acme.organization)

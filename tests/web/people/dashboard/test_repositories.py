@@ -20,7 +20,7 @@ class TestRepositories:
         page = member("viewer").open("/repositories")
         assert "acme/web private Frozen 1 Blocks" in words(page)
         assert "acme/api private Enabled 2 Does not block" in words(page)
-        assert "2 block 1 does not block" in words(page)
+        assert "1 does not block 2 block" in words(page)
         assert "Enabling repositories needs the role member." in words(page)
 
     def test_repositories_are_disabled_together_unless_frozen(self, member: Enter, acme: Scene) -> None:

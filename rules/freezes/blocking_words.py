@@ -1,0 +1,98 @@
+"""What people are told of the branches of a freeze: how many GitHub blocks, the worst first, in one sentence each.
+
+The numbers are those of `rules/freezes/blocking.py`; nothing is judged here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rules.freezes.blocking import GAPS, STATES, BlockingCounts, State
+
+PARTLY = "but not against every change"
+
+
+class Statement(NamedTuple):
+    """A sentence without its full stop on the branches of one state."""
+
+    state: State
+    text: str
+    passing: bool = False
+    """Whether they are only not blocked yet: their checks are being written, and are not late."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchNumbers:
+    """How many branches have each state."""
+
+    states: Mapping[State, int]
+    passing: bool = False
+    """Whether those that are not blocked only wait for checks that are being written, and are not late."""
+    complete: bool = True
+    """Whether it is recorded that a freeze is enforced; until then branches may still be added to it."""
+    of_all_freezes: bool = False
+    """Whether they are those of all freezes."""
+
+    @property
+    def total(self) -> int:
+        """The number of branches."""
+        return sum(self.states.values())
+
+    @property
+    def statements(self) -> list[Statement]:
+        """A statement on each state that branches have, the worst first."""
+        return [
+            Statement(state, self._text(state, self.states[state]), self.passing and state == "not_blocked")
+            for state in STATES
+            if self.states.get(state)
+        ]
+
+    def _text(self, state: State, branches: int) -> str:
+        total, are = self.total, "is" if branches == 1 else "are"
+        if state == "unknown":
+            return f"It is not known whether {self._who(branches, 'the')} {are} blocked"
+        if state == "not_blocked":
+            none = branches == total > 1
+            verb = "is" if none else f"{are} not"
+            return f"{self._who(branches, 'None of the')} {verb} blocked{' yet' if self.passing else ''}"
+        so_far = "" if self.complete or branches < total or total == 1 else " so far"
+        return f"{self._who(branches, 'All')}{so_far} {are} blocked{', ' + PARTLY if state == 'partly' else ''}"
+
+    def _who(self, branches: int, every: str) -> str:
+        """Return "2 of 5 branches"; for all of them "All 5 branches", with this word, or "The branch"."""
+        total, frozen = self.total, "frozen " if self.of_all_freezes else ""
+        if branches < total:
+            return f"{branches:,} of {total:,} {frozen}branches"
+        if total == 1:
+            return f"{'the' if every.islower() else 'The'} {frozen}branch"
+        return f"{every} {total:,} {frozen}branches"
+
+
+def numbers_of_counts(counts: BlockingCounts, *, enforced: bool = True) -> BranchNumbers:
+    """Return the numbers of counted branches; `enforced`: whether that is recorded of their freeze."""
+    gaps = [(state, code) for state, code, _ in counts.worst_gaps]
+    return BranchNumbers(counts.states, _is_passing(gaps, counts.late), enforced)
+
+
+def numbers_of_view(
+    counts: Mapping[str, Any], gaps: Iterable[Mapping[str, Any]], *, enforced: bool = True, of_all_freezes: bool = False
+) -> BranchNumbers:
+    """Return the numbers of the contract's counts and gaps."""
+    states: dict[State, int] = {
+        "not_blocked": counts["unprotected"],
+        "unknown": counts["unknown"],
+        "partly": counts["partly"],
+        "blocked": counts["blocked"],
+    }
+    passing = _is_passing([(gap["state"], gap["code"]) for gap in gaps], counts["late"])
+    return BranchNumbers(states, passing, enforced, of_all_freezes)
+
+
+def meaning_of(code: object) -> str:
+    """Return what a code of GAPS means, for people; of a code that is not known, the code."""
+    return GAPS.get(str(code), str(code).replace("_", " ").capitalize() + ".")
+
+
+def _is_passing(gaps: Iterable[tuple[str, str]], late: int) -> bool:
+    codes = {code for state, code in gaps if state == "not_blocked"}
+    return codes == {"writing"} and not late

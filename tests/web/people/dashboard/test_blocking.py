@@ -1,0 +1,191 @@
+"""Pages say first whether GitHub blocks what is frozen, and why not; nothing else says that it does."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from models.enforcement import BranchEnforcement
+from models.freezes import Freeze
+from models.repositories import WatchedBranch
+from tests import factories
+from tests.web.people.dashboard.conftest import Enter, Scene, words
+
+REASON = "Database migration until Friday"
+NO_RULE = "No rule in force at GitHub requires our check, so everything can be merged. Set up enforcement."
+DELETION = "Who may push can delete the branch and make it again."
+NOT_READ = "GitHub's rules were not read yet."
+WRITING = "Checks that say success are being replaced."
+CLAIMS = ("✓", "takes a merge", "Enforced since", "is blocked.", "are blocked.", "GitHub refuses")
+"""What only a freeze that blocks may say."""
+
+Cause = Callable[[Scene, WatchedBranch], Any]
+
+
+def change(acme: Scene, branch: WatchedBranch, **columns: Any) -> None:
+    """Change what was read of the rules of a branch."""
+    found = acme.session.get_one(BranchEnforcement, branch.id)
+    for name, value in columns.items():
+        setattr(found, name, value)
+    acme.session.flush()
+
+
+def lose_rule(acme: Scene, branch: WatchedBranch) -> None:
+    change(acme, branch, light="red", decisive_check=None, findings=[dict(factories.FINDINGS["red"])])
+
+
+def allow_deletion(acme: Scene, branch: WatchedBranch) -> None:
+    change(acme, branch, open_ways=["deletion"])
+
+
+def forget_rules(acme: Scene, branch: WatchedBranch) -> None:
+    acme.session.delete(acme.session.get_one(BranchEnforcement, branch.id))
+    acme.session.flush()
+
+
+def read_long_ago(acme: Scene, branch: WatchedBranch) -> None:
+    change(acme, branch, rules_read_at=factories.now() - timedelta(hours=1))
+
+
+def succeed(acme: Scene, branch: WatchedBranch) -> None:
+    """Let the check of a commit say success, which is to be replaced."""
+    factories.head_check(acme.session, branch, "a" * 40, "success")
+
+
+def succeed_late(acme: Scene, branch: WatchedBranch) -> None:
+    succeed(acme, branch)
+    branch.outdated_since = factories.now() - timedelta(minutes=2)
+    acme.session.flush()
+
+
+def suspend(acme: Scene, branch: WatchedBranch) -> None:
+    succeed(acme, branch)
+    acme.session.execute(text("UPDATE installations SET state = 'suspended'"))
+
+
+def start(acme: Scene, *causes: Cause | None, **columns: Any) -> Freeze:
+    """Start a freeze of one or both branches, each changed by its cause; the checks of all are written."""
+    freeze = factories.freeze(acme.session, acme.organization, reason=REASON, **columns)
+    for branch, cause in zip((acme.web, acme.api), causes, strict=False):
+        factories.target(acme.session, freeze, branch, state="applied")
+        if cause is not None:
+            cause(acme, branch)
+    return freeze
+
+
+BOTH_BLOCKED: tuple[Cause | None, ...] = (None, None)
+STATES: list[tuple[tuple[Cause | None, ...], str, str, str]] = [
+    ((lose_rule, None), "1 of 2 branches is not blocked.", NO_RULE, "/enforcement/setup"),
+    ((lose_rule, lose_rule), "None of the 2 branches is blocked.", NO_RULE, "/enforcement/setup"),
+    ((lose_rule,), "The branch is not blocked.", NO_RULE, "/enforcement/setup"),
+    ((allow_deletion, None), "1 of 2 branches is blocked, but not against every change.", DELETION, "/enforcement/"),
+    ((forget_rules, None), "It is not known whether 1 of 2 branches is blocked.", NOT_READ, "/branches"),
+    ((read_long_ago,), "It is not known whether the branch is blocked.", "could not be read for a while", "/branches"),
+    ((succeed,), "The branch is not blocked yet.", WRITING, ""),
+    ((succeed, lose_rule), "None of the 2 branches is blocked.", NO_RULE, "/enforcement/setup"),
+    ((succeed_late,), "The branch is not blocked.", "No worker of the service writes checks.", "/status"),
+    ((suspend,), "The branch is not blocked.", "The GitHub App is suspended", "/attention"),
+]
+"""What befalls the branches, the first sentence of the pages, the reason in it, and the page that mends it."""
+PATHS = ("/freezes/{freeze}", "/freezes/{freeze}/progress", "/freezes", "/freezes/{freeze}/lift")
+
+
+def main_of(shown: str) -> str:
+    """Return the words of a page after those of its frame, which says as well that everything is frozen."""
+    below = shown.partition("Settings")[2] or shown
+    return below.partition("See why")[2] or below
+
+
+@pytest.mark.parametrize("path", PATHS)
+class TestFreeze:
+    @pytest.mark.parametrize(("causes", "sentence", "reason", "mended_at"), STATES)
+    def test_page_says_first_what_is_not_blocked(
+        self,
+        member: Enter,
+        acme: Scene,
+        path: str,
+        causes: tuple[Cause | None, ...],
+        sentence: str,
+        reason: str,
+        mended_at: str,
+    ) -> None:
+        freeze = start(acme, *causes)
+        page = member("member").open(path.format(freeze=freeze.id))
+        shown = main_of(words(page))
+        assert sentence in shown
+        first = shown.index(sentence)
+        assert first < shown.index(reason)
+        assert all(shown.find(claim) in {-1, *range(first, len(shown))} for claim in (*CLAIMS, REASON))
+        assert not mended_at or any(link.startswith(mended_at) for link in page.links.values())
+
+    def test_page_says_first_that_all_branches_are_blocked(self, member: Enter, acme: Scene, path: str) -> None:
+        freeze = start(acme, *BOTH_BLOCKED, enforced_at=factories.now(), first_enforced_at=factories.now())
+        shown = words(member("member").open(path.format(freeze=freeze.id)))
+        assert "✓ All 2 branches are blocked." in shown
+        assert "not blocked" not in shown
+
+    def test_page_gives_no_check_mark_before_the_freeze_is_enforced(
+        self, member: Enter, acme: Scene, path: str
+    ) -> None:
+        freeze = start(acme, *BOTH_BLOCKED)
+        shown = words(member("member").open(path.format(freeze=freeze.id)))
+        assert "All 2 branches so far are blocked." in shown
+        assert "✓ All" not in shown
+        assert "Enforced since" not in shown
+
+
+class TestEnforcedBefore:
+    @pytest.mark.parametrize("path", ["/freezes/{freeze}", "/freezes/{freeze}/progress", "/freezes?show=ended"])
+    def test_page_says_nothing_of_blocking_once_a_freeze_has_ended(self, member: Enter, acme: Scene, path: str) -> None:
+        times = {"first_enforced_at": factories.now(), "ended_at": factories.now()}
+        freeze = start(acme, lose_rule, None, end_reason="lifted", ended_by=factories.SYSTEM, **times)
+        acme.session.execute(text("UPDATE freeze_targets SET state = 'released', operation = 'release'"))
+        shown = main_of(words(member("viewer").open(path.format(freeze=freeze.id))))
+        assert "All 2 branches are released" in shown
+        assert not any(word in shown for word in ("blocked", "enforced from", "✓"))
+
+    @pytest.mark.parametrize("path", PATHS[:3])
+    def test_page_says_that_a_freeze_was_enforced(self, member: Enter, acme: Scene, path: str) -> None:
+        freeze = start(acme, lose_rule, first_enforced_at=factories.now() - timedelta(minutes=30))
+        shown = words(member("viewer").open(path.format(freeze=freeze.id)))
+        assert shown.index("The branch is not blocked.") < shown.index("It was enforced from")
+        assert "and is not any more" in shown
+        assert "Enforced since" not in shown
+
+    def test_page_says_since_when_a_freeze_is_enforced(self, member: Enter, acme: Scene) -> None:
+        now = factories.now()
+        freeze = start(acme, allow_deletion, enforced_at=now, first_enforced_at=now)
+        shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
+        first = shown.index("The branch is blocked, but not against every change.")
+        assert first < shown.index(DELETION) < shown.index("Enforced since")
+
+
+class TestBranchesOfAFreeze:
+    @pytest.mark.parametrize(
+        ("cause", "word"),
+        [
+            (None, "✓ Blocked"),
+            (lose_rule, f"Not blocked {NO_RULE}"),
+            (allow_deletion, f"Blocked in part {DELETION}"),
+            (forget_rules, f"Not checked yet {NOT_READ}"),
+            (read_long_ago, "Not checked lately"),
+            (succeed, f"Not blocked yet {WRITING}"),
+        ],
+    )
+    def test_row_of_a_branch_says_whether_it_is_blocked(
+        self, member: Enter, acme: Scene, cause: Cause | None, word: str
+    ) -> None:
+        freeze = start(acme, cause)
+        shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
+        assert f"acme/web:main {word}" in shown
+
+    def test_row_of_a_branch_names_who_may_bypass_and_what_is_let_in(self, member: Enter, acme: Scene) -> None:
+        freeze = start(acme, None)
+        change(acme, acme.web, bypass_actors=[{"type": "Team", "name": "ops", "mode": "always"}])
+        pull = factories.pull_request(acme.session, acme.repositories[0], 7)
+        factories.exception(acme.session, freeze, pull, acme.web)
+        shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
+        assert "✓ Blocked GitHub refuses every change, except by one actor who may bypass the rule." in shown
+        assert "Lets in #7" in shown

@@ -1,0 +1,100 @@
+"""Whether GitHub blocks what is frozen, as pages say it: the worst first, with its reasons and where to mend them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from rules import web_addresses
+from rules.freezes.blocking_words import BranchNumbers, Statement, meaning_of, numbers_of_view
+
+_KINDS = {"not_blocked": "bad", "unknown": "warn", "partly": "warn", "blocked": "good"}
+_SETUP = (web_addresses.ENFORCEMENT_SETUP, "Set up the rules")
+_ATTENTION = (web_addresses.ATTENTION, "See what needs attention")
+_STATUS = (web_addresses.STATUS, "See the status of the service")
+_BRANCHES = (web_addresses.BRANCHES, "See each branch")
+_MENDED_AT: Mapping[str, tuple[str, str]] = {
+    "no_rule": _SETUP,
+    "deletion": _SETUP,
+    "creation": _SETUP,
+    "forgery": _SETUP,
+    "default_branch": _SETUP,
+    "removed": (web_addresses.INSTALLED, "Connect GitHub"),
+    "suspended": _ATTENTION,
+    "rate_limit": _ATTENTION,
+    "github": _ATTENTION,
+    "restore": _STATUS,
+    "no_worker": _STATUS,
+    "not_read": _BRANCHES,
+    "outdated": _BRANCHES,
+}
+"""Address and label of the page that closes a gap; nobody has to do anything about `writing`."""
+
+
+class Reason(NamedTuple):
+    """Why branches are not wholly blocked."""
+
+    text: str
+    branches: int
+    address: str = ""
+    label: str = ""
+
+
+class Shown(NamedTuple):
+    """A statement as it is shown."""
+
+    kind: str
+    """`bad`, `warn`, `good`, or `moving` for a state that lasts for seconds."""
+    text: str
+    reasons: list[Reason]
+
+
+def blocking_of_freeze(freeze: Mapping[str, Any]) -> list[Shown]:
+    """Return what is said of the branches of a freeze in force, the worst first; nothing of one that has ended."""
+    enforced = freeze["enforcedAt"] is not None
+    numbers = numbers_of_view(freeze["targets"], freeze["gaps"], enforced=enforced)
+    return _shown(numbers, freeze["gaps"], freeze["scope"])
+
+
+def blocking_of_overview(overview: Mapping[str, Any]) -> list[Shown]:
+    """Return what is said of all frozen branches of the organisation, the worst first."""
+    found = overview["blocking"]
+    return _shown(numbers_of_view(found, found["gaps"], of_all_freezes=True), found["gaps"], {})
+
+
+def reasons_of(blocking: Mapping[str, Any], scope: Mapping[str, Any]) -> list[Reason]:
+    """Return why one branch, or a pull request into it, is not wholly blocked."""
+    return [_reason(code, 1, scope) for code in blocking["gaps"]]
+
+
+def _shown(numbers: BranchNumbers, gaps: Iterable[Mapping[str, Any]], scope: Mapping[str, Any]) -> list[Shown]:
+    return [
+        Shown(
+            _kind(statement, complete=numbers.complete),
+            statement.text,
+            [_reason(gap["code"], gap["branchCount"], scope) for gap in gaps if gap["state"] == statement.state],
+        )
+        for statement in numbers.statements
+    ]
+
+
+def _kind(statement: Statement, *, complete: bool) -> str:
+    """Return the kind of a statement: green only once it is recorded that the freeze is enforced."""
+    if statement.passing or (statement.state == "blocked" and not complete):
+        return "moving"
+    return _KINDS[statement.state]
+
+
+def _reason(code: str, branches: int, scope: Mapping[str, Any]) -> Reason:
+    address, label = _MENDED_AT.get(code, ("", ""))
+    if address == web_addresses.ENFORCEMENT_SETUP:
+        address += _of_scope(scope)
+    return Reason(meaning_of(code), branches, address, label)
+
+
+def _of_scope(scope: Mapping[str, Any]) -> str:
+    """Return the query with which the page of rules is about one branch or repository; empty for others."""
+    if scope.get("type") == "branch":
+        return "?" + urlencode({name: scope[name] for name in ("repository", "branch") if name in scope})
+    if scope.get("type") == "repositories" and len(scope["repositories"]) == 1:
+        return "?" + urlencode({"repository": scope["repositories"][0]})
+    return ""

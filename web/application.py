@@ -11,7 +11,7 @@ from rules.billing.prices import format_amount
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.contract import Contract
 from web.dashboard.addresses import address_of
-from web.dashboard.blocking import blocking_of_freeze, blocking_of_overview, reasons_of
+from web.dashboard.blocking import FILTERS
 from web.instants import format_distance, format_instant, format_local
 from web.reference import reference_pages
 
@@ -50,9 +50,7 @@ def create_pages(contract: Contract) -> Flask:
     pages.jinja_env.filters.update(
         instant=format_instant, local=format_local, distance=format_distance, amount=format_amount, of=address_of
     )
-    pages.jinja_env.filters.update(
-        blocking_of_freeze=blocking_of_freeze, blocking_of_overview=blocking_of_overview, reasons_of=reasons_of
-    )
+    pages.jinja_env.filters.update(FILTERS)
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
     return pages

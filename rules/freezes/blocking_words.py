@@ -32,6 +32,8 @@ class BranchNumbers:
     """Whether it is recorded that a freeze is enforced; until then branches may still be added to it."""
     of_all_freezes: bool = False
     """Whether they are those of all freezes."""
+    noun: str = "branch"
+    """What a single one is called."""
 
     @property
     def total(self) -> int:
@@ -64,7 +66,7 @@ class BranchNumbers:
         if branches < total:
             return f"{branches:,} of {total:,} {frozen}branches"
         if total == 1:
-            return f"{'the' if every.islower() else 'The'} {frozen}branch"
+            return f"{'the' if every.islower() else 'The'} {frozen}{self.noun}"
         return f"{every} {total:,} {frozen}branches"
 
 
@@ -86,6 +88,11 @@ def numbers_of_view(
     }
     passing = _is_passing([(gap["state"], gap["code"]) for gap in gaps], counts["late"])
     return BranchNumbers(states, passing, enforced, of_all_freezes)
+
+
+def numbers_of_one(blocking: Mapping[str, Any], noun: str = "branch") -> BranchNumbers:
+    """Return the numbers of a single branch or pull request, from the contract's `Blocking`."""
+    return BranchNumbers({blocking["state"]: 1}, blocking["gaps"] == ["writing"], noun=noun)
 
 
 def meaning_of(code: object) -> str:

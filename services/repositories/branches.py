@@ -12,6 +12,7 @@ from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.repositories.repositories import get_visible
+from services.verdicts.blocking import blocking_of_branches, shown_blocking
 from services.verdicts.lights import NEVER_VERIFIED, EnforcementStatus, statuses
 
 
@@ -64,24 +65,32 @@ def view(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
 
 
 def views(uow: UnitOfWork, branches: Sequence[WatchedBranch]) -> list[dict[str, Any]]:
-    """Return watched branches as in the API, with one query each for freezes, repositories and enforcement."""
+    """Return watched branches as in the API; one query each for freezes, repositories, enforcement and blocking."""
     freezes = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
     ids = {branch.repository_id for branch in branches}
     rows = uow.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
     names = {repository.id: repository.full_name for repository in rows}
     known = statuses(uow, [branch.id for branch in branches])
+    blocking = blocking_of_branches(uow.session, list(freezes), uow.now)
     return [
         _view(
             branch,
             names[branch.repository_id],
             [freeze.id for freeze in freezes.get(branch.id, ())],
             known.get(branch.id, NEVER_VERIFIED),
+            shown_blocking(blocking.get(branch.id)),
         )
         for branch in branches
     ]
 
 
-def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: EnforcementStatus) -> dict[str, Any]:
+def _view(
+    branch: WatchedBranch,
+    repository: str,
+    freeze_ids: list[str],
+    known: EnforcementStatus,
+    blocking: dict[str, Any] | None,
+) -> dict[str, Any]:
     return {
         "id": branch.id,
         "repository_id": branch.repository_id,
@@ -89,6 +98,7 @@ def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: 
         "name": branch.name,
         "frozen": bool(freeze_ids),
         "freeze_ids": freeze_ids,
+        "blocking": blocking,
         "check_name": branch.check_name,
         "enforcement": known,
         "settings": {"exceptions_allowed": branch.exceptions_allowed},

@@ -1,11 +1,13 @@
 """Whether GitHub blocks what is frozen, as pages say it: the worst first, with its reasons and where to mend them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from rules import web_addresses
-from rules.freezes.blocking_words import BranchNumbers, Statement, meaning_of, numbers_of_view
+from rules.freezes.blocking import State
+from rules.freezes.blocking_words import BranchNumbers, Statement, meaning_of, numbers_of_one, numbers_of_view
 
 _KINDS = {"not_blocked": "bad", "unknown": "warn", "partly": "warn", "blocked": "good"}
 _SETUP = (web_addresses.ENFORCEMENT_SETUP, "Set up the rules")
@@ -61,9 +63,38 @@ def blocking_of_overview(overview: Mapping[str, Any]) -> list[Shown]:
     return _shown(numbers_of_view(found, found["gaps"], of_all_freezes=True), found["gaps"], {})
 
 
-def reasons_of(blocking: Mapping[str, Any], scope: Mapping[str, Any]) -> list[Reason]:
-    """Return why one branch, or a pull request into it, is not wholly blocked."""
-    return [_reason(code, 1, scope) for code in blocking["gaps"]]
+def blocking_of_branches(branches: Iterable[Mapping[str, Any]]) -> list[Shown]:
+    """Return what is said of those of some branches that are frozen, the worst first."""
+    states: Counter[State] = Counter()
+    gaps: Counter[tuple[State, str]] = Counter()
+    for found in (branch["blocking"] for branch in branches if branch["blocking"] is not None):
+        states[found["state"]] += 1
+        gaps.update((found["state"], code) for code in found["gaps"])
+    passing = {code for state, code in gaps if state == "not_blocked"} == {"writing"}
+    rows = [{"state": state, "code": code, "branchCount": count} for (state, code), count in gaps.most_common()]
+    return _shown(BranchNumbers(states, passing, of_all_freezes=True), rows, {})
+
+
+def blocking_of_branch(branch: Mapping[str, Any]) -> list[Shown]:
+    """Return what is said of a branch that is frozen; nothing of one that is not."""
+    scope = {"type": "branch", "repository": branch["repository"], "branch": branch["name"]}
+    return _of_one(branch["blocking"], "branch", scope)
+
+
+def blocking_of_pull(pull: Mapping[str, Any]) -> list[Shown]:
+    """Return what is said of a pull request that a freeze forbids to merge; nothing of any other."""
+    scope = {"type": "branch", "repository": pull["repository"], "branch": pull["baseBranch"]}
+    return _of_one(pull["blocking"], "pull request", scope)
+
+
+def _of_one(blocking: Mapping[str, Any] | None, noun: str, scope: Mapping[str, Any]) -> list[Shown]:
+    if blocking is None:
+        return []
+    gaps = [{"state": blocking["state"], "code": code, "branchCount": 1} for code in blocking["gaps"]]
+    shown = _shown(numbers_of_one(blocking, noun), gaps, scope)
+    if not gaps and blocking["bypassActorCount"] != 0:
+        shown[0].reasons.append(Reason(blocking["message"], 1))
+    return shown
 
 
 def _shown(numbers: BranchNumbers, gaps: Iterable[Mapping[str, Any]], scope: Mapping[str, Any]) -> list[Shown]:
@@ -98,3 +129,10 @@ def _of_scope(scope: Mapping[str, Any]) -> str:
     if scope.get("type") == "repositories" and len(scope["repositories"]) == 1:
         return "?" + urlencode({"repository": scope["repositories"][0]})
     return ""
+
+
+FILTERS = {
+    each.__name__: each
+    for each in (blocking_of_freeze, blocking_of_overview, blocking_of_branches, blocking_of_branch, blocking_of_pull)
+}
+"""The functions above, for templates."""

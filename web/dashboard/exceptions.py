@@ -25,7 +25,7 @@ class Exceptions(DashboardPage):
 
     path = section = web_addresses.EXCEPTIONS
     notices = {
-        "requested": "The exception is requested. Its pull request stays blocked until it is granted.",
+        "requested": "The exception is requested. Its pull request must not be merged until it is granted.",
         "granted": "The exception is granted. Its check is being written.",
         "denied": "The request is denied.",
         "revoked": "The exception is revoked.",

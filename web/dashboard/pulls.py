@@ -22,7 +22,7 @@ class PullRequest(DashboardPage):
     path = web_addresses.PULL_REQUEST
     section = web_addresses.EXCEPTIONS
     notices = {
-        "requested": "The exception is requested. The pull request stays blocked until it is granted.",
+        "requested": "The exception is requested. The pull request must not be merged until it is granted.",
         "granted": "The exception is granted. Its check is being written.",
     }
 

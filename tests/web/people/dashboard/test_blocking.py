@@ -183,9 +183,115 @@ class TestBranchesOfAFreeze:
 
     def test_row_of_a_branch_names_who_may_bypass_and_what_is_let_in(self, member: Enter, acme: Scene) -> None:
         freeze = start(acme, None)
-        change(acme, acme.web, bypass_actors=[{"type": "Team", "name": "ops", "mode": "always"}])
+        change(acme, acme.web, bypass_actors=[{"type": "Team", "id": 7, "name": "ops", "mode": "always"}])
         pull = factories.pull_request(acme.session, acme.repositories[0], 7)
         factories.exception(acme.session, freeze, pull, acme.web)
         shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
         assert "✓ Blocked GitHub refuses every change, except by one actor who may bypass the rule." in shown
         assert "Lets in #7" in shown
+
+
+class TestOtherPages:
+    @pytest.mark.parametrize(
+        ("causes", "sentence", "reason"),
+        [
+            ((lose_rule, None), "1 of 2 frozen branches is not blocked.", NO_RULE),
+            ((allow_deletion, allow_deletion), "All 2 frozen branches are blocked, but not against every", DELETION),
+            ((forget_rules,), "It is not known whether the frozen branch is blocked.", NOT_READ),
+            ((succeed,), "The frozen branch is not blocked yet.", WRITING),
+        ],
+    )
+    def test_overview_says_first_what_is_not_blocked(
+        self, member: Enter, acme: Scene, causes: tuple[Cause | None, ...], sentence: str, reason: str
+    ) -> None:
+        freeze = start(acme, *causes)
+        factories.freeze(acme.session, acme.organization, [acme.web], reason="Another one")
+        viewer = member("viewer")
+        for path in ("/", "/overview"):
+            shown = main_of(words(viewer.open(path)))
+            first = shown.index(sentence)
+            assert first < shown.index(reason) < shown.index(freeze.reason)
+            assert first < min(shown.find(claim) % len(shown) for claim in (*CLAIMS, "frozen by", "In force"))
+
+    def test_overview_says_that_all_frozen_branches_are_blocked(self, member: Enter, acme: Scene) -> None:
+        start(acme, None)
+        assert "✓ The frozen branch is blocked." in words(member("viewer").open("/"))
+
+    def test_frame_does_not_claim_that_nothing_can_be_merged(self, member: Enter, acme: Scene) -> None:
+        start(acme, *BOTH_BLOCKED)
+        viewer = member("viewer")
+        shown = words(viewer.open("/audit"))
+        assert "Everything is frozen: none of" in shown
+        assert "2 watched branches takes a merge. See why" in shown
+        lose_rule(acme, acme.web)
+        shown = words(viewer.open("/audit"))
+        assert "1 of 2 frozen branches is not blocked. Everything is frozen. See why" in shown
+        assert "takes a merge" not in shown
+
+    @pytest.mark.parametrize(
+        ("cause", "sentence", "reason"),
+        [
+            (lose_rule, "The branch is not blocked.", NO_RULE),
+            (allow_deletion, "The branch is blocked, but not against every change.", DELETION),
+            (read_long_ago, "It is not known whether the branch is blocked.", "could not be read for a while"),
+            (succeed, "The branch is not blocked yet.", WRITING),
+        ],
+    )
+    def test_page_of_a_frozen_branch_says_first_what_is_not_blocked(
+        self, member: Enter, acme: Scene, cause: Cause, sentence: str, reason: str
+    ) -> None:
+        freeze = start(acme, cause)
+        viewer = member("viewer")
+        shown = main_of(words(viewer.open(f"/branches/{acme.web.id}")))
+        assert shown.index(sentence) < shown.index(reason) < shown.index(freeze.reason)
+        assert "Nothing to fix" not in shown or cause is allow_deletion
+        of_repository = main_of(words(viewer.open(f"/repositories/{acme.repositories[0].id}")))
+        assert of_repository.index(sentence.replace("branch", "frozen branch", 1)) < of_repository.index("Frozen")
+
+    def test_page_of_a_frozen_branch_says_that_it_is_blocked(self, member: Enter, acme: Scene) -> None:
+        start(acme, None)
+        change(acme, acme.web, bypass_actors=[{"type": "Team", "id": 7, "name": "ops", "mode": "always"}])
+        shown = words(member("viewer").open(f"/branches/{acme.web.id}"))
+        assert "✓ The branch is blocked. GitHub refuses every change, except by one actor" in shown
+
+    def test_page_of_an_open_branch_says_nothing_of_being_blocked(self, member: Enter, acme: Scene) -> None:
+        viewer = member("viewer")
+        for path in (f"/branches/{acme.web.id}", f"/repositories/{acme.repositories[0].id}"):
+            shown = main_of(words(viewer.open(path)))
+            assert "is blocked" not in shown
+            assert "not blocked" not in shown
+
+    @pytest.mark.parametrize(
+        ("cause", "sentence", "verdict", "reason"),
+        [
+            (lose_rule, "The pull request is not blocked.", "must not be merged", NO_RULE),
+            (forget_rules, "It is not known whether the pull request is blocked.", "must not be merged", NOT_READ),
+            (succeed, "The pull request is not blocked yet.", "must not be merged", WRITING),
+            (allow_deletion, "The pull request is blocked, but not against every", "is blocked", DELETION),
+            (None, "✓ The pull request is blocked.", "is blocked", ""),
+        ],
+    )
+    def test_look_up_of_a_pull_request_says_first_whether_it_is_blocked(
+        self, member: Enter, acme: Scene, cause: Cause | None, sentence: str, verdict: str, reason: str
+    ) -> None:
+        factories.pull_request(acme.session, acme.repositories[0], 7, head_sha="a" * 40)
+        start(acme, cause)
+        shown = main_of(words(member("viewer").open("/pulls", ref="acme/web#7")))
+        assert shown.index(sentence) < shown.index(f"acme/web#7 {verdict}")
+        assert reason in shown
+
+    def test_look_up_of_a_pull_request_without_a_freeze_says_nothing_of_blocking(
+        self, member: Enter, acme: Scene
+    ) -> None:
+        factories.pull_request(acme.session, acme.repositories[0], 7)
+        lose_rule(acme, acme.web)
+        shown = words(member("viewer").open("/pulls", ref="acme/web#7"))
+        assert "acme/web#7 may merge" in shown
+        assert "blocked." not in shown
+
+    def test_branch_that_was_never_checked_is_not_said_to_block(self, member: Enter, acme: Scene) -> None:
+        forget_rules(acme, acme.web)
+        viewer = member("viewer")
+        for path in ("/branches", f"/branches/{acme.web.id}", f"/repositories/{acme.repositories[0].id}"):
+            assert "Not checked yet" in words(viewer.open(path))
+        assert "1 has gaps, or is not checked 1 blocks" in words(viewer.open("/branches"))

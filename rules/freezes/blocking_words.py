@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from rules.freezes.blocking import GAPS, STATES, BlockingCounts, State
 
-PARTLY = "but not against every change"
-
 
 class Statement(NamedTuple):
     """A sentence without its full stop on the branches of one state."""
@@ -58,7 +56,7 @@ class BranchNumbers:
             verb = "is" if none else f"{are} not"
             return f"{self._who(branches, 'None of the')} {verb} blocked{' yet' if self.passing else ''}"
         so_far = "" if self.complete or branches < total or total == 1 else " so far"
-        return f"{self._who(branches, 'All')}{so_far} {are} blocked{', ' + PARTLY if state == 'partly' else ''}"
+        return f"{self._who(branches, 'All')}{so_far} {are} blocked{' only in part' if state == 'partly' else ''}"
 
     def _who(self, branches: int, every: str) -> str:
         """Return "2 of 5 branches"; for all of them "All 5 branches", with this word, or "The branch"."""

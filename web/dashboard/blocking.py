@@ -45,7 +45,7 @@ class Shown(NamedTuple):
     """A statement as it is shown."""
 
     kind: str
-    """`bad`, `warn`, `good`, or `moving` for a state that lasts for seconds."""
+    """`bad`, `warn`, `good`, `moving` for a state that lasts for seconds, or empty for what stands beside worse."""
     text: str
     reasons: list[Reason]
 
@@ -100,11 +100,11 @@ def _of_one(blocking: Mapping[str, Any] | None, noun: str, scope: Mapping[str, A
 def _shown(numbers: BranchNumbers, gaps: Iterable[Mapping[str, Any]], scope: Mapping[str, Any]) -> list[Shown]:
     return [
         Shown(
-            _kind(statement, complete=numbers.complete),
+            _kind(statement, complete=numbers.complete) if statement.state != "blocked" or not place else "",
             statement.text,
             [_reason(gap["code"], gap["branchCount"], scope) for gap in gaps if gap["state"] == statement.state],
         )
-        for statement in numbers.statements
+        for place, statement in enumerate(numbers.statements)
     ]
 
 

@@ -20,14 +20,14 @@ def said(numbers: BranchNumbers) -> list[str]:
         ({"not_blocked": 3}, ["None of the 3 branches is blocked"]),
         ({"unknown": 1}, ["It is not known whether the branch is blocked"]),
         ({"unknown": 3}, ["It is not known whether the 3 branches are blocked"]),
-        ({"partly": 1}, ["The branch is blocked, but not against every change"]),
-        ({"partly": 3}, ["All 3 branches are blocked, but not against every change"]),
+        ({"partly": 1}, ["The branch is blocked only in part"]),
+        ({"partly": 3}, ["All 3 branches are blocked only in part"]),
         (
             {"blocked": 1, "partly": 2, "unknown": 1, "not_blocked": 2},
             [
                 "2 of 6 branches are not blocked",
                 "It is not known whether 1 of 6 branches is blocked",
-                "2 of 6 branches are blocked, but not against every change",
+                "2 of 6 branches are blocked only in part",
                 "1 of 6 branches is blocked",
             ],
         ),

@@ -80,7 +80,7 @@ STATES: list[tuple[tuple[Cause | None, ...], str, str, str]] = [
     ((lose_rule, None), "1 of 2 branches is not blocked.", NO_RULE, "/enforcement/setup"),
     ((lose_rule, lose_rule), "None of the 2 branches is blocked.", NO_RULE, "/enforcement/setup"),
     ((lose_rule,), "The branch is not blocked.", NO_RULE, "/enforcement/setup"),
-    ((allow_deletion, None), "1 of 2 branches is blocked, but not against every change.", DELETION, "/enforcement/"),
+    ((allow_deletion, None), "1 of 2 branches is blocked only in part.", DELETION, "/enforcement/"),
     ((forget_rules, None), "It is not known whether 1 of 2 branches is blocked.", NOT_READ, "/branches"),
     ((read_long_ago,), "It is not known whether the branch is blocked.", "could not be read for a while", "/branches"),
     ((succeed,), "The branch is not blocked yet.", WRITING, ""),
@@ -158,7 +158,7 @@ class TestEnforcedBefore:
         now = factories.now()
         freeze = start(acme, allow_deletion, enforced_at=now, first_enforced_at=now)
         shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
-        first = shown.index("The branch is blocked, but not against every change.")
+        first = shown.index("The branch is blocked only in part.")
         assert first < shown.index(DELETION) < shown.index("Enforced since")
 
 
@@ -196,7 +196,7 @@ class TestOtherPages:
         ("causes", "sentence", "reason"),
         [
             ((lose_rule, None), "1 of 2 frozen branches is not blocked.", NO_RULE),
-            ((allow_deletion, allow_deletion), "All 2 frozen branches are blocked, but not against every", DELETION),
+            ((allow_deletion, allow_deletion), "All 2 frozen branches are blocked only in part", DELETION),
             ((forget_rules,), "It is not known whether the frozen branch is blocked.", NOT_READ),
             ((succeed,), "The frozen branch is not blocked yet.", WRITING),
         ],
@@ -232,7 +232,7 @@ class TestOtherPages:
         ("cause", "sentence", "reason"),
         [
             (lose_rule, "The branch is not blocked.", NO_RULE),
-            (allow_deletion, "The branch is blocked, but not against every change.", DELETION),
+            (allow_deletion, "The branch is blocked only in part.", DELETION),
             (read_long_ago, "It is not known whether the branch is blocked.", "could not be read for a while"),
             (succeed, "The branch is not blocked yet.", WRITING),
         ],
@@ -267,7 +267,7 @@ class TestOtherPages:
             (lose_rule, "The pull request is not blocked.", "must not be merged", NO_RULE),
             (forget_rules, "It is not known whether the pull request is blocked.", "must not be merged", NOT_READ),
             (succeed, "The pull request is not blocked yet.", "must not be merged", WRITING),
-            (allow_deletion, "The pull request is blocked, but not against every", "is blocked", DELETION),
+            (allow_deletion, "The pull request is blocked only in part", "is blocked", DELETION),
             (None, "✓ The pull request is blocked.", "is blocked", ""),
         ],
     )

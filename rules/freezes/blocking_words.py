@@ -3,11 +3,14 @@
 The numbers are those of `rules/freezes/blocking.py`; nothing is judged here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rules.freezes.blocking import GAPS, STATES, BlockingCounts, State
+from rules.freezes.blocking import CAUSES, GAPS, STATES, WAYS, BlockingCounts, State
+
+_WAITED_FOR = CAUSES.keys() - {"no_rule", "removed", "not_read", "outdated"}
+"""Causes for which checks of branches that have a rule can be late."""
 
 
 class Statement(NamedTuple):
@@ -91,6 +94,20 @@ def numbers_of_view(
 def numbers_of_one(blocking: Mapping[str, Any], noun: str = "branch") -> BranchNumbers:
     """Return the numbers of a single branch or pull request, from the contract's `Blocking`."""
     return BranchNumbers({blocking["state"]: 1}, blocking["gaps"] == ["writing"], noun=noun)
+
+
+def first_gap(gaps: Mapping[str, int], causes: Collection[str]) -> str | None:
+    """Return what most branches lack, of the codes and numbers of an audit entry; None if it names nothing.
+
+    `causes` are what people are notified of: a code, or `late` for every other cause of branches that have a rule.
+    """
+    named = [code for code in gaps if code in causes or ("late" in causes and code in _WAITED_FOR)]
+    return max(named, key=lambda code: (gaps[code], code), default=None)
+
+
+def first_way(gaps: Mapping[str, int]) -> str | None:
+    """Return the way that is open on most branches, of the codes and numbers of an audit entry."""
+    return max((code for code in gaps if code in WAYS), key=lambda code: (gaps[code], code), default=None)
 
 
 def meaning_of(code: object) -> str:

@@ -40,8 +40,8 @@ KINDS: Mapping[str, Kind] = {
     "enforcement.lost": Kind(("enforcement.lost",), "GitHub's rules no longer require our check on a branch."),
     "enforcement.restored": Kind(("enforcement.restored",), "GitHub's rules require our check on a branch again."),
     "enforcement.late": Kind(
-        ("enforcement.late", "freeze.target_failed"),
-        "A freeze does not block all of its branches: checks are late, or could not be written.",
+        ("freeze.unprotected", "enforcement.late", "freeze.target_failed"),
+        "A freeze does not block all of its branches: a rule is missing, or checks are late or could not be written.",
     ),
 }
 """Each kind by its name, in the order in which people choose them."""

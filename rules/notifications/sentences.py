@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from rules.freezes.blocking_words import first_gap, first_way, meaning_of
 from rules.plain_text import one_line, without_links
 
 MAX_TEXT = 120
@@ -14,7 +15,8 @@ MAX_TEXT = 120
 
 _SENTENCES = {
     "freeze.started": "{actor} started a freeze: {name}.",
-    "freeze.enforced": "A freeze blocks merges into all of its branches ({targets}): {name}.",
+    "freeze.enforced": "A freeze blocks merges into all of its branches ({targets}{partly}): {name}.{way}",
+    "freeze.unprotected": "A freeze does not block all of its branches ({unprotected}): {name}.{late}{gap}",
     "freeze.lifted": "{actor} lifted a freeze: {name}.",
     "freeze.overridden": "{actor} lifted the running freeze of a schedule: {name}.",
     "freeze.expired": "A freeze reached its planned end: {name}.",
@@ -44,7 +46,26 @@ def sentence_of(action: str, actor: Mapping[str, Any], target: Mapping[str, Any]
         "pendingTargets": details.get("pendingTargets"),
         "error": plain((details.get("error") or {}).get("message")),
     }
-    return _SENTENCES[action].format(**values)
+    return _SENTENCES[action].format(**values, **_blocking(details))
+
+
+def _blocking(details: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the parts of a sentence that say what GitHub blocks, and why not more; empty where it is not known."""
+    gaps, causes, total = details.get("gaps") or {}, details.get("causes") or (), details.get("targets")
+    partly, unknown, late = (details.get(name) or 0 for name in ("partly", "unknown", "late"))
+    way, gap = first_way(gaps), first_gap(gaps, causes)
+    unprotected = f"{_of(details.get('unprotected'), total)} not blocked"
+    return {
+        "partly": f", {partly} only in part" if partly else "",
+        "way": f" {meaning_of(way)}" if partly and way else "",
+        "unprotected": f"{unprotected}, {_of(unknown, total)} not known to be" if unknown else unprotected,
+        "late": f" Checks of {late} are late." if late and "late" in causes else "",
+        "gap": f" {meaning_of(gap)}" if gap else "",
+    }
+
+
+def _of(branches: int | None, total: int | None) -> str:
+    return f"{branches or 0} of {total or 0} {'is' if branches == 1 else 'are'}"
 
 
 def sentence_of_window(window: Mapping[str, Any]) -> str:

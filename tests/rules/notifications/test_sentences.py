@@ -57,3 +57,35 @@ def test_page_is_that_of_the_object(kind: str, page: str) -> None:
 def test_page_of_windows_is_their_schedule_or_the_calendar() -> None:
     assert page_of_windows([WINDOW, WINDOW]) == "/schedules/sch_1"
     assert page_of_windows([WINDOW, {**WINDOW, "scheduleId": "sch_2"}]) == "/calendar"
+
+
+NUMBERS = {"targets": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 2}
+
+
+@pytest.mark.parametrize(
+    ("details", "sentence"),
+    [
+        (
+            {"gaps": {"no_rule": 2, "deletion": 3}, "causes": ["no_rule"]},
+            "No rule in force at GitHub requires our check, so everything can be merged. Set up enforcement.",
+        ),
+        (
+            {"gaps": {"no_rule": 4, "suspended": 2}, "causes": ["late"]},
+            "Checks of 2 are late. The GitHub App is suspended, so checks that say success stay.",
+        ),
+        ({"gaps": {"not_read": 1, "writing": 1}, "causes": ["late"]}, "Checks of 2 are late. Checks that say success"),
+    ],
+)
+def test_sentence_of_an_unprotected_freeze_has_numbers_and_reason(details: dict[str, object], sentence: str) -> None:
+    found = sentence_of("freeze.unprotected", ADA, TARGET, {**NUMBERS, **details})
+    what = "A freeze does not block all of its branches (2 of 5 are not blocked, 1 of 5 is not known to be)"
+    assert found.startswith(f"{what}: Quarter-end close. {sentence}")
+
+
+def test_sentence_of_an_enforced_freeze_names_what_is_blocked_in_part() -> None:
+    details = {"targets": 5, "blocked": 3, "partly": 2, "gaps": {"deletion": 2, "forgery": 1}}
+    found = sentence_of("freeze.enforced", ADA, TARGET, details)
+    what = "A freeze blocks merges into all of its branches (5, 2 only in part): Quarter-end close."
+    assert found == f"{what} Who may push can delete the branch and make it again."
+    of_all = sentence_of("freeze.enforced", ADA, TARGET, {**details, "partly": 0, "gaps": {}})
+    assert of_all == "A freeze blocks merges into all of its branches (5): Quarter-end close."

@@ -39,17 +39,17 @@ def test_progress_moves_and_rests_and_keeps_the_focus(browser: Browser, site: st
     enter("member")
 
     browser.open(f"{site}/")
-    assert "Being frozen: 0 of 2" in browser.text
+    assert "Checks written: 0 of 2" in browser.text
     browser.value(f"document.querySelector('#{freeze.id} a.button').focus()")
     targets[0].state = "applied"
     acme.session.flush()
     swap(browser, "")  # the page reads itself again after a second
-    assert "Being frozen: 1 of 2" in browser.text
+    assert "Checks written: 1 of 2" in browser.text
     assert browser.value("document.activeElement.href").endswith(f"/{freeze.id}/lift")
     targets[1].state = "applied"
     acme.session.flush()
     swap(browser, "")
-    assert "All 2 branches blocked" in browser.text
+    assert "All 2 branches so far are blocked" in browser.text
     assert browser.value("document.querySelector('[data-live]').dataset.live") == "20"
     assert browser.value("document.querySelectorAll('time[datetime][title]').length") > 0
 
@@ -87,8 +87,8 @@ def test_resting_page_polls_three_times_a_minute_and_never_while_hidden(
 
 PARTS = {
     "overview": ("/", "Migration", REFRESH),
-    "freeze at rest": ("/freezes/{rests}", "The branch is blocked", REFRESH),
-    "freeze that moves": ("/freezes/{moves}", "Being frozen: 0 of 1", REFRESH),
+    "freeze at rest": ("/freezes/{rests}", "The branch is blocked.", REFRESH),
+    "freeze that moves": ("/freezes/{moves}", "Checks written: 0 of 1", REFRESH),
     "doctor": ("/branches/{branch}?since=2099-01-01T00:00:00Z", "Verifying the rules now", REFRESH),
     "setup": ("/enforcement/setup", "1 for verification", REFRESH),
     "payment": ("/billing?checkout=cs_test_1", "We are waiting for Stripe", ""),

@@ -91,6 +91,12 @@ def numbers_of_view(
     return BranchNumbers(states, passing, enforced, of_all_freezes)
 
 
+def numbers_of_audit(details: Mapping[str, Any]) -> BranchNumbers:
+    """Return the numbers of the audit entry of a freeze; of one without them, nothing is said."""
+    names: dict[State, str] = {state: "unprotected" if state == "not_blocked" else state for state in STATES}
+    return BranchNumbers({state: details.get(name) or 0 for state, name in names.items()})
+
+
 def numbers_of_one(blocking: Mapping[str, Any], noun: str = "branch") -> BranchNumbers:
     """Return the numbers of a single branch or pull request, from the contract's `Blocking`."""
     return BranchNumbers({blocking["state"]: 1}, blocking["gaps"] == ["writing"], noun=noun)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rules import web_addresses
 from rules.slack import actions as names
+from rules.slack.blocking import warnings_of_freeze, worst_of_freeze
 from rules.slack.blocks import Block, Message, button, context, section
 from rules.slack.markup import MAX_REASON, at, count, link, literal, words
 
@@ -62,7 +63,8 @@ def freezes_in_force(freezes: Sequence[Mapping[str, Any]], web_url: str, *, more
             f"until {at(datetime.fromisoformat(freeze['endsAt']))}" if freeze["endsAt"] else "until a person lifts it"
         )
         page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
-        text = f":snowflake: {link(page, freeze['reason'])}, {until}\n`{freeze['id']}`"
+        shown = f":snowflake: {link(page, freeze['reason'])}, {until}\n`{freeze['id']}`"
+        text = f"{worst_of_freeze(freeze) if 'gaps' in freeze else ''}\n{shown}".lstrip()
         question = "Merging becomes possible on branches that no other freeze covers."
         lift = button("Lift", names.LIFT, freeze["id"], style="danger", question=question) if liftable else None
         blocks.append(section(text, lift))
@@ -80,14 +82,21 @@ def branch_state(state: Mapping[str, Any], web_url: str) -> Message:
     some = f"is frozen on {state['frozenBranchCount']:,} of {of_branches}"
     covered = "is frozen" if state["coverage"] == "all" else some
     listed = freezes_in_force(state["freezes"], web_url, more=state["freezesTruncated"], liftable=False)
-    return Message(f"{subject} {covered}", [section(f":snowflake: *{subject}* {covered}."), *listed.blocks])
+    if state["enforced"]:
+        lines = [f":snowflake: *{subject}* {covered}. GitHub refuses merges into all that is frozen."]
+    else:
+        lines = [":red_circle: *GitHub is not known to refuse merges into all that is frozen.*"]
+        lines.append(f":snowflake: *{subject}* {covered}.")
+    title = f"{subject} {covered}{'' if state['enforced'] else ', and not known to be blocked'}"
+    return Message(title, [section("\n".join(lines)), *listed.blocks])
 
 
 def started(freeze: Mapping[str, Any], web_url: str) -> str:
     """Say, as mrkdwn, that a freeze has started."""
     page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
     where = count(freeze["targets"]["total"], "branch", "branches")
-    return f":snowflake: {link(page, 'Merging is frozen')} on {where}.\n>{words(freeze['reason'], MAX_REASON)}"
+    frozen = f":snowflake: {link(page, 'Merging is frozen')} on {where}.\n>{words(freeze['reason'], MAX_REASON)}"
+    return "\n".join([*warnings_of_freeze(freeze), frozen])
 
 
 def requested(exceptions: Sequence[Mapping[str, Any]], web_url: str) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rules.slack import actions as names
-from rules.slack.blocks import MAX_TITLE, Block, context, plain_text, section
+from rules.slack.blocks import MAX_TITLE, Block, plain_text, section
 from rules.slack.markup import MAX_REASON, at, count, words
 
 MAX_REASON_LENGTH = 1000
@@ -52,9 +52,14 @@ def confirm_form(wanted: Mapping[str, Any], preview: Mapping[str, Any]) -> Form:
         f"{count(preview['openPullRequestCount'], 'open pull request')}, {until}."
     )
     blocks = [section(reaches), section(f">{words(wanted['reason'], MAX_REASON)}")]
-    if preview["unenforcedBranchCount"]:
-        missing = count(preview["unenforcedBranchCount"], "branch", "branches")
-        blocks.append(context(f":warning: On {missing} GitHub may not require our check: merging may stay possible."))
+    missing = preview["unenforcedBranchCount"]
+    if missing:
+        which = f"{missing:,} of {count(preview['branchCount'], 'branch', 'branches')}"
+        verb = "is" if missing == 1 else "are"
+        warned = (
+            f":red_circle: *{which} {verb} not known to block.* No rule at GitHub is known to require our check there."
+        )
+        blocks.insert(0, section(warned))
     carried = json.dumps({**wanted, "count": preview["repositoryCount"]}, ensure_ascii=False, separators=(",", ":"))
     return _form(names.CONFIRM_FORM, "Freeze merging?", "Freeze", blocks, metadata=carried)
 

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from rules import web_addresses
+from rules.freezes.blocking_words import BranchNumbers
 from rules.slack import actions as names
+from rules.slack.blocking import warnings
 from rules.slack.blocks import MAX_SECTION, MAX_TEXT, Block, Message, actions, button, context, open_button, section
 from rules.slack.markup import MAX_REASON, at, count, link, words
 
@@ -32,14 +34,29 @@ def _freezes(facts: Facts, web_url: str) -> Message:
     if facts["total"] == 1:
         return _freeze(facts["shown"][0], web_url)
     over, enforced = facts["ended"] >= facts["total"], facts["enforced"]
+    warned = _warned_freezes(facts)
     title = f"{'Merging was frozen' if over else 'Merging is frozen'} by {count(facts['total'], 'freeze')}"
     lines = [_freeze_line(freeze, web_url) for freeze in facts["shown"]]
     blocks = [
+        *([section("\n".join(warned))] if warned else []),
         section(f":snowflake: *{link(web_url + web_addresses.FREEZES, title)}*"),
         _list(lines, facts["total"], web_url + web_addresses.FREEZES),
-        context(f"{enforced:,} of {facts['total']:,} fully enforced, {facts['ended']:,} ended"),
+        context(f"{enforced:,} of {facts['total']:,} enforced, {facts['ended']:,} ended"),
     ]
-    return Message(title, blocks)
+    return Message(f"{_unmarked(warned[0])} {title}" if warned else title, blocks)
+
+
+def _warned_freezes(facts: Facts) -> list[str]:
+    """Say how many of several freezes do not block, or are not known to."""
+    of = f"of {facts['total']:,} freezes"
+    found = []
+    if facts.get("unprotected"):
+        verb = "does" if facts["unprotected"] == 1 else "do"
+        found.append(f":red_circle: *{facts['unprotected']:,} {of} {verb} not block all branches.*")
+    if facts.get("unknown"):
+        verb = "blocks" if facts["unknown"] == 1 else "block"
+        found.append(f":large_orange_circle: *It is not known whether {facts['unknown']:,} {of} {verb} all branches.*")
+    return found
 
 
 def _freeze(freeze: Facts, web_url: str) -> Message:
@@ -48,20 +65,31 @@ def _freeze(freeze: Facts, web_url: str) -> Message:
     title = "Merging was frozen" if over else "Merging is frozen"
     branches = count(freeze["branches"], "branch", "branches")
     where = f"{branches} of {count(freeze['repositories'], 'repository', 'repositories')}"
-    blocks = [section(f":snowflake: *{link(url, title)}* on {where}{'' if over else ', ' + _until(freeze)}")]
+    numbers, gaps = _blocking(freeze)
+    warned = warnings(numbers, gaps)
+    blocks = [section("\n".join(warned))] if warned else []
+    blocks.append(section(f":snowflake: *{link(url, title)}* on {where}{'' if over else ', ' + _until(freeze)}"))
     blocks.append(section(f">{words(freeze['reason'], MAX_REASON)}"))
     if freeze["names"]:
         blocks.append(_list([words(name) for name in freeze["names"]], freeze["branches"], url))
     blocks.append(context(_progress(freeze)))
     if not over:
         blocks.append(actions(_freeze_buttons(freeze)))
-    return Message(_text(f"{title}: ", freeze["reason"]), blocks)
+    worst = next((f"{each.text}. " for each in numbers.statements if each.state != "blocked" and not each.passing), "")
+    return Message(_text(f"{worst}{title}: ", freeze["reason"]), blocks)
+
+
+def _blocking(freeze: Facts) -> tuple[BranchNumbers, Sequence[Facts]]:
+    """Return the numbers and gaps of a freeze in force; none of one that has ended, or that is not known."""
+    found = freeze.get("blocking") or {"states": {}, "passing": False, "gaps": ()}
+    return BranchNumbers(found["states"], found["passing"]), found["gaps"]
 
 
 def _freeze_line(freeze: Facts, web_url: str) -> str:
     url = _page(web_url, web_addresses.FREEZE, freeze["id"])
     where = count(freeze["branches"], "branch", "branches")
-    return f"{link(url, freeze['reason'], _MAX_TITLE)}, {where}, {_until(freeze)}"
+    worst = next(iter(warnings(_blocking(freeze)[0], ())), "")
+    return f"{worst} {link(url, freeze['reason'], _MAX_TITLE)}, {where}, {_until(freeze)}".lstrip()
 
 
 def _until(freeze: Facts) -> str:
@@ -69,11 +97,14 @@ def _until(freeze: Facts) -> str:
 
 
 def _progress(freeze: Facts) -> str:
-    """Say who started a freeze, and how far its checks and rules are."""
+    """Say who started a freeze, and whether it is enforced."""
     by = f"by {words(freeze['by'])}"
     if freeze["endedAt"] is not None:
         return f"{by} · {_how_ended(freeze)} {_at(freeze['endedAt'])}"
-    return f"{by} · {'fully enforced ' + _at(freeze['enforcedAt']) if freeze['enforcedAt'] else 'being enforced'}"
+    states = [statement for statement in _blocking(freeze)[0].statements if statement.state != "blocked"]
+    if freeze["enforcedAt"]:
+        return f"{by} · {'enforced' if states else 'fully enforced'} {_at(freeze['enforcedAt'])}"
+    return f"{by} · {'being enforced' if all(each.passing for each in states) else 'not enforced'}"
 
 
 def _how_ended(freeze: Facts) -> str:
@@ -165,7 +196,12 @@ def _decisions(facts: Facts, web_url: str) -> Message:
 
 
 _NOTES = {
-    "freeze.enforced": (":lock:", "Fully enforced", "freezes are fully enforced"),
+    "freeze.enforced": (":lock:", "Enforced", "freezes are enforced"),
+    "freeze.unprotected": (
+        ":red_circle:",
+        "A freeze does not block all of its branches",
+        "freezes do not block all of their branches",
+    ),
     "exception.used": (":white_check_mark:", "Merged with an exception", "pull requests merged with an exception"),
     "freeze.bypassed": (":warning:", "Changed in spite of a freeze", "changes in spite of a freeze"),
     "freeze.enforcement_gap": (
@@ -174,7 +210,7 @@ _NOTES = {
         "changes because our check was wrong",
     ),
     "enforcement.lost": (":rotating_light:", "Freezes no longer block", "branches are no longer blocked by freezes"),
-    "enforcement.restored": (":lock:", "Freezes block again", "branches are blocked by freezes again"),
+    "enforcement.restored": (":lock:", "A rule requires our check again", "branches have a rule again"),
     "enforcement.late": (":hourglass:", "A freeze is enforced late", "freezes are enforced late"),
     "freeze.target_failed": (":warning:", "A check could not be written", "checks could not be written"),
 }
@@ -183,12 +219,7 @@ _NOTES = {
 def _note(facts: Facts, web_url: str) -> Message:
     """Events of one action within a minute."""
     mark, title, plural = _NOTES.get(facts["action"], (":information_source:", facts["action"], facts["action"]))
-    lines = [
-        link(_page(web_url, _PAGES[one["type"]], one["id"]), one["name"])
-        if one["type"] in _PAGES
-        else words(one["name"])
-        for one in facts["shown"]
-    ]
+    lines = [_note_line(one, web_url) for one in facts["shown"]]
     if facts["total"] == 1:
         name = facts["shown"][0]["name"]
         return Message(_text(f"{title}: ", name), [section(f"{mark} *{title}*: {lines[0]}")])
@@ -196,6 +227,14 @@ def _note(facts: Facts, web_url: str) -> Message:
     return Message(
         title, [section(f"{mark} *{title}*"), _list(lines, facts["total"], web_url + web_addresses.ATTENTION)]
     )
+
+
+def _note_line(one: Facts, web_url: str) -> str:
+    """Return what an event is about, with what is told of it."""
+    name = words(one["name"])
+    if one["type"] in _PAGES:
+        name = link(_page(web_url, _PAGES[one["type"]], one["id"]), one["name"])
+    return f"{name}. {words(one['told'], MAX_REASON)}" if one.get("told") else name
 
 
 _PAGES = {"freeze": web_addresses.FREEZE, "branch": web_addresses.BRANCH}
@@ -226,6 +265,11 @@ def _list(lines: Sequence[str], total: int, url: str) -> Block:
 
 def _text(label: str, reason: str) -> str:
     return label + words(reason, MAX_TEXT - len(label))
+
+
+def _unmarked(line: str) -> str:
+    """Return a line of mrkdwn without its mark and asterisks."""
+    return line.partition(" ")[2].replace("*", "")
 
 
 def _page(web_url: str, address: str, thing_id: str) -> str:

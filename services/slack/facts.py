@@ -12,10 +12,13 @@ from models.pull_requests import PullRequest
 from models.queries import exception_states
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Occurrence
+from rules.freezes.blocking import BlockingCounts
+from rules.freezes.blocking_words import numbers_of_counts
 from rules.freezes.globs import Glob
 from rules.slack.notices import MAX_SHOWN
 from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.blocking import count_by_freeze
 
 Facts = dict[str, Any]
 _FULL_NAME = Repository.owner + "/" + Repository.name
@@ -23,14 +26,19 @@ _FULL_NAME = Repository.owner + "/" + Repository.name
 
 def freezes_facts(uow: UnitOfWork, freeze_ids: Sequence[str]) -> Facts:
     """Return what a message says about freezes: their number and progress, and the first of them."""
-    counted = select(func.count(), func.count(Freeze.enforced_at), func.count(Freeze.ended_at)).where(
+    query = select(Freeze.id, Freeze.enforced_at, Freeze.ended_at, Freeze.is_in_force(uow.now)).where(
         Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization
     )
-    total, enforced, ended = uow.session.execute(counted).one()
+    rows = uow.session.execute(query).all()
+    counts = count_by_freeze(uow.session, [row.id for row in rows if row[3]], uow.now)
+    numbers = [numbers_of_counts(each) for each in counts.values()]
+    broken = {freeze_id for freeze_id, each in counts.items() if not each.is_enforced}
     return {
-        "total": total,
-        "enforced": enforced,
-        "ended": ended,
+        "total": len(rows),
+        "enforced": sum(row.enforced_at is not None and row.id not in broken for row in rows),
+        "ended": sum(row.ended_at is not None for row in rows),
+        "unprotected": sum(bool(each.states["not_blocked"]) and not each.passing for each in numbers),
+        "unknown": sum(bool(each.states["unknown"]) and not each.states["not_blocked"] for each in numbers),
         "shown": shown_freezes(uow, freeze_ids[:MAX_SHOWN]),
     }
 
@@ -47,10 +55,19 @@ def shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str]) -> list[Facts]:
     )
     counts = {freeze_id: (branches, repositories) for freeze_id, branches, repositories in uow.session.execute(counted)}
     names = _branch_names(uow, freeze_ids[0]) if len(freeze_ids) == 1 else []
-    return [_freeze_facts(freezes[each], counts.get(each, (0, 0)), names) for each in freeze_ids if each in freezes]
+    running = [freeze.id for freeze in freezes.values() if freeze.is_in_force(uow.now)]
+    blocking = count_by_freeze(uow.session, running, uow.now)
+    return [
+        _freeze_facts(freezes[each], counts.get(each, (0, 0)), names, blocking.get(each))
+        for each in freeze_ids
+        if each in freezes
+    ]
 
 
-def _freeze_facts(freeze: Freeze, counts: tuple[int, int], names: Sequence[str]) -> Facts:
+def _freeze_facts(
+    freeze: Freeze, counts: tuple[int, int], names: Sequence[str], blocking: BlockingCounts | None
+) -> Facts:
+    enforced_at = None if blocking is not None and not blocking.is_enforced else freeze.enforced_at
     return {
         "id": freeze.id,
         "reason": freeze.reason,
@@ -59,11 +76,23 @@ def _freeze_facts(freeze: Freeze, counts: tuple[int, int], names: Sequence[str])
         "branches": counts[0],
         "repositories": counts[1],
         "names": list(names),
-        "enforcedAt": _instant(freeze.enforced_at),
+        "enforcedAt": _instant(enforced_at),
+        "blocking": None if blocking is None else _blocking_facts(blocking),
         "endedAt": _instant(freeze.ended_at),
         "endReason": freeze.end_reason,
         "endedBy": (freeze.ended_by or {}).get("name"),
         "exceptionsAllowed": freeze.exceptions_allowed,
+    }
+
+
+def _blocking_facts(counts: BlockingCounts) -> Facts:
+    """Return how many branches of a freeze in force are blocked, and why the others are not."""
+    return {
+        "states": dict(counts.states),
+        "passing": numbers_of_counts(counts).passing,
+        "gaps": [
+            {"state": state, "code": code, "branchCount": branches} for state, code, branches in counts.worst_gaps
+        ],
     }
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.sql import bindparam
 
 from models.schedules import Schedule
 from models.slack import SlackMessage, SlackSubscription
+from rules.freezes.blocking_words import first_gap, meaning_of, numbers_of_audit
 from rules.freezes.globs import Glob, compile_globs
 from rules.ids import new_id
 from rules.notifications.kinds import UPCOMING
@@ -126,7 +127,7 @@ class _Channel:
         for event in events:
             by_kind[event.kind or ""].append(event)
         self._start(by_kind.pop("freeze.started", []))
-        self._enforce(by_kind.pop("freeze.enforced", []))
+        self._redraw([*by_kind.pop("freeze.enforced", []), *by_kind.get("enforcement.late", [])])
         self._end(by_kind.pop("freeze.ended", []))
         for event in by_kind.pop("exception.requested", []):
             self._request(event)
@@ -156,8 +157,8 @@ class _Channel:
     def _freezes_facts(self, subjects: Sequence[str], _: Mapping[str, Any] | None) -> Facts:
         return freezes_facts(self._uow, subjects)
 
-    def _enforce(self, events: Sequence[Event]) -> None:
-        """Show in the messages of freezes that they are fully enforced."""
+    def _redraw(self, events: Sequence[Event]) -> None:
+        """Show in the messages of freezes whether they are enforced now."""
         for message in self._messages_about("freezes", [event.target["id"] for event in events]):
             _refresh(self._uow, message)
 
@@ -311,12 +312,21 @@ def _note_facts(
     action: str, events: Sequence[Event], _subjects: Sequence[str], before: Mapping[str, Any] | None
 ) -> Facts:
     earlier = before or {"total": 0, "shown": []}
-    shown = [{name: event.target[name] for name in ("type", "id", "name")} for event in events]
+    shown = [{name: event.target[name] for name in ("type", "id", "name")} | _told(event) for event in events]
     return {
         "action": action,
         "total": earlier["total"] + len(events),
         "shown": [*earlier["shown"], *shown][:MAX_SHOWN],
     }
+
+
+def _told(event: Event) -> dict[str, str]:
+    """Return what a message says of a freeze that does not block: the numbers of branches, and the first reason."""
+    if event.action != "freeze.unprotected":
+        return {}
+    gap = first_gap(event.details.get("gaps") or {}, event.details.get("causes") or ())
+    sentences = [f"{each.text}." for each in numbers_of_audit(event.details).statements if each.state != "blocked"]
+    return {"told": " ".join([*sentences, *([meaning_of(gap)] if gap else [])])}
 
 
 def _exceptions_of(event: Event) -> list[str]:

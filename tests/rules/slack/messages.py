@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rules.freezes.blocking import CAUSES, WAYS
 from rules.slack import answers, forms, notices
 from rules.slack.blocks import Message
 
@@ -11,6 +12,19 @@ HOSTILE = (
     "<!channel> <!here|now> <@U1> <https://evil.example|our page> &lt;!channel&gt; a|b> ```\n*bold* "
     "\u202eright to left \x00\x07 <!subteam^S1> <#C1> "
 )
+
+
+GAPS = [
+    {"state": state, "code": code, "branchCount": 12_000}
+    for codes, state in ((CAUSES, "not_blocked"), (CAUSES, "unknown"), (WAYS, "partly"))
+    for code in codes
+]
+BLOCKING = {
+    "states": {"not_blocked": 3000, "unknown": 3000, "partly": 3000, "blocked": 3000},
+    "passing": False,
+    "gaps": GAPS,
+}
+COUNTS = {"unprotected": 3000, "unknown": 3000, "partly": 3000, "blocked": 3000, "late": 3000}
 
 
 def freeze(text: str, **changes: Any) -> dict[str, Any]:
@@ -24,6 +38,7 @@ def freeze(text: str, **changes: Any) -> dict[str, Any]:
         "repositories": 300,
         "names": [text] * 10,
         "enforcedAt": None,
+        "blocking": BLOCKING,
         "endedAt": None,
         "endReason": None,
         "endedBy": text,
@@ -49,12 +64,16 @@ def request(text: str, decided: dict[str, Any] | None = None) -> dict[str, Any]:
 def every_message(text: str) -> list[Message]:
     """Return a message of each kind, with a text in every field of people."""
     decided = {"how": "denied", "by": text, "at": NOW, "reason": text}
-    ended = freeze(text, endedAt=NOW, endReason="lifted", enforcedAt=NOW)
+    ended = freeze(text, endedAt=NOW, endReason="lifted", enforcedAt=NOW, blocking=None)
     window = {"scheduleId": "sch_1", "scheduleName": text, "startsAt": NOW, "endsAt": NOW}
     facts: list[tuple[str, dict[str, Any]]] = [
         ("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [freeze(text)]}),
         ("freezes", {"total": 1, "enforced": 1, "ended": 1, "shown": [ended]}),
         ("freezes", {"total": 1000, "enforced": 3, "ended": 0, "shown": [freeze(text, endsAt=None)] * 10}),
+        (
+            "freezes",
+            {"total": 9, "enforced": 3, "ended": 0, "unprotected": 3, "unknown": 1, "shown": [freeze(text)] * 9},
+        ),
         ("ends", {"total": 1, "shown": [ended]}),
         ("ends", {"total": 1000, "shown": [ended] * 10}),
         ("windows", {"total": 1, "minutes": 30, "shown": [window]}),
@@ -67,11 +86,14 @@ def every_message(text: str) -> list[Message]:
         one = {"type": "branch", "id": "wbr_1", "name": text}
         facts.append(("note", {"action": action, "total": 1, "shown": [one]}))
         facts.append(("note", {"action": action, "total": 99, "shown": [one, {**one, "type": "other"}] * 5}))
+    told = {"type": "freeze", "id": "frz_1", "name": text, "told": " ".join(CAUSES.values())}
+    facts.append(("note", {"action": "freeze.unprotected", "total": 10, "shown": [told] * 10}))
     messages = [notices.render(kind, each, WEB) for kind, each in facts]
-    listed = [{"id": "frz_1", "reason": text, "endsAt": NOW}] * 20
+    listed = [{"id": "frz_1", "reason": text, "endsAt": NOW, "targets": {**COUNTS, "total": 12_000}, "gaps": GAPS}] * 20
     state = {
         "subject": {"name": text},
         "frozen": True,
+        "enforced": False,
         "coverage": "some",
         "frozenBranchCount": 1,
         "watchedBranchCount": 2,
@@ -82,6 +104,8 @@ def every_message(text: str) -> list[Message]:
         *messages,
         answers.freezes_in_force(listed, WEB, more=True, liftable=True),
         answers.branch_state(state, WEB),
+        answers.branch_state(state | {"enforced": True}, WEB),
+        answers.said(answers.started(listed[0], WEB)),
         answers.refusal(text),
         answers.help_text("/freeze", text),
         answers.linking(f"{WEB}/slack/link?token=x"),

@@ -102,6 +102,105 @@ def test_freeze_without_exceptions_offers_none() -> None:
     assert [each["action_id"] for each in buttons["elements"]] == ["freeze.lift"]
 
 
+def blocking(*, passing: bool = False, gaps: tuple[tuple[str, str], ...] = (), **states: int) -> dict[str, Any]:
+    """Return facts of branches: their numbers by state, and their gaps as state and code."""
+    rows = [{"state": state, "code": code, "branchCount": 1} for state, code in gaps]
+    return {"states": states, "passing": passing, "gaps": rows}
+
+
+@pytest.mark.parametrize(
+    ("facts", "enforced_at", "first", "progress"),
+    [
+        (blocking(blocked=5), NOW, ":snowflake:", "· fully enforced <"),
+        (blocking(blocked=5), None, ":snowflake:", "· being enforced"),
+        (
+            blocking(passing=True, gaps=(("not_blocked", "writing"),), not_blocked=5),
+            None,
+            ":snowflake:",
+            "being enforced",
+        ),
+        (
+            blocking(gaps=(("partly", "deletion"),), partly=3, blocked=2),
+            NOW,
+            ":large_orange_circle: *3 of 5 branches are blocked only in part.* Who may push can delete the branch",
+            "· enforced <",
+        ),
+        (
+            blocking(gaps=(("not_blocked", "no_rule"), ("partly", "forgery")), not_blocked=3, partly=2),
+            None,
+            ":red_circle: *3 of 5 branches are not blocked.* No rule in force at GitHub requires our check",
+            "· not enforced",
+        ),
+        (
+            blocking(gaps=(("unknown", "not_read"),), unknown=5),
+            None,
+            ":large_orange_circle: *It is not known whether the 5 branches are blocked.* GitHub's rules were not read",
+            "· not enforced",
+        ),
+    ],
+)
+def test_message_of_a_freeze_says_first_what_is_not_blocked(
+    facts: dict[str, Any], enforced_at: str | None, first: str, progress: str
+) -> None:
+    row = freeze("A reason", blocking=facts, enforcedAt=enforced_at)
+    message = notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB)
+    shown = texts_of(message.blocks)
+    assert shown[0].startswith(first)
+    assert progress in shown[-1]
+    assert (":snowflake:" in first) == message.text.startswith("Merging is frozen")
+
+
+def test_message_of_several_freezes_says_first_how_many_do_not_block() -> None:
+    rows = [freeze("A", blocking=blocking(gaps=(("not_blocked", "no_rule"),), not_blocked=2)), freeze("B")]
+    facts = {"total": 2, "enforced": 0, "ended": 0, "unprotected": 1, "unknown": 1, "shown": rows}
+    message = notices.render("freezes", facts, WEB)
+    shown = texts_of(message.blocks)
+    assert shown[0].splitlines() == [
+        ":red_circle: *1 of 2 freezes does not block all branches.*",
+        ":large_orange_circle: *It is not known whether 1 of 2 freezes blocks all branches.*",
+    ]
+    assert "• :red_circle: *None of the 2 branches is blocked.*" in shown[2]
+    assert message.text == "1 of 2 freezes does not block all branches. Merging is frozen by 2 freezes"
+
+
+def test_message_without_facts_of_blocking_claims_nothing() -> None:
+    row = freeze("A reason")
+    del row["blocking"]
+    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB).blocks)
+    assert shown[0].startswith(":snowflake:")
+    assert "being enforced" in shown[-1]
+
+
+def test_answer_on_a_branch_says_first_that_it_is_not_known_to_be_blocked() -> None:
+    state = {
+        "subject": {"name": "acme/web#main"},
+        "frozen": True,
+        "enforced": False,
+        "coverage": "all",
+        "frozenBranchCount": 1,
+        "watchedBranchCount": 1,
+        "freezes": [],
+        "freezesTruncated": False,
+    }
+    [first, *_] = texts_of(answers.branch_state(state, WEB).blocks)
+    assert first.startswith(":red_circle: *GitHub is not known to refuse merges")
+    [first, *_] = texts_of(answers.branch_state({**state, "enforced": True}, WEB).blocks)
+    assert first == ":snowflake: *acme/web#main* is frozen. GitHub refuses merges into all that is frozen."
+
+
+@pytest.mark.parametrize(
+    ("unprotected", "code", "first"),
+    [(0, "", ":snowflake:"), (2, "no_rule", ":red_circle:"), (2, "writing", ":hourglass:")],
+)
+def test_answers_with_a_freeze_say_first_what_is_not_blocked(unprotected: int, code: str, first: str) -> None:
+    counts = {"total": 5, "blocked": 5 - unprotected, "partly": 0, "unprotected": unprotected, "unknown": 0, "late": 0}
+    gaps = [{"state": "not_blocked", "code": code, "branchCount": 2}] if code else []
+    row = {"id": "frz_1", "reason": "Release week", "endsAt": None, "targets": counts, "gaps": gaps}
+    assert answers.started(row, WEB).startswith(first)
+    [shown] = texts_of(answers.freezes_in_force([row], WEB, more=False, liftable=False).blocks)
+    assert shown.startswith(first)
+
+
 def test_thousand_windows_make_one_message_with_a_link_to_the_rest() -> None:
     window = {"scheduleId": "sch_1", "scheduleName": "Weekend", "startsAt": NOW, "endsAt": NOW}
     message = notices.render("windows", {"total": 1000, "minutes": 30, "shown": [window] * 10}, WEB)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
+from models.enforcement import BranchEnforcement
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository
@@ -43,6 +44,36 @@ class TestFreezes:
         message, end = messages()
         assert (message.facts["enforced"], message.facts["ended"]) == (1, 1)
         assert (end.kind, end.reply_to, end.facts["total"]) == ("ends", message.id, 1)
+
+    def test_message_of_a_freeze_is_redrawn_when_branches_are_not_blocked(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        branches = [factories.watched(session, acme, f"acme/{name}") for name in ("api", "web")]
+        for branch in branches:
+            factories.branch_enforcement(session, branch)
+        freeze = factories.freeze(session, acme, branches, enforced_at=factories.now())
+        take(of_freeze("freeze.started", freeze))
+        [message] = messages()
+        assert message.facts["enforced"] == 1
+        assert message.facts["shown"][0]["blocking"] == {"states": {"blocked": 2}, "passing": False, "gaps": []}
+
+        found = session.get_one(BranchEnforcement, branches[0].id)
+        found.decisive_check = None
+        gap = {"state": "not_blocked", "code": "no_rule", "branchCount": 1}
+        details = {"targets": 2, "blocked": 1, "unprotected": 1, "gaps": {"no_rule": 1}, "causes": ["no_rule"]}
+        take(of_freeze("freeze.unprotected", freeze), **details)
+        message, note = messages()
+        assert (message.facts["enforced"], message.facts["unprotected"]) == (0, 1)
+        shown = message.facts["shown"][0]
+        assert shown["enforcedAt"] is None
+        assert shown["blocking"] == {"states": {"blocked": 1, "not_blocked": 1}, "passing": False, "gaps": [gap]}
+        assert note.facts["action"] == "freeze.unprotected"
+        told = note.facts["shown"][0]["told"]
+        assert told.startswith("1 of 2 branches is not blocked. No rule in force at GitHub requires our check")
+
+        found.rules_read_at = factories.now() - timedelta(hours=1)
+        take(of_freeze("freeze.enforced", freeze))
+        assert (messages()[0].facts["unprotected"], messages()[0].facts["unknown"]) == (0, 1)
 
     def test_windows_of_one_minute_share_one_message_across_batches(
         self, session: Session, acme: Organization, take: Take, messages: Messages

@@ -4,9 +4,11 @@ A branch that is requested during a probe of it stays due, because that probe ma
 """
 
 from collections.abc import Collection
+from datetime import datetime
 
 from sqlalchemy import text
 
+from models.freezes import IN_FORCE
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
@@ -24,6 +26,18 @@ _THESE = text(_SCHEDULE.format(request=_REQUEST, which="b.id = ANY(:ids)"))
 _OF_REPOSITORY = text(_SCHEDULE.format(request=_REQUEST, which="r.github_id = :github_id AND r.removed_at IS NULL"))
 _OF_INSTALLATION = text(_SCHEDULE.format(request=_REQUEST, which="i.id = :installation AND r.removed_at IS NULL"))
 _EVERY = text(_SCHEDULE.format(request=_REQUEST, which="i.state = 'active' AND r.removed_at IS NULL"))
+_OF_FROZEN = text(
+    _SCHEDULE.format(
+        request=_REQUEST,
+        which=f"""
+        i.state = 'active' AND r.removed_at IS NULL AND b.id IN (
+            SELECT t.branch_id FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
+            WHERE f.ended_at IS NULL AND {IN_FORCE})
+        AND NOT EXISTS (SELECT FROM branch_enforcement seen WHERE seen.branch_id = b.id
+                        AND (seen.rules_read_at > :read_before OR seen.due_at IS NOT NULL))
+        """,  # noqa: S608 - a constant
+    )
+)
 _RESOLVE_ALERTS = text("""
     WITH gone AS (
         SELECT a.id FROM attention_items a
@@ -55,6 +69,12 @@ def schedule_installation_probes(uow: UnitOfWork, installation_id: int) -> None:
     """Schedule probes of every branch of an installation that we know, watched or not."""
     uow.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": uow.now})
     uow.wake("verify")
+
+
+def schedule_probes_of_frozen(uow: UnitOfWork, read_before: datetime) -> None:
+    """Schedule probes of frozen branches whose rules were last read before an instant, or never."""
+    if uow.session.execute(_OF_FROZEN, {"now": uow.now, "read_before": read_before}).rowcount:  # type: ignore[attr-defined]
+        uow.wake("verify")
 
 
 def schedule_all_probes(uow: UnitOfWork) -> None:

@@ -14,7 +14,7 @@ from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.enforcement_status.probe_requests import schedule_all_probes
+from services.enforcement_status.probe_requests import schedule_all_probes, schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
 from services.freezes.end import expire_freeze
 from services.freezes.failures import record_recovered, repair_failures
@@ -26,6 +26,8 @@ from services.repository_sync.sync import request_all_comparisons
 
 MAX_ENDED_AT_ONCE = 200
 REVIEW_INTERVAL = timedelta(seconds=10)
+READ_INTERVAL = timedelta(minutes=10)
+"""After which the rules of a frozen branch are read again: a third of the time for which a reading counts."""
 MAX_COVERING_SECONDS = 1.0
 """Time limit for adding targets per sweep, since windows must start and end on time meanwhile."""
 
@@ -97,6 +99,7 @@ def review_enforcement(uow_factory: UnitOfWorkFactory) -> bool:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "enforcement", REVIEW_INTERVAL):
             return False
+        schedule_probes_of_frozen(uow, uow.now - READ_INTERVAL)
     after = ""
     while True:
         with uow_factory.open(SYSTEM_CALLER) as uow:

@@ -11,7 +11,7 @@ from rules.rulesets.findings import Light
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.views import counts_shown, gaps_shown
 from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM, IS_FROZEN, IS_LATE, KEY, WAITS_FOR
-from services.verdicts.lights import LIGHTS
+from services.verdicts.lights import LIGHTS, present
 
 _KEY = KEY.replace(IS_FROZEN, "is_frozen")
 """The facts of a branch, of which it is already known whether it is frozen."""
@@ -50,7 +50,7 @@ def count_branches(uow: UnitOfWork) -> BranchCounts:
     """Return the counts of the organisation, by one statement."""
     lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
     frozen, blocking = 0, BlockingCounts()
-    for row in uow.session.execute(_BRANCHES, {"organization": uow.organization, "now": uow.now}):
+    for row in uow.session.execute(_BRANCHES, {"organization": uow.organization, **present(uow)}):
         facts = BlockingFacts.of_key(row.facts)
         if row.reached:
             lights[light_of(facts, row.found)] += row.branches

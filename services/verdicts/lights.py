@@ -53,7 +53,7 @@ class LightCounts:
 NEVER_VERIFIED = EnforcementStatus("amber", None)
 
 
-def _present(uow: UnitOfWork) -> dict[str, object]:
+def present(uow: UnitOfWork) -> dict[str, object]:
     """Return the present, and the branches that due windows cover which no process has begun."""
     return {"now": uow.now, "due": list(branches_of_due(uow.session, uow.organization, uow.now))}
 
@@ -62,7 +62,7 @@ def statuses(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, Enfor
     """Return the statuses of these branches."""
     if not branch_ids:
         return {}
-    rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), **_present(uow)})
+    rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), **present(uow)})
     return {
         row.id: EnforcementStatus(light_of(BlockingFacts.of_key(row.key), row.found), row.verified_at) for row in rows
     }
@@ -72,7 +72,7 @@ def count_lights(uow: UnitOfWork) -> LightCounts:
     """Return the counts of the organisation."""
     lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
     frozen = 0
-    for row in uow.session.execute(_COUNTS, {"organization": uow.organization, **_present(uow)}):
+    for row in uow.session.execute(_COUNTS, {"organization": uow.organization, **present(uow)}):
         lights[light_of(BlockingFacts.of_key(row.key), row.found)] += row.branches
         frozen += row.frozen
     return LightCounts(lights, frozen)
@@ -85,7 +85,7 @@ _LIT = text(f"""
 
 def facts_of_lights(uow: UnitOfWork) -> Subquery:
     """Return the subquery with the columns `branch_id` and `facts`, from which `light_in` tells the light of each."""
-    return _LIT.bindparams(lit_organization=uow.organization, **_present(uow)).subquery("lit")
+    return _LIT.bindparams(lit_organization=uow.organization, **present(uow)).subquery("lit")
 
 
 def light_in(facts: str) -> Light:

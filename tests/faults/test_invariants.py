@@ -330,6 +330,9 @@ class Machine(HarnessMachine):
             self.all_delivered = True
         while probe_due(harness.jobs, harness.github):
             work(harness)
+        harness.read_rules()
+        work(harness)
+        harness.review_enforcement()
         assert disagreements(harness, self.unreported) == {}
         assert landable(harness, self.unreported) == set()
         self._receipts_are_complete()

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import select, text
 
+from models.due_windows import branches_of_due
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.queries import covering_freezes
@@ -84,7 +85,8 @@ def what_is_said(harness: Harness) -> dict[tuple[int, str], Said]:
 
 
 def _read_branches(uow: UnitOfWork, said: Mapping[str, Said]) -> None:
-    for branch_id, found in blocking_of_branches(uow.session, said.keys(), uow.now).items():
+    due = branches_of_due(uow.session, uow.organization, uow.now)
+    for branch_id, found in blocking_of_branches(uow.session, said.keys(), uow.now, due=due).items():
         said[branch_id].states["facts"] = found.of_branch.state
         said[branch_id].gaps |= set(found.of_branch.gaps)
     for branch_id, one in said.items():

@@ -20,6 +20,7 @@ from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
+from services.maintenance.tasks import review_enforcement
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
 from tests.factories.plans import BUSINESS
@@ -80,6 +81,11 @@ class Harness:
             schedule_all_probes(uow)
         while probe_due(self.jobs, self.github):
             pass
+
+    def review_enforcement(self) -> None:
+        """Have the sweeper look at the freezes in force, whenever it did so last."""
+        self.sql("DELETE FROM periodic_tasks WHERE name = 'enforcement'")
+        review_enforcement(self.jobs)
 
     def process_webhooks(self) -> None:
         """Process every webhook that has arrived."""

@@ -5,7 +5,7 @@ from typing import Any
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.freezes import targets
 from services.freezes.completion import record_enforcement
-from services.maintenance.tasks import repair_completions, review_enforcement
+from services.maintenance.tasks import repair_completions
 from tests.harness.concurrency import at_once
 from tests.harness.github_harness import Builder, Harness
 
@@ -18,12 +18,6 @@ def audited(harness: Harness, *actions: str) -> list[Any]:
     )
 
 
-def review(harness: Harness) -> None:
-    """Have the sweeper look at the freezes in force, whenever it did so last."""
-    harness.sql("DELETE FROM periodic_tasks WHERE name = 'enforcement'")
-    review_enforcement(harness.jobs)
-
-
 class TestEnforced:
     def test_freeze_is_recorded_as_enforced_once_all_branches_block(self, harness: Harness, build: Builder) -> None:
         build("web", "api", pulls=1)
@@ -34,7 +28,7 @@ class TestEnforced:
         harness.run_until_idle()
         harness.full_resync()
         harness.run_until_idle()
-        review(harness)
+        harness.review_enforcement()
         [(_, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
         assert (target, details["targets"], details["partly"], details["gaps"]) == (freeze_id, 2, 2, {"deletion": 2})
         [[actor, source]] = harness.sql(
@@ -62,7 +56,7 @@ class TestEnforced:
         harness.read_rules()
         harness.lift(harness.freeze())
         harness.run_until_idle()
-        review(harness)
+        harness.review_enforcement()
         assert audited(harness, "freeze.enforced") == []
 
     def test_freeze_is_enforced_when_the_rules_were_read_after_its_checks(
@@ -84,8 +78,8 @@ class TestUnprotected:
         harness.read_rules()
         freeze_id = harness.freeze()
         harness.run_until_idle()
-        review(harness)
-        review(harness)
+        harness.review_enforcement()
+        harness.review_enforcement()
         assert harness.merge("acme/web", 1).status_code == 200
         [(action, target, details)] = audited(harness, "freeze.enforced", "freeze.unprotected")
         assert (action, target, details["causes"]) == ("freeze.unprotected", freeze_id, ["no_rule"])
@@ -115,15 +109,29 @@ class TestUnprotected:
         harness.run_until_idle()
         harness.read_rules()
         freeze_id = harness.freeze()
-        review(harness)
+        harness.review_enforcement()
         assert audited(harness, "freeze.unprotected") == []
         harness.sql("UPDATE watched_branches SET outdated_since = outdated_since - interval '65 seconds'")
         harness.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '30 seconds'")
-        review(harness)
-        review(harness)
+        harness.review_enforcement()
+        harness.review_enforcement()
         [(_, target, details)] = audited(harness, "freeze.unprotected")
         assert (target, details["causes"], details["late"]) == (freeze_id, ["late"], 1)
         assert details["gaps"] == {"rate_limit": 1}
+
+    def test_rules_of_frozen_branches_are_read_again_without_a_full_resync(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", "api", pulls=1)
+        harness.read_rules()
+        harness.freeze({"type": "repositories", "repositories": ["acme/web"]})
+        harness.sql("UPDATE branch_enforcement SET rules_read_at = rules_read_at - interval '9 minutes'")
+        harness.review_enforcement()
+        assert harness.sql("SELECT count(due_at) FROM branch_enforcement") == [(0,)]
+        harness.sql("UPDATE branch_enforcement SET rules_read_at = rules_read_at - interval '2 minutes'")
+        harness.review_enforcement()
+        due = harness.sql("SELECT branch_id FROM branch_enforcement WHERE due_at IS NOT NULL")
+        assert due == [(harness.branches["acme/web"].id,)]
 
     def test_freezes_from_before_an_upgrade_are_counted_again_in_silence(
         self, harness: Harness, build: Builder
@@ -135,8 +143,8 @@ class TestUnprotected:
         harness.freeze()
         harness.sql("UPDATE freezes SET enforced_at = started_at, first_enforced_at = started_at")
         harness.sql("UPDATE freezes SET unprotected_causes = NULL")
-        review(harness)
-        review(harness)
+        harness.review_enforcement()
+        harness.review_enforcement()
         assert harness.sql("SELECT enforced_at, unprotected_causes FROM freezes") == [(None, ["no_rule"])]
         assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
 

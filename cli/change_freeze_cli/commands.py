@@ -106,7 +106,7 @@ def preview(session: Session, names: Sequence[str], branches: Sequence[str], *, 
 
 @main.command()
 @targets
-@click.option("-r", "--reason", required=True, help="Why; everyone who is blocked reads it.")
+@click.option("-r", "--reason", required=True, help="Why; it is shown at each pull request.")
 @click.option("--no-exceptions", is_flag=True, help="Allow no exceptions for single pull requests.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @ends()

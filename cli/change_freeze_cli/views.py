@@ -47,11 +47,12 @@ def end_of(one: Json, time: Time) -> str:
 def freezes(body: Json, time: Time) -> list[str]:
     """Return a list of freezes."""
     return table(
-        ("ID", "STATE", "SCOPE", "REASON", "SINCE", "UNTIL", "BY"),
+        ("ID", "STATE", "ENFORCED", "SCOPE", "REASON", "SINCE", "UNTIL", "BY"),
         [
             (
                 one.get("id"),
                 one.get("state"),
+                enforced(one),
                 scope_text(one.get("scope")),
                 one.get("reason"),
                 time(one.get("startedAt")),
@@ -63,10 +64,24 @@ def freezes(body: Json, time: Time) -> list[str]:
     )
 
 
+def enforced(one: Json) -> str:
+    """Return whether GitHub refuses merges into all branches of a freeze in force: yes, in part, or no."""
+    if one.get("state") != "in_force" or "enforcedAt" not in one:
+        return NOTHING
+    if not one["enforcedAt"]:
+        return "no"
+    return "in part" if (one.get("targets") or {}).get("partly") else "yes"
+
+
 def freeze(one: Json, time: Time) -> Iterator[str]:
-    """Yield what a freeze is, and how far its checks are."""
-    counts = one.get("targets") or {}
+    """Yield what a freeze is, whether it is enforced and why not, and how far its checks are."""
+    counts = {name: number for name, number in (one.get("targets") or {}).items() if number or name == "total"}
     yield f"{one.get('id')}  {one.get('state')}  {scope_text(one.get('scope'))}"
+    if enforced(one) != NOTHING:
+        yield f"  enforced  {_enforced_since(one, time)}"
+    for gap in rows_of(one, "gaps"):
+        number = count(gap.get("branchCount"), "branch", "branches")
+        yield f"  gap       {number} {_BLOCKING.get(str(gap.get('state')), gap.get('state'))}: {gap.get('message')}"
     yield f"  reason    {one.get('reason')}"
     yield f"  since     {time(one.get('startedAt'))}"
     if one.get("endedAt"):
@@ -76,9 +91,27 @@ def freeze(one: Json, time: Time) -> Iterator[str]:
     yield f"  branches  {', '.join(f'{number} {name}' for name, number in counts.items())}"
 
 
+_BLOCKING = {
+    "blocked": "blocked",
+    "partly": "blocked only in part",
+    "not_blocked": "not blocked",
+    "unknown": "not known to be blocked",
+}
+"""Words for whether GitHub refuses what a freeze forbids; another value is shown as it is."""
+
+
+def _enforced_since(one: Json, time: Time) -> str:
+    if one["enforcedAt"]:
+        return f"{enforced(one)}, since {time(one['enforcedAt'])}"
+    before = one.get("firstEnforcedAt")
+    return f"no; it was from {time(before)}" if before else "no"
+
+
 def state(body: Json, time: Time) -> Iterator[str]:
     """Yield whether a subject is frozen, by what, and when that changes."""
     name = (body.get("subject") or {}).get("name")
+    if body.get("frozen") and body.get("enforced") is False:
+        yield "GitHub is not known to refuse merges into all that is frozen; `freeze doctor` says more."
     if not body.get("frozen"):
         yield f"{name} is open."
     elif body.get("coverage") == "all":
@@ -86,6 +119,8 @@ def state(body: Json, time: Time) -> Iterator[str]:
     else:
         frozen, watched = body.get("frozenBranchCount"), body.get("watchedBranchCount")
         yield f"{name} is frozen in part: {frozen} of {watched} branches."
+    if body.get("frozen") and body.get("enforced") is True:
+        yield "GitHub refuses merges into all that is frozen."
     if rows_of(body, "freezes"):
         yield from table(
             ("ID", "REASON", "SINCE", "UNTIL"),
@@ -104,7 +139,11 @@ def state(body: Json, time: Time) -> Iterator[str]:
 
 
 def impact(body: Json) -> Iterator[str]:
-    """Yield what a scope covers."""
+    """Yield what a scope covers; first what a freeze is not known to block there."""
+    if body.get("unenforcedBranchCount"):
+        number, total = body["unenforcedBranchCount"], count(body.get("branchCount"), "branch", "branches")
+        verb = "is" if number == 1 else "are"
+        yield f"{number} of {total} {verb} not known to block: `freeze doctor` says why."
     yield (
         f"{count(body.get('branchCount'), 'branch', 'branches')} in "
         f"{count(body.get('repositoryCount'), 'repository', 'repositories')}, "
@@ -112,9 +151,6 @@ def impact(body: Json) -> Iterator[str]:
     )
     if body.get("frozenBranchCount"):
         yield f"{count(body['frozenBranchCount'], 'branch is', 'branches are')} frozen already."
-    if body.get("unenforcedBranchCount"):
-        number = body["unenforcedBranchCount"]
-        yield f"{count(number, 'branch', 'branches')} may not be blocked: `freeze doctor` says why."
 
 
 def covered(body: Json) -> Iterator[str]:
@@ -149,7 +185,15 @@ def lifted(body: Json) -> Iterator[str]:
 
 def pull_request(body: Json, time: Time) -> Iterator[str]:
     """Yield why a pull request may merge or not."""
-    yield f"{body.get('repository')}#{body.get('number')} into {body.get('baseBranch')}: {body.get('verdict')}"
+    blocking = body.get("blocking") or {}
+    found = str(blocking.get("state") or body.get("verdict"))
+    forbidden = "a freeze forbids it, and it is " if blocking and found != "blocked" else ""
+    yield (
+        f"{body.get('repository')}#{body.get('number')} into {body.get('baseBranch')}: "
+        f"{forbidden}{_BLOCKING.get(found, found)}"
+    )
+    if blocking and (found != "blocked" or blocking.get("bypassActorCount") != 0):
+        yield f"  {blocking.get('message')}"
     yield f"  {body.get('title')} ({body.get('author')}, {body.get('state')})"
     check = body.get("check") or {}
     yield f"  check {check.get('name')}: {check.get('conclusion')} ({check.get('state')})"

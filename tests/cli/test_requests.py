@@ -165,7 +165,7 @@ class TestAnswers:
     def test_new_values_and_missing_fields_are_shown_as_they_are(self, freeze: Command) -> None:
         odd = {**FREEZE, "scope": {"type": "galaxy"}, "newField": 1}
         shown = freeze("list", replies=[success({"data": [odd, {}, 7], "nextCursor": None})]).stdout.splitlines()
-        assert shown[1].split() == ["frz_1", "thawing", "galaxy", "Release", "soon", "until", "lifted", "-"]
+        assert shown[1].split() == ["frz_1", "thawing", "-", "galaxy", "Release", "soon", "until", "lifted", "-"]
         for command in (["list"], ["requests"], ["audit"], ["schedules", "list"], ["why", "7"], ["preview", "a/b"]):
             assert freeze(*command, replies=[success({})]).exit_code == 0, command
 

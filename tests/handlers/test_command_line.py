@@ -25,6 +25,7 @@ from change_freeze_cli.session import Session as CommandSession
 from models.freezes import Freeze
 from models.organizations import LoginSession
 from models.repositories import Repository, WatchedBranch
+from rules.freezes.blocking import CAUSES
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
 from tests.handlers.device_sign_in.requests import Device, decide, signed_in
@@ -94,10 +95,17 @@ class TestState:
         factories.freeze(acme.session, acme.organization, [web], reason="Database migration", ends_at=ends_at)
         frozen = freeze(*gate)
         assert frozen.exit_code == 1
-        assert frozen.stdout.startswith("acme/web:main is frozen.\nID ")
+        warned = "GitHub is not known to refuse merges into all that is frozen; `freeze doctor` says more."
+        assert frozen.stdout.startswith(f"{warned}\nacme/web:main is frozen.\nID ")
         assert "Database migration" in frozen.stdout
         assert frozen.stdout.endswith("Next change: 2099-01-04 08:00 UTC\n")
         assert freeze(*gate[:4]).exit_code == 0
+        factories.branch_enforcement(acme.session, web)
+        enforced = freeze(*gate)
+        assert enforced.exit_code == 1
+        assert enforced.stdout.startswith(
+            "acme/web:main is frozen.\nGitHub refuses merges into all that is frozen.\nID "
+        )
 
     def test_json_is_the_object_of_the_api(
         self, freeze: Command, acme: Tenant, web: WatchedBranch, http: httpx.Client
@@ -144,7 +152,9 @@ class TestStart:
         started = freeze("start", "acme/*", *REASON, answer="y\n")
         assert started.exit_code == 0, started.output
         [row] = freezes(acme)
-        assert started.stdout.startswith(f"{row.id}  in_force  acme/*\n")
+        gap = "  gap       1 branch not known to be blocked: GitHub's rules were not read yet.\n"
+        assert started.stdout.startswith(f"{row.id}  in_force  acme/*\n  enforced  no\n{gap}")
+        assert "1 of 1 branch is not known to block: `freeze doctor` says why.\n  1 branch in 1" in declined.stderr
         assert (row.reason, row.previewed_repo_count, row.ends_at) == ("Release under way", 1, None)
 
     def test_start_that_asks_nothing_sends_the_previewed_count(
@@ -154,6 +164,45 @@ class TestStart:
         shown = freeze.json("start", "--all", *REASON, "--for", "2h", "--no-exceptions", "--yes")
         assert (shown["previewedRepoCount"], shown["exceptionsAllowed"]) == (1, False)
         assert abs(datetime.fromisoformat(shown["endsAt"]) - begun - timedelta(hours=2)) < timedelta(minutes=5)
+
+    @pytest.mark.parametrize(
+        ("rules", "column", "lines"),
+        [
+            ({}, "yes", ["  enforced  yes, since 2026-11-21 09:30 UTC"]),
+            (
+                {"open_ways": ["deletion"]},
+                "in part",
+                [
+                    "  enforced  in part, since 2026-11-21 09:30 UTC",
+                    "  gap       1 branch blocked only in part: Who may push can delete the branch and make it again.",
+                ],
+            ),
+            (
+                {"decisive_check": None},
+                "no",
+                [
+                    "  enforced  no; it was from 2026-11-21 09:30 UTC",
+                    f"  gap       1 branch not blocked: {CAUSES['no_rule']}",
+                ],
+            ),
+        ],
+    )
+    def test_freeze_is_shown_with_whether_it_is_enforced_and_why_not(
+        self,
+        freeze: Command,
+        acme: Tenant,
+        web: WatchedBranch,
+        rules: dict[str, Any],
+        column: str,
+        lines: list[str],
+    ) -> None:
+        factories.branch_enforcement(acme.session, web, **rules)
+        at = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+        row = factories.freeze(acme.session, acme.organization, [web], enforced_at=at, first_enforced_at=at)
+        shown = freeze("extend", row.id, "--no-end", "--utc").stdout.splitlines()
+        assert shown[1 : 1 + len(lines)] == lines
+        listed = freeze("list").stdout.splitlines()
+        assert listed[1].startswith(f"{row.id}  in_force  {column}  ")
 
     def test_start_freezes_one_branch(self, freeze: Command, acme: Tenant, web: WatchedBranch) -> None:
         shown = freeze.json("start", "acme/web", "-b", "main", *REASON, "--until", "2099-01-04T09:00+01:00", "-y")
@@ -225,7 +274,8 @@ class TestExceptions:
         reference = f"acme/web#{pull.number}"
         row = factories.freeze(acme.session, acme.organization, [web], reason="Migration")
         explained = freeze("why", reference)
-        assert explained.stdout.startswith(f"{reference} into main: ")
+        what = "a freeze forbids it, and it is not known to be blocked\n  GitHub's rules were not read yet.\n"
+        assert explained.stdout.startswith(f"{reference} into main: {what}")
         assert row.id in explained.stdout
         assert "Migration" in explained.stdout
         requested = freeze.json("allow", reference, "-r", "Hotfix of payments", "--request")["data"][0]["id"]

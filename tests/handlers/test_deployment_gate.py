@@ -129,7 +129,7 @@ class TestGate:
     def test_open_branch_lets_the_deployment_through(self, gate: Gate) -> None:
         ended = gate.run()
         assert (ended.status, ended.text) == (0, "acme/web:main is open.\n")
-        assert ended.outputs == {"frozen": "false", "next-change-at": ""}
+        assert ended.outputs == {"frozen": "false", "enforced": "false", "next-change-at": ""}
         assert ended.summary == ""
 
     def test_frozen_branch_stops_the_deployment_with_the_reason(
@@ -141,9 +141,19 @@ class TestGate:
         assert ended.status == 1
         assert ended.commands == ended.text.splitlines()
         assert ended.text.startswith("::error title=Freeze gate::acme/web:main is frozen: Database migration (this")
-        assert ended.outputs["frozen"] == "true"
+        assert (ended.outputs["frozen"], ended.outputs["enforced"]) == ("true", "false")
+        assert "GitHub is not known to refuse merges into all that is frozen" in ended.text
         assert ended.outputs["next-change-at"].startswith("2099-")
         assert "Database migration" in ended.summary
+
+    def test_gate_that_is_enforced_stops_the_deployment_all_the_same(
+        self, gate: Gate, acme: Tenant, web: WatchedBranch
+    ) -> None:
+        factories.branch_enforcement(acme.session, web)
+        factories.freeze(acme.session, acme.organization, [web])
+        ended = gate.run()
+        assert (ended.status, ended.outputs["frozen"], ended.outputs["enforced"]) == (1, "true", "true")
+        assert "; GitHub refuses merges into all that is frozen" in ended.text
 
     def test_gate_without_a_branch_counts_any_frozen_branch(self, gate: Gate, acme: Tenant, web: WatchedBranch) -> None:
         release = factories.branch(acme.session, acme.session.get_one(Repository, web.repository_id), "release")
@@ -232,7 +242,7 @@ class TestGate:
             assert "##[" not in line
             assert "\x1b" not in line
             assert ("%0A" in line) is (mode == "report")  # only the data of commands is decoded
-        assert {*ended.outputs} == {"frozen", "next-change-at"}
+        assert {*ended.outputs} == {"frozen", "enforced", "next-change-at"}
         assert ended.summary.count("\n    ") == ended.summary.count("### Frozen") == 3
         assert not (gate.directory / "pwned").exists()
 
@@ -240,7 +250,7 @@ class TestGate:
         body = b'{"frozen": true, "nextChangeAt": "2099-01-01\\nfrozen=false", "freezes": [{"reason": 1}, 2]}'
         with answering(200, body) as (address, _):
             ended = gate.run(FREEZE_URL=address)
-        assert (ended.status, ended.outputs) == (1, {"frozen": "true", "next-change-at": ""})
+        assert (ended.status, ended.outputs) == (1, {"frozen": "true", "enforced": "", "next-change-at": ""})
 
     @pytest.mark.parametrize(
         "changes",

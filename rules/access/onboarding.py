@@ -123,7 +123,7 @@ def _branches(facts: Facts) -> Step:
 
 def _enforcement(facts: Facts) -> Step:
     if facts.watched and not facts.unenforced:
-        return Step("enforcement", True, "All watched branches are enforced.")
+        return Step("enforcement", True, "Rules require our check on all watched branches.")
     message = "Once branches are watched, set up the rules that require our check."
     if facts.watched:
         unenforced = _count(facts.unenforced, "branch is", "branches are")

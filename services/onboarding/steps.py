@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import exists, func, select
 
 from models.enforcement import BranchEnforcement
 from models.freezes import Freeze
@@ -65,10 +65,9 @@ def _repositories(uow: UnitOfWork) -> tuple[int, int]:
 
 
 def _branches(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the number of branches that freezes can cover, and of those without confirmed enforcement."""
-    unknown = or_(BranchEnforcement.verified_at.is_(None), BranchEnforcement.light == "red")
+    """Return the number of branches that freezes can cover, and of those where no rule is known to require our check."""
     query = (
-        select(func.count(), func.count().filter(unknown))
+        select(func.count(), func.count().filter(BranchEnforcement.decisive_check.is_(None)))
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)

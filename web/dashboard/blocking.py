@@ -13,7 +13,7 @@ _KINDS = {"not_blocked": "bad", "unknown": "warn", "partly": "warn", "blocked": 
 _SETUP = (web_addresses.ENFORCEMENT_SETUP, "Set up the rules")
 _ATTENTION = (web_addresses.ATTENTION, "See what needs attention")
 _STATUS = (web_addresses.STATUS, "See the status of the service")
-_BRANCHES = (web_addresses.BRANCHES, "See each branch")
+_UNKNOWN = (f"{web_addresses.BRANCHES}?light=amber", "Verify its rules")
 _MENDED_AT: Mapping[str, tuple[str, str]] = {
     "no_rule": _SETUP,
     "deletion": _SETUP,
@@ -26,8 +26,8 @@ _MENDED_AT: Mapping[str, tuple[str, str]] = {
     "github": _ATTENTION,
     "restore": _STATUS,
     "no_worker": _STATUS,
-    "not_read": _BRANCHES,
-    "outdated": _BRANCHES,
+    "not_read": _UNKNOWN,
+    "outdated": _UNKNOWN,
 }
 """Address and label of the page that closes a gap; nobody has to do anything about `writing`."""
 
@@ -48,6 +48,8 @@ class Shown(NamedTuple):
     """`bad`, `warn`, `good`, `moving` for a state that lasts for seconds, or empty for what stands beside worse."""
     text: str
     reasons: list[Reason]
+    branches_at: str = ""
+    """Address of the list of such branches, if there are several to look for."""
 
 
 def blocking_of_freeze(freeze: Mapping[str, Any]) -> list[Shown]:
@@ -103,6 +105,7 @@ def _shown(numbers: BranchNumbers, gaps: Iterable[Mapping[str, Any]], scope: Map
             _kind(statement, complete=numbers.complete) if statement.state != "blocked" or not place else "",
             statement.text,
             [_reason(gap["code"], gap["branchCount"], scope) for gap in gaps if gap["state"] == statement.state],
+            _list_of(statement) if numbers.total > 1 else "",
         )
         for place, statement in enumerate(numbers.statements)
     ]
@@ -113,6 +116,12 @@ def _kind(statement: Statement, *, complete: bool) -> str:
     if statement.passing or (statement.state == "blocked" and not complete):
         return "moving"
     return _KINDS[statement.state]
+
+
+def _list_of(statement: Statement) -> str:
+    """Return the address of the list with branches of a state, which have a light of their own."""
+    light = {"not_blocked": "red", "unknown": "amber", "partly": "amber"}.get(statement.state)
+    return f"{web_addresses.BRANCHES}?light={light}" if light and not statement.passing else ""
 
 
 def _reason(code: str, branches: int, scope: Mapping[str, Any]) -> Reason:

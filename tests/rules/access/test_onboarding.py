@@ -25,7 +25,7 @@ def test_onboarding_is_done_and_describes_the_setup_when_complete() -> None:
         "The GitHub App is installed in acme.",
         "2 repositories enabled.",
         "4 branches watched.",
-        "All watched branches are enforced.",
+        "Rules require our check on all watched branches.",
         "First freeze started.",
     ]
 

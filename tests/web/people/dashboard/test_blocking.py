@@ -118,6 +118,9 @@ class TestFreeze:
         first = shown.index(sentence)
         assert first < shown.index(reason)
         assert all(shown.find(claim) in {-1, *range(first, len(shown))} for claim in (*CLAIMS, REASON))
+        listed = next((at for text, at in page.links.items() if text.startswith("See which branches")), None)
+        light = "red" if sentence.endswith(("not blocked.", "is blocked.")) and "known" not in sentence else "amber"
+        assert listed == (None if len(causes) == 1 else f"/branches?light={light}")
         assert not mended_at or any(link.startswith(mended_at) for link in page.links.values())
 
     def test_page_says_first_that_all_branches_are_blocked(self, member: Enter, acme: Scene, path: str) -> None:
@@ -295,3 +298,10 @@ class TestOtherPages:
         for path in ("/branches", f"/branches/{acme.web.id}", f"/repositories/{acme.repositories[0].id}"):
             assert "Not checked yet" in words(viewer.open(path))
         assert "1 has gaps, or is not checked 1 blocks" in words(viewer.open("/branches"))
+
+    def test_step_of_the_rules_is_done_once_rules_require_the_check(self, member: Enter, acme: Scene) -> None:
+        viewer = member("viewer")
+        done = "Rules require our check on all watched branches."
+        assert done in words(viewer.open("/onboarding"))
+        change(acme, acme.web, decisive_check=None)
+        assert done not in words(viewer.open("/onboarding"))

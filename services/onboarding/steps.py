@@ -65,7 +65,7 @@ def _repositories(uow: UnitOfWork) -> tuple[int, int]:
 
 
 def _branches(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the number of branches that freezes can cover, and of those where no rule is known to require our check."""
+    """Return the number of branches that freezes can cover, and of those whose rules do not require our check."""
     query = (
         select(func.count(), func.count().filter(BranchEnforcement.decisive_check.is_(None)))
         .select_from(WatchedBranch)

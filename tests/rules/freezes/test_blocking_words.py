@@ -48,7 +48,7 @@ def test_sentences_say_so_far_before_the_freeze_is_enforced() -> None:
 
 
 @pytest.mark.parametrize("cause", sorted(CAUSES))
-def test_branches_are_not_blocked_yet_only_while_checks_are_written_in_time(cause: str) -> None:
+def test_branches_are_not_blocked_yet_while_checks_are_written_in_time(cause: str) -> None:
     state: State = "unknown" if cause in {"not_read", "outdated"} else "not_blocked"
     counts = BlockingCounts()
     counts.add(Blocking(state, cause), 2, late=False)

@@ -283,9 +283,7 @@ class TestOtherPages:
         assert shown.index(sentence) < shown.index(f"acme/web#7 {verdict}")
         assert reason in shown
 
-    def test_look_up_of_a_pull_request_without_a_freeze_says_nothing_of_blocking(
-        self, member: Enter, acme: Scene
-    ) -> None:
+    def test_pull_request_without_a_freeze_says_nothing_of_blocking(self, member: Enter, acme: Scene) -> None:
         factories.pull_request(acme.session, acme.repositories[0], 7)
         lose_rule(acme, acme.web)
         shown = words(member("viewer").open("/pulls", ref="acme/web#7"))

@@ -1,6 +1,6 @@
 """From an installation to enabled repositories, through the API: sync repositories, enable them, wait for checks.
 
-Then the service verifies that GitHub's rules require those checks.
+The service verifies that GitHub's rules require those checks after administrators have authorised it.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,11 @@ class Preparation:
         if not any(self._known().values()):  # they are enabled at once; what people disable later stays disabled
             self._enable()
             self.wait_until(self._has_all_checks, "Writing the first checks")
-            self.service.call("POST", "/v1/enforcement/verify", {"scope": {"type": "organization"}})
-            self.wait_until(lambda: self._pending("verify") == 0, "Verifying the rules")
+
+    def verify_rules(self) -> None:
+        """Have the service read the rules, once it is known whether it may write them."""
+        self.service.call("POST", "/v1/enforcement/verify", {"scope": {"type": "organization"}})
+        self.wait_until(lambda: self._pending("verify") == 0, "Verifying the rules")
 
     def _known(self) -> dict[str, bool]:
         return {each["fullName"]: each["enabled"] for each in self.service.pages("/v1/repos")}

@@ -77,8 +77,10 @@ class Sandbox:
         with self.step("API, worker and sweeper"):
             self.start_service(environment)
         with self.step("Repositories, checks and rules"):
-            self.prepare()
+            prepared = self.prepare()
             self.authorize_rulesets(addresses["databaseUrl"])
+            for preparation in prepared:
+                preparation.verify_rules()
         if self.settings.demonstrate:
             say()
             self.demonstrate()
@@ -215,16 +217,19 @@ class Sandbox:
         client = Client(self.settings.base_url)
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
 
-    def prepare(self) -> None:
+    def prepare(self) -> list[Preparation]:
         """Let the service find its repositories, write a check on every head, and read the prices."""
         fake_github = Client(self.settings.github_url, self.secrets.github_token)
+        prepared = []
         for tenant in TENANTS:
             service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
-            Preparation(tenant, service, fake_github, self.processes.wait_until).run()
+            prepared.append(Preparation(tenant, service, fake_github, self.processes.wait_until))
+            prepared[-1].run()
         for tenant in TENANTS:
             self.connect_slack(tenant)
         viewer = Client(self.settings.base_url, self.organizations[TENANTS[0].slug]["sessions"]["viewer"])
         self.processes.wait_until(lambda: viewer.answers("/v1/billing/prices"), "Reading the prices")
+        return prepared
 
     def connect_slack(self, tenant: Tenant) -> None:
         """Connect an organisation's Slack workspace as its administrator does, unless it is connected."""

@@ -84,7 +84,7 @@ def required_checks(tenant: Tenant) -> dict[str, str]:
     The release branches have rules of their own besides that of their pattern, which covers those yet to come.
     """
     releases = sorted({branch for repository in tenant.repositories for branch in repository.branches[1:]})
-    return {"~DEFAULT_BRANCH": check_name("main")} | {
+    return {"refs/heads/main": check_name("main")} | {
         f"refs/heads/{name}": PREFIX + name for name in (*AUTO_WATCH, *releases)
     }
 

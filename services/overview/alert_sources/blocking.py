@@ -86,6 +86,7 @@ def gaps_of_freezes() -> str:
             SELECT t.branch_id, min(f.started_at) AS since FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id
             WHERE f.organization_id = :organization AND t.operation = 'apply' AND {IN_FORCE} GROUP BY t.branch_id
         ) covering JOIN {FROM} ON b.id = covering.branch_id
+        OFFSET 0 -- else the facts are computed for each condition on them
     ) branch
     CROSS JOIN LATERAL unnest({_gaps()}) AS gaps (gap)
     JOIN organizations o ON o.id = :organization

@@ -1,9 +1,9 @@
 """I25 under whatever happens in whatever order: what a surface calls blocked, the simulated GitHub refuses.
 
-People make, loosen and delete rules, delete, create and rename branches, change the default branch, archive
-repositories, cut permissions and suspend the App; webhooks arrive or are lost; GitHub fails; freezes, windows, lifts
-and exceptions come in between. After every step GitHub is asked for each way into each frozen branch, and every surface
-is read. What people did at GitHub and we were not told of yet is left out until we are told.
+People make, loosen and delete rules, delete, create and rename branches, change the default branch, archive and rename
+repositories, cut permissions and suspend the App; webhooks arrive or are lost; GitHub fails and limits; freezes,
+windows, lifts and exceptions come in between. After every step GitHub is asked for each way into each frozen branch,
+and every surface is read. What people did at GitHub and we were not told of yet is left out until we are told.
 
 `tests/faults/state_machines.py` says how to explore.
 """
@@ -64,6 +64,7 @@ class Machine(HarnessMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.harness.fake_github.settings.primary_limits = False
         self.harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = 'api'")
         self.harness.read_rules()
         self.untold: set[int] = set()
@@ -256,6 +257,12 @@ class Machine(HarnessMachine):
         repository = self.repositories[which % 2]
         self._change(which, repositories.set_archived, repository, archived=not repository.archived)
 
+    @rule(which=some)
+    def rename_a_repository(self, which: int) -> None:
+        repository = self.repositories[which % 2]
+        name = repository.name.removesuffix("-2") if repository.name.endswith("-2") else f"{repository.name}-2"
+        self._change(which, repositories.rename, repository, name)
+
     @rule(suspended=st.booleans())
     def suspend_the_app(self, suspended: bool) -> None:
         [installation] = self.harness.fake_github.world.installations.values()
@@ -275,6 +282,12 @@ class Machine(HarnessMachine):
     def github_fails(self, kind: str, after: bool, count: int) -> None:
         self.harness.fake_github.faults.add(kind, after=after, count=count)
 
+    @rule(graphql=st.sampled_from([0, 2, None]))
+    def github_limits(self, graphql: int | None) -> None:
+        """Leave so many points of GraphQL for the hour; None: enough."""
+        settings = self.harness.fake_github.settings
+        settings.primary_limits, settings.graphql_points_per_hour = graphql is not None, graphql
+
     @rule()
     def webhooks_are_lost(self) -> None:
         if self.webhook_queue.take():
@@ -284,6 +297,8 @@ class Machine(HarnessMachine):
     def we_are_told(self) -> None:
         """Deliver what has not been lost, and do what follows from it."""
         self.harness.fake_github.faults.clear()
+        self.github_limits(None)
+        self.harness.sql("UPDATE installations SET paused_until = NULL")
         self.webhook_queue = WebhookQueue(self.harness, self.webhook_queue.taken)
         while deliveries := self.webhook_queue.take():
             self.webhook_queue.deliver(deliveries)

@@ -6,6 +6,7 @@ Fixtures:
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
 - `repository`, `web`: acme/web, and its watched branch `main`.
 - `pull`, `freeze`, `pending`: a pull request into that, a freeze of it, and a request to merge in spite of it.
+- `workers`: what does the jobs of acme.
 - `globex`: another organisation, of the free plan.
 - `session`: rows as they are, of every organisation; what is added or changed there is committed at once.
 - `clock`, `wakeups`, `fake_github`: the service's clock, what it woke, and the simulated GitHub.
@@ -36,11 +37,12 @@ from tests.handlers.installation_connection import BACK, ConnectionFixture
 from tests.harness.app_key import AppKey
 from tests.harness.audit_watch import AuditWatch
 from tests.harness.clock import MovableClock
+from tests.harness.github_harness import Harness, make_harness
 from tests.harness.product import address_of, product_config, product_parts
 from tests.harness.response_conformance import also_checking, checked_client
 from tests.harness.served_fixtures import clock, clock_of_session, wakeups, wakeups_of_session
 from tests.harness.servers import serving
-from tests.harness.sessions import committing
+from tests.harness.sessions import committing, owner_session
 from tests.harness.wakeups import RecordedWakeups
 from tools import fake_slack, fake_stripe
 from tools.fake_github import FakeGitHub, Handle, serve
@@ -199,6 +201,21 @@ def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
 def pending(session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
     """Return a request for an exception by another person."""
     return requested(session, freeze, pull, web)
+
+
+@pytest.fixture
+def workers(acme: Tenant, served_fake_github: Handle, database: str, app_key: AppKey) -> Iterator[Harness]:
+    """Return what does the jobs of acme, at the GitHub of the served product."""
+    with owner_session(database) as session:
+        yield make_harness(
+            served_fake_github.github,
+            served_fake_github.base_url,
+            session=session,
+            organization=acme.organization,
+            database=database,
+            app_private_key=app_key.private,
+            webhook_secret=WEBHOOK_SECRET,
+        )
 
 
 @pytest.fixture

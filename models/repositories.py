@@ -114,6 +114,7 @@ class WatchedBranch(Leased, Base):
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),
         Index("ix_watched_branches_page", "organization_id", "created_at", "id"),
         Index("ix_watched_branches_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        Index("ix_watched_branches_outdated", "outdated_since", postgresql_where=text("outdated_since IS NOT NULL")),
     )
 
 

@@ -40,6 +40,8 @@ LATE_AFTER = timedelta(seconds=60)
 
 _WITHOUT_RULE = frozenset({"no_rule", "removed"})
 """Causes for which a check would stop nothing."""
+UNKNOWN_CAUSES = frozenset({"not_read", "outdated"})
+"""Causes for which it is not known whether a branch is blocked."""
 STATES: tuple[State, ...] = ("not_blocked", "unknown", "partly", "blocked")
 """The worst first."""
 ENFORCED: frozenset[State] = frozenset({"blocked", "partly"})

@@ -18,6 +18,8 @@ MAX_INSTALLATIONS = 20
 """Installations that a metric names at most."""
 MAX_COUNTED = 10_000
 """Rows that are counted at most, so that counting stays cheap; no alert needs more."""
+NO_CAUSE = "none"
+"""The cause of what is blocked, in labels."""
 PREFIX = "change_freeze_"
 
 
@@ -154,8 +156,15 @@ OLDEST_UNRELEASED = Family(
 OLDEST_DUE_BRANCH = Family(
     "oldest_due_branch_seconds",
     "gauge",
-    "For how long a branch has waited whose checks are to change and could be written",
+    "For how long a branch has waited for its checks to be changed, also while GitHub limits its installation",
     _SWEEPER,
+)
+FROZEN_BRANCHES = Family(
+    "frozen_branches",
+    "gauge",
+    f"Frozen branches, by whether GitHub refuses changes of them, and why not; `{NO_CAUSE}` if it does",
+    _SWEEPER,
+    ("state", "cause"),
 )
 RESTORE_UNCONFIRMED = Family(
     "restore_unconfirmed",

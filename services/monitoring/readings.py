@@ -3,6 +3,7 @@
 Ages are measured by the clock of the database. Nothing here names an organisation, a repository or a person.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -10,11 +11,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Select, Text, func, literal, select, text, union_all
 
+from integrations.github import ErrorKind
+from integrations.github.errors import CODES
 from models.freezes import IN_FORCE, INCOMPLETE
 from models.installations import Installation
 from models.notifications import NotificationDestination
 from models.queries import NOW
 from models.repositories import Repository, WatchedBranch
+from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
 from rules.notifications.kinds import NOTIFIED_ACTIONS
 from rules.rate_budget import HOUR, MINUTE
 from services.billing.prices import CATALOGUES
@@ -32,13 +36,14 @@ from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
 from services.mail.delivery import MAILS
 from services.monitoring import families
-from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, Family
+from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from services.offboarding.withdrawal import WITHDRAWALS
 from services.outgoing_webhooks.delivery import MESSAGES
 from services.reconcile.leases import BRANCHES
 from services.repository_sync.sync import SYNCS
 from services.slack.delivery import MESSAGES as SLACK_MESSAGES
 from services.slack.tokens import CONNECTIONS
+from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR
 from services.webhooks.deliveries import DELIVERIES
 
 WEBHOOKS_SEEN = timedelta(minutes=5)
@@ -67,6 +72,7 @@ def reads_of(dependencies: Dependencies) -> Mapping[str, Read]:
         "notifications": read_notifications,
         "github": read_github,
         "processes": read_processes,
+        "frozen_branches": read_frozen_branches,  # last, because it costs most
     }
 
 
@@ -86,6 +92,8 @@ def _seconds(since: datetime | None, uow: UnitOfWork) -> float:
     return 0.0 if since is None else max(0.0, (uow.now - since).total_seconds())
 
 
+_REFUSED = (CODES[ErrorKind.PERMISSION], CODES[ErrorKind.NOT_FOUND])
+"""The errors that only the people of an organisation can mend."""
 _FREEZES = text(f"""
     SELECT count(*) FILTER (WHERE {IN_FORCE}) AS in_force,
            count(*) FILTER (WHERE {IN_FORCE} AND f.enforced_at IS NULL) AS unenforced,
@@ -94,14 +102,16 @@ _FREEZES = text(f"""
            min(f.ended_at) FILTER (WHERE f.released_at IS NULL) AS unreleased_since
     FROM freezes f WHERE f.ended_at IS NULL OR {INCOMPLETE}
 """)  # noqa: S608 - conditions of ours
-# Those of an installation that was paused count from the end of the pause, as in the alert `enforcement_late`.
-_DUE_BRANCH = (
-    select(func.min(func.greatest(WatchedBranch.due_at, Installation.paused_until)))
+# Whatever they wait for: a worker, a pause of their installation, the next attempt, or the end of a lease. The index is
+# read from the oldest on, and the first that counts is the result.
+_OLDEST_OUTDATED = (
+    select(WatchedBranch.outdated_since)
     .join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
     .join(Installation, Installation.id == Repository.installation_id)
-    .where(WatchedBranch.wanted_generation != WatchedBranch.written_generation)
-    .where(Installation.state == "active", BRANCHES.is_available(NOW))
-    .where(func.coalesce(Installation.paused_until <= NOW, True))
+    .where(WatchedBranch.outdated_since.is_not(None), Installation.state == "active", Repository.removed_at.is_(None))
+    .where(func.coalesce(WatchedBranch.last_error_code.not_in(_REFUSED), True))
+    .order_by(WatchedBranch.outdated_since)
+    .limit(1)
 )
 
 
@@ -113,7 +123,35 @@ def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.FREEZES_FAILING, row.failing)
     yield Reading(families.OLDEST_UNENFORCED, _seconds(row.unenforced_since, uow))
     yield Reading(families.OLDEST_UNRELEASED, _seconds(row.unreleased_since, uow))
-    yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_DUE_BRANCH, {"now": uow.now}), uow))
+    yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_OLDEST_OUTDATED), uow))
+
+
+_FROZEN = text(f"""
+    WITH covered AS MATERIALIZED (
+        SELECT DISTINCT t.branch_id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+        WHERE t.operation = 'apply' AND {IN_FORCE} AND t.branch_id > :after ORDER BY t.branch_id LIMIT :limit
+    )
+    SELECT {FROZEN_KEY} AS facts, {WAITS_FOR} AS waits_for, count(*) AS branches, max(b.id) AS last_id
+    FROM covered JOIN {FROM} ON b.id = covered.branch_id
+    GROUP BY facts, waits_for
+""")  # noqa: S608 - constants of ours
+_ENFORCED = tuple((state, NO_CAUSE) for state in sorted(ENFORCED))
+_NOT_ENFORCED = tuple(("unknown" if cause in UNKNOWN_CAUSES else "not_blocked", cause) for cause in CAUSES)
+
+
+def read_frozen_branches(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read of how many frozen branches GitHub refuses changes, and why not of the others, some thousand at a time."""
+    branches: Counter[tuple[str, ...]] = Counter(dict.fromkeys((*_ENFORCED, *_NOT_ENFORCED), 0))
+    after: str | None = ""
+    while after is not None:
+        bounds = {"after": after, "limit": MAX_COUNTED}
+        rows = uow.session.execute(_FROZEN, {"now": uow.now, "due": [], **bounds}).all()
+        for row in rows:
+            found = blocking_of(BlockingFacts.of_key(row.facts), row.waits_for)
+            branches[found.state, found.cause or NO_CAUSE] += row.branches
+        after = max((row.last_id for row in rows), default=None)
+    for labels, number in branches.items():
+        yield Reading(families.FROZEN_BRANCHES, number, labels)
 
 
 def read_restores(uow: UnitOfWork) -> Iterator[Reading]:

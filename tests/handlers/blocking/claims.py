@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance.tasks import review_enforcement
+from services.monitoring import families
+from services.monitoring.readings import read_enforcement
 from tests.handlers.callers import EVERYTHING, Tenant
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, probe
@@ -89,6 +92,11 @@ class Frozen:
     def audited(self) -> list[str]:
         """Return the actions of the audit that say how a freeze goes on; people are notified of these."""
         return [action for action in self.acme.audit() if action in {"freeze.enforced", "freeze.unprotected"}]
+
+    def oldest_due(self) -> float:
+        """Return the metric of the branch that has waited longest."""
+        with self.workers.jobs.open(SYSTEM_CALLER, read_only=True) as uow:
+            return next(each.value for each in read_enforcement(uow) if each.family is families.OLDEST_DUE_BRANCH)
 
     def merge(self, number: int, name: str = "web") -> int:
         return self.workers.merge(f"acme/{name}", number).status_code

@@ -45,7 +45,7 @@ def test_checks_that_github_refuses_leave_the_branch_unblocked(
 
 
 def test_used_up_quota_is_critical_at_once_and_not_enforced(
-    frozen: Frozen, workers: Harness, green: tuple[int, int]
+    frozen: Frozen, workers: Harness, clocks: Clocks, green: tuple[int, int]
 ) -> None:
     reset = datetime.now(UTC) + timedelta(minutes=40)
     spent = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(reset.timestamp()))}
@@ -58,3 +58,5 @@ def test_used_up_quota_is_critical_at_once_and_not_enforced(
     assert frozen.gaps() == [("critical", "1 frozen branch is not blocked")]
     assert (frozen.freeze(freeze_id)["enforcedAt"], frozen.says_enforced()) == (None, False)
     assert (frozen.audited(), frozen.merge(green[0])) == ([], ACCEPTED)
+    clocks.pass_by(minutes=5)
+    assert 300 <= frozen.oldest_due() < 330

@@ -7,11 +7,13 @@ import pytest
 from rules.freezes.blocking import (
     CAUSES,
     GAPS,
+    UNKNOWN_CAUSES,
     WAYS,
     BlockingCounts,
     BlockingFacts,
     State,
     blocking_of,
+    cause_of,
     light_of,
     state_of,
 )
@@ -110,6 +112,12 @@ def test_only_blocked_and_partly_blocked_branches_are_enforced() -> None:
     assert counts.is_enforced
     counts.add(blocking_of(replace(WHOLE, reading="old")), 1, late=False)
     assert not counts.is_enforced
+
+
+def test_causes_of_unknown_branches_are_of_these_alone() -> None:
+    causes = {(state_of(facts), cause_of(facts, "writing")) for facts in BlockingFacts.every()}
+    assert {cause for state, cause in causes if state == "unknown"} == UNKNOWN_CAUSES
+    assert {cause for state, cause in causes if state == "not_blocked"}.isdisjoint(UNKNOWN_CAUSES)
 
 
 def test_every_gap_has_words_of_its_own() -> None:

@@ -13,14 +13,17 @@ from jobs.registry import JOBS
 from models.audit import AuditSeal
 from models.github_api_usage import GitHubApiUsage
 from models.identity import Mail
+from models.installations import Installation
 from models.leases import LeaseHolder
 from models.notifications import NotificationDestination
 from models.organizations import Organization
 from models.requests import WebhookDelivery
+from rules.freezes.blocking import CAUSES
 from rules.ids import new_id
 from rules.rate_budget import GitHubLimits
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.monitoring import readings
 from services.monitoring.families import MAX_INSTALLATIONS
 from services.monitoring.readings import queues_of, reads_of
 from services.restores.restores import confirm_restore, declare_restored, record_shown
@@ -48,10 +51,10 @@ class Values:
 
     def __init__(self, jobs: UnitOfWorkFactory, name: str) -> None:
         with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
-            readings = list(reads_of(jobs.dependencies)[name](uow))
-        assert all(len(reading.labels) == len(reading.family.labels) for reading in readings)
-        self._values = {(reading.family.name, *reading.labels): float(reading.value) for reading in readings}
-        assert len(self._values) == len(readings), "two values of one metric"
+            found = list(reads_of(jobs.dependencies)[name](uow))
+        assert all(len(reading.labels) == len(reading.family.labels) for reading in found)
+        self._values = {(reading.family.name, *reading.labels): float(reading.value) for reading in found}
+        assert len(self._values) == len(found), "two values of one metric"
 
     def __getitem__(self, key: str | tuple[str, ...]) -> float:
         return self._values[(key,) if isinstance(key, str) else key]
@@ -101,29 +104,70 @@ def test_queue_counts_due_work_retries_and_leases(
     assert (values["queue_due", "mail"], values["queue_oldest_due_seconds", "mail"]) == (0, 0)
 
 
-def test_oldest_due_branch_leaves_out_what_cannot_be_written(
+def test_oldest_due_branch_waits_for_whatever_it_is(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
 ) -> None:
     covered = factories.repository(session, acme)
+    installation = session.get_one(Installation, covered.installation_id)
+    factories.branch(session, covered, "written", wanted_generation=5, written_generation=5, due_at=now - minutes(90))
+    waits = factories.branch(session, covered, outdated_since=now - minutes(9), due_at=now + minutes(30))
 
-    def add(name: str, age: float, **columns: Any) -> None:
-        factories.branch(session, covered, name, **{"wanted_generation": 1, "due_at": now - minutes(age), **columns})
+    def oldest() -> float:
+        session.commit()
+        return Values(jobs, "enforcement").minutes("oldest_due_branch_seconds")
 
-    add("waits", 4)
-    add("only to be read again", 30, wanted_generation=0)
-    add("being worked on", 40, lease_token="t", lease_until=now + minutes(1))
-    other = factories.organization(session, "Globex")
-    paused = factories.installation(session, other, "globex", paused_until=now + minutes(9))
-    suspended = factories.organization(session, "Initech")
-    factories.installation(session, suspended, "initech", state="suspended")
-    for owner, name in ((other, "globex/web"), (suspended, "initech/web")):
-        uncalled = factories.repository(session, owner, name)
-        factories.branch(session, uncalled, due_at=now - minutes(50), wanted_generation=1)
+    assert oldest() == 9
+    waits.lease_token, waits.lease_until = "t", now + minutes(1)
+    installation.paused_until = now + minutes(40)
+    waits.last_error_code = "github_rate_limited"
+    assert oldest() == 9
+    waits.outdated_since = None
+    assert oldest() == 0
+
+
+def test_oldest_due_branch_leaves_out_what_only_its_people_can_mend(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    covered = factories.repository(session, acme)
+    factories.branch(session, covered, outdated_since=now - minutes(4))
+    refused = factories.branch(session, covered, "refused", outdated_since=now - minutes(30))
+    refused.last_error_code = "github_permission_denied"
+    for age, columns in ((40, {"state": "suspended"}), (50, {"state": "removed"})):
+        owner = factories.organization(session, f"Owner {age}")
+        factories.installation(session, owner, f"owner-{age}", **columns)
+        uncalled = factories.repository(session, owner, f"owner-{age}/web")
+        factories.branch(session, uncalled, outdated_since=now - minutes(age))
+    gone = factories.repository(session, acme, "acme/gone", removed_at=now)
+    factories.branch(session, gone, outdated_since=now - minutes(60))
     session.commit()
     assert Values(jobs, "enforcement").minutes("oldest_due_branch_seconds") == 4
-    paused.paused_until = now - minutes(20)  # its branch waits since the end of the pause
+
+
+def test_frozen_branches_are_counted_once_by_whether_they_are_blocked(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readings, "MAX_COUNTED", 2)  # they are counted by several statements
+    covered = factories.repository(session, acme)
+    names = ("blocked", "partly", "success", "no-rule", "not-read", "free")
+    by_name = {name: factories.branch(session, covered, name) for name in names}
+    rows = {name: factories.branch_enforcement(session, by_name[name]) for name in names if name != "not-read"}
+    rows["partly"].open_ways, rows["no-rule"].decisive_check = ["deletion"], None
+    factories.head_check(session, by_name["success"], "a" * 40, "success")
+    frozen = [by_name[name] for name in names if name != "free"]
+    factories.freeze(session, acme, frozen)
+    factories.freeze(session, acme, frozen[:2])
+    over = factories.freeze(session, acme, [by_name["free"]])
+    over.ended_at = factories.now()
     session.commit()
-    assert Values(jobs, "enforcement").minutes("oldest_due_branch_seconds") == 20
+    values = Values(jobs, "frozen_branches")
+    assert {key[1:]: count for key, count in values._values.items() if count} == {
+        ("blocked", "none"): 1,
+        ("partly", "none"): 1,
+        ("not_blocked", "writing"): 1,
+        ("not_blocked", "no_rule"): 1,
+        ("unknown", "not_read"): 1,
+    }
+    assert len(values.labels("frozen_branches")) == 2 + len(CAUSES)
 
 
 def test_freezes_are_counted_by_what_is_missing(

@@ -1,7 +1,7 @@
 """A freeze of branches that no rule protects is nowhere called enforced, and what lands there bypasses nothing."""
 
 from rules.notifications.kinds import kind_of
-from tests.handlers.blocking.claims import ACCEPTED, Frozen
+from tests.handlers.blocking.claims import ACCEPTED, REFUSED, Frozen
 from tests.harness.webhook_queue import full_resync
 from tests.jobs.bypass_detection.pushes import Clocks, examine, shown
 
@@ -36,3 +36,45 @@ def test_merge_that_no_rule_refuses_is_no_bypass(frozen: Frozen, clocks: Clocks)
     full_resync(frozen.workers)
     examine(frozen.workers)
     assert [action for action, _who, _details in shown(frozen.workers)] == ["freeze.unprotected_change"]
+
+
+def test_partly_blocked_freeze_is_enforced_and_names_its_gaps(frozen: Frozen) -> None:
+    number = frozen.repository()
+    frozen.settle()
+    freeze_id = frozen.start()
+    frozen.settle()
+    view = frozen.freeze(freeze_id)
+    assert (view["enforcedAt"] is not None, frozen.says_enforced()) == (True, True)
+    assert [(gap["code"], gap["state"], gap["branchCount"]) for gap in view["gaps"]] == [("deletion", "partly", 1)]
+    [(details,)] = frozen.workers.sql("SELECT details FROM audit_entries WHERE action = 'freeze.enforced'")
+    assert (details["targets"], details["partly"], details["gaps"]) == (1, 1, {"deletion": 1})
+    assert frozen.gaps() == [("warning", "1 frozen branch is only partly blocked")]
+    assert frozen.merge(number) == REFUSED
+
+
+def test_freeze_that_loses_its_rule_is_not_shown_as_enforced_any_more(frozen: Frozen) -> None:
+    frozen.repository()
+    frozen.settle()
+    freeze_id = frozen.start()
+    frozen.settle()
+    first = frozen.freeze(freeze_id)["enforcedAt"]
+    assert first is not None
+    frozen.workers.sql("UPDATE branch_enforcement SET decisive_check = NULL")  # which nothing has recorded yet
+    for _ in range(2):
+        view = frozen.freeze(freeze_id)
+        assert (view["enforcedAt"], view["firstEnforcedAt"]) == (None, first)
+        frozen.review()
+    assert frozen.audited() == ["freeze.enforced", "freeze.unprotected"]
+    frozen.settle()
+    again = frozen.freeze(freeze_id)
+    assert (again["firstEnforcedAt"], again["enforcedAt"] > first) == (first, True)
+
+
+def test_branch_that_is_not_read_is_neither_enforced_nor_reported(frozen: Frozen) -> None:
+    frozen.repository()
+    freeze_id = frozen.start()
+    frozen.workers.run_until_idle()
+    frozen.review()
+    assert frozen.counts(freeze_id) == {"unknown": 1}
+    assert (frozen.freeze(freeze_id)["enforcedAt"], frozen.audited()) == (None, [])
+    assert not frozen.says_enforced()

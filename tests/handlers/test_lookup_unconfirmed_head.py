@@ -18,11 +18,20 @@ def web(acme: Tenant, session: Session, repository: Repository) -> WatchedBranch
     return branch
 
 
-def check(acme: Tenant) -> dict[str, Any]:
+def look_up(acme: Tenant) -> dict[str, Any]:
     answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref="acme/web#7")
     assert answer.status_code == 200, answer.text
     shown: dict[str, Any] = answer.json()
     assert shown["verdict"] == "blocked"
+    return shown
+
+
+def blocking(acme: Tenant) -> str:
+    return str(look_up(acme)["blocking"]["state"])
+
+
+def check(acme: Tenant) -> dict[str, Any]:
+    shown = look_up(acme)
     return {name: shown["check"][name] for name in ("state", "conclusion", "writtenAt")}
 
 
@@ -31,6 +40,17 @@ def test_unconfirmed_success_is_not_shown_as_a_written_failure(
 ) -> None:
     factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
     assert check(acme) == {"state": "pending", "conclusion": None, "writtenAt": None}
+
+
+def test_head_is_not_blocked_while_its_failure_is_unconfirmed(
+    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
+) -> None:
+    factories.branch_enforcement(session, web)
+    row = factories.head_check(session, web, pull.head_sha, "failure", unconfirmed=True)
+    assert blocking(acme) == "not_blocked"
+    row.unconfirmed = False
+    session.flush()
+    assert blocking(acme) == "blocked"
 
 
 def test_recorded_failure_is_pending_while_unconfirmed(

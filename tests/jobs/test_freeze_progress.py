@@ -59,6 +59,16 @@ class TestEnforced:
         harness.review_enforcement()
         assert audited(harness, "freeze.enforced") == []
 
+    def test_freeze_is_not_enforced_while_branches_are_left_to_add(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        harness.read_rules()
+        harness.freeze()
+        harness.sql("UPDATE freezes SET targets_pending = true")
+        harness.run_until_idle()
+        harness.review_enforcement()
+        assert harness.sql("SELECT enforced_at FROM freezes") == [(None,)]
+        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
+
     def test_freeze_is_enforced_when_the_rules_were_read_after_its_checks(
         self, harness: Harness, build: Builder
     ) -> None:
@@ -132,6 +142,27 @@ class TestUnprotected:
         harness.review_enforcement()
         due = harness.sql("SELECT branch_id FROM branch_enforcement WHERE due_at IS NOT NULL")
         assert due == [(harness.branches["acme/web"].id,)]
+
+    def test_second_cause_is_reported_without_the_first(self, harness: Harness, build: Builder) -> None:
+        build("web", "api", pulls=1)
+        remove_rules(harness)
+        harness.run_until_idle()
+        harness.read_rules()
+        harness.freeze()
+        harness.review_enforcement()
+        harness.sql("UPDATE watched_branches SET outdated_since = outdated_since - interval '65 seconds'")
+        harness.review_enforcement()
+        found = audited(harness, "freeze.unprotected")
+        assert [details["causes"] for _, _, details in found] == [["no_rule"], ["late"]]
+
+    def test_freeze_from_before_an_upgrade_is_enforced_in_silence(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        harness.read_rules()
+        harness.freeze()
+        harness.sql("UPDATE freezes SET unprotected_causes = NULL")
+        harness.run_until_idle()
+        assert harness.sql("SELECT enforced_at IS NOT NULL, unprotected_causes FROM freezes") == [(True, [])]
+        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
 
     def test_freezes_from_before_an_upgrade_are_counted_again_in_silence(
         self, harness: Harness, build: Builder

@@ -93,6 +93,15 @@ class TestReaders:
             assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (branches, branches)
             assert {one["id"] for one in state["freezes"]} == {freeze.id, due_id}
 
+    def test_due_window_that_has_not_begun_is_not_called_enforced(
+        self, acme: Tenant, session: Session, web: WatchedBranch, schedule: Schedule
+    ) -> None:
+        factories.branch_enforcement(session, web)
+        factories.freeze(session, acme.organization, [web])
+        assert [state["enforced"] for state in states(acme)] == [True, True, True]
+        open_window(session, schedule)
+        assert [state["enforced"] for state in states(acme)] == [False, False, False]
+
     def test_due_window_covers_only_the_branches_of_its_scope(
         self, acme: Tenant, session: Session, schedule: Schedule, due: Occurrence, due_id: str
     ) -> None:

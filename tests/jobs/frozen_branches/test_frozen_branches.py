@@ -89,6 +89,18 @@ def test_written_ruleset_is_read_back_by_probes_of_its_branches(web: Harness) ->
     assert web.sql(due) == [(web.branches["acme/web:next"].id,)]
 
 
+def test_branch_counts_as_open_before_rules_are_read_that_were_emptied(web: Harness) -> None:
+    freeze = web.freeze(scope(web, "next"))
+    settle(web)
+    query = "SELECT e.open_ways FROM branch_enforcement e JOIN watched_branches b ON b.id = e.branch_id"
+    query += " WHERE b.name = 'next'"
+    assert web.sql(query) == [([],)]
+    web.lift(freeze)
+    assert write(web) == 1
+    assert web.sql(query) == [(["deletion"],)]
+    assert deletes(web, "next") == 204
+
+
 def test_freeze_wakes_the_job_where_rulesets_are_written(web: Harness) -> None:
     woken = cast(RecordedWakeups, web.uow_factory.wakeups).sent
     woken.clear()

@@ -215,6 +215,6 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
         heads_read=(revoke_stale_pins, record_branch_tips),
         targets_written=(mark_complete,),
         branches_failed=(record_failures_on,),
-        installation_removed=(partial(refresh_status, uow_factory, github),),
+        installation_inactive=(partial(refresh_status, uow_factory, github),),
     )
     return Reconciler(uow_factory, github, details_url, observers)

@@ -8,7 +8,7 @@ from integrations.github.activity import Activity, PullOfCommit
 from integrations.github.application import GitHub
 from integrations.github.budget import Allowance, Budget
 from integrations.github.client import InstallationClient
-from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.errors import INACTIVE_INSTALLATION, ErrorKind, GitHubError
 from integrations.github.settings import CALL_DEADLINE_SECONDS, GitHubSettings, graphql_url_of
 from integrations.github.values import (
     BranchHeads,
@@ -27,6 +27,7 @@ from integrations.github.values import (
 
 __all__ = [
     "CALL_DEADLINE_SECONDS",
+    "INACTIVE_INSTALLATION",
     "Activity",
     "Allowance",
     "BranchHeads",

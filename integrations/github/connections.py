@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from integrations.github.calls import Calls
-from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.errors import INACTIVE_INSTALLATION, ErrorKind, GitHubError
 from integrations.github.graphql import Data
 from integrations.github.transport import unavailable
 from integrations.github.values import BranchRef, RepositoryInfo
@@ -16,8 +16,8 @@ INSTALLATION_WIDE = frozenset(
     {
         ErrorKind.RATE_LIMIT,
         ErrorKind.SECONDARY_RATE_LIMIT,
-        ErrorKind.INSTALLATION_REMOVED,
         ErrorKind.APP_REFUSED,
+        *INACTIVE_INSTALLATION,
     }
 )
 """Errors that concern the whole installation, not only the part that was read."""

@@ -17,7 +17,9 @@ class ErrorKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """5xx, timeout, lost connection, or an unreadable response."""
     INSTALLATION_REMOVED = "installation_removed"
-    """The App was uninstalled or suspended."""
+    """The App was uninstalled."""
+    INSTALLATION_SUSPENDED = "installation_suspended"
+    """The App is installed, and people at GitHub have suspended it."""
     APP_REFUSED = "app_refused"
     """GitHub does not accept this App's own credentials."""
     NOT_FOUND = "not_found"
@@ -34,11 +36,15 @@ CODES = {
     ErrorKind.SECONDARY_RATE_LIMIT: "github_secondary_rate_limit",
     ErrorKind.UNAVAILABLE: "github_unavailable",
     ErrorKind.INSTALLATION_REMOVED: "installation_removed",
+    ErrorKind.INSTALLATION_SUSPENDED: "installation_suspended",
     ErrorKind.APP_REFUSED: "installation_removed",
     ErrorKind.NOT_FOUND: "repository_not_found",
     ErrorKind.REJECTED: "github_rejected",
     ErrorKind.WITHHELD: "maintenance",
 }
+
+INACTIVE_INSTALLATION = frozenset({ErrorKind.INSTALLATION_REMOVED, ErrorKind.INSTALLATION_SUSPENDED})
+"""The App can do nothing in the account until people there install it again, or unsuspend it."""
 
 
 class GitHubError(ServiceError):

@@ -14,6 +14,8 @@ from typing import Any
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.transport import Response, unavailable
 
+_SUSPENDED = "The GitHub App is suspended there. An owner of the account can unsuspend it in its settings at GitHub"
+
 
 @contextmanager
 def parsing() -> Iterator[None]:
@@ -80,7 +82,7 @@ def _forbidden(response: Response) -> GitHubError:
     if status == 429 or "retry-after" in response.headers:
         return secondary_limit(response)
     if "suspended" in message:
-        return GitHubError(ErrorKind.INSTALLATION_REMOVED, "The installation is suspended", status=status)
+        return GitHubError(ErrorKind.INSTALLATION_SUSPENDED, _SUSPENDED, status=status)
     accepted = response.headers.get("x-accepted-github-permissions", "")[:200]
     needs = f" (required: {accepted})" if accepted else ""
     return GitHubError(ErrorKind.PERMISSION, _join(f"GitHub denied the permission{needs}", message), status=status)

@@ -119,7 +119,7 @@ class InstallationToken:
         """Permissions requested and granted for which a new token has already been created."""
 
     def get(self) -> Bearer:
-        """Return a token that is valid for some minutes. Raise `GitHubError`, such as `installation_removed`.
+        """Return a token that is valid for some minutes. Raise `GitHubError`, such as `installation_suspended`.
 
         Requires a call's deadline, which also bounds the wait for another thread that creates the token.
         """

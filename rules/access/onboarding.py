@@ -93,7 +93,10 @@ def _installation(facts: Facts) -> Step:
     todo = {
         "none": ("Install the GitHub App in the account that owns your repositories.", _INSTALL),
         "pending": ("Install the GitHub App at GitHub, which leads you back to claim the installation.", _CLAIM),
-        "suspended": (f"The GitHub App is suspended in {facts.account}. An owner must unsuspend it.", _STATUS),
+        "suspended": (
+            f"The GitHub App is suspended in {facts.account}. An owner must unsuspend it at GitHub.",
+            _STATUS,
+        ),
         "removed": ("The GitHub App was uninstalled. Install it again.", _INSTALL),
     }
     if facts.installation in todo:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import exists, select, update
 from sqlalchemy.orm import aliased
 
-from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
+from integrations.github import CALL_DEADLINE_SECONDS, INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError
 from models.enforcement import EnforcementSetup
 from models.installations import Installation
 from models.queries import NOW
@@ -195,7 +195,7 @@ def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
 
 def _fail_unless_transient(run: SetupRun, where: str, error: GitHubError) -> None:
     """Record a permanent failure; raise an error that a retry may solve, or that concerns the whole installation."""
-    if error.transient or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}:
+    if error.transient or error.kind in INACTIVE_INSTALLATION | {ErrorKind.APP_REFUSED}:
         raise error
     _fail(run, where, error.code, error.message)
 

@@ -3,7 +3,7 @@
 import random
 from datetime import timedelta
 
-from integrations.github import ErrorKind, GitHubError
+from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHubError
 from services.core.work_queue import RetryPolicy
 
 RETRY = RetryPolicy()
@@ -14,10 +14,10 @@ nothing else to do for any installation."""
 NEEDS_OPERATOR = frozenset(
     {
         ErrorKind.PERMISSION,
-        ErrorKind.INSTALLATION_REMOVED,
         ErrorKind.APP_REFUSED,
         ErrorKind.NOT_FOUND,
         ErrorKind.WITHHELD,
+        *INACTIVE_INSTALLATION,
     }
 )
 """Errors that only a person can fix: retried seldom, never given up. A webhook, a person's retry or the operator's

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from sqlalchemy import select
+from sqlalchemy import case, select
 
 from integrations.github import GitHub, InstallationClient
 from models.installations import Installation
@@ -37,6 +37,11 @@ def page(uow: UnitOfWork, *segments: str, **query: str) -> str:
     return f"{address}?{parameters}" if parameters else address
 
 
+def installation_page(uow: UnitOfWork, installation: Installation) -> str:
+    """Return the address of the page at GitHub on which an owner of the account unsuspends the App, or changes it."""
+    return page(uow, "organizations", installation.account, "settings", "installations", str(installation.id))
+
+
 def client(uow: UnitOfWork) -> InstallationClient:
     """Return the client of the organisation's installation; raise what `installation_of` and `client_of` do."""
     return client_of(uow, installation_of(uow))
@@ -45,13 +50,21 @@ def client(uow: UnitOfWork) -> InstallationClient:
 def installation_of(uow: UnitOfWork) -> int:
     """Return the id of the organisation's active installation.
 
-    Raise `invalid_state` if the organisation never had one, and `installation_removed` if none is active any more.
+    Raise `invalid_state` if the organisation never had one, `installation_suspended` if people at GitHub have suspended
+    it, and `installation_removed` if it was uninstalled.
     """
-    own = select(Installation.id).where(Installation.organization_id == uow.organization)
-    active = uow.session.scalar(own.where(Installation.state == "active").order_by(Installation.id).limit(1))
-    if active is not None:
-        return active
-    if uow.session.scalar(own.limit(1)) is None:
+    own = select(Installation).where(Installation.organization_id == uow.organization)
+    order = case({"active": 0, "suspended": 1}, value=Installation.state, else_=2)
+    found = uow.session.scalar(own.order_by(order, Installation.id).limit(1))
+    if found is not None and found.state == "active":
+        return found.id
+    if found is not None and found.state == "suspended":
+        raise ServiceError(
+            "installation_suspended",
+            f"The GitHub App is suspended in {found.account}. An owner of the account can unsuspend it at GitHub: "
+            f"{installation_page(uow, found)}",
+        )
+    if found is None:
         code, message = "invalid_state", "The GitHub App is not installed for this organisation yet."
     else:
         code, message = "installation_removed", "The GitHub App is no longer installed for this organisation."

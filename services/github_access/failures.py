@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from integrations.github import ErrorKind, GitHubError
+from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHubError
 from integrations.github.errors import CODES
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import UnitOfWork
@@ -49,7 +49,7 @@ def retryable(error: GitHubError | None) -> GitHubError | None:
 
 def is_installation_wide(error: GitHubError) -> bool:
     """True if the error concerns the whole installation, so that further calls are useless or forbidden."""
-    return error.kind in RATE_LIMITS or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}
+    return error.kind in RATE_LIMITS | INACTIVE_INSTALLATION | {ErrorKind.APP_REFUSED}
 
 
 def require_no_pause(uow: UnitOfWork, installation_id: int) -> None:

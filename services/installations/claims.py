@@ -99,7 +99,7 @@ def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[
     uow.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
     save_state(uow, installation, proof.info)
     _request_rereads(uow, installation)
-    return view(installation)
+    return view(uow, installation)
 
 
 def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> _Proof:

@@ -10,7 +10,7 @@ from rules.rulesets.app_permissions import missing_permissions
 from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_covered_branches
-from services.github_access.client import page
+from services.github_access.client import installation_page
 
 
 def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> str | None:
@@ -58,7 +58,6 @@ def _update_permission_alert(uow: UnitOfWork, installation: Installation) -> Non
     if not missing:
         resolve_alert(uow, key)
         return
-    settings = page(uow, "organizations", installation.account, "settings", "installations", str(installation.id))
     open_alert(
         uow,
         Alert(
@@ -68,7 +67,7 @@ def _update_permission_alert(uow: UnitOfWork, installation: Installation) -> Non
             subject=("installation", str(installation.id), installation.account),
             message=f"The GitHub App lacks {', '.join(missing)} in {installation.account}. "
             "Accept the requested permissions.",
-            action=("Open the installation", settings),
+            action=("Open the installation", installation_page(uow, installation)),
         ),
     )
 

@@ -10,6 +10,7 @@ from models.installations import Installation
 from rules.errors import ServiceError
 from rules.rulesets.app_permissions import missing_permissions
 from services.core.unit_of_work import UnitOfWork
+from services.github_access.client import installation_page
 
 NOT_REMOVED: ColumnElement[bool] = Installation.state != "removed"
 
@@ -54,12 +55,12 @@ def status(uow: UnitOfWork, installation_id: int | None) -> dict[str, Any]:
     expected = until is not None and installation_id is None and (found is None or found.state == "removed")
     return {
         "state": "pending" if expected else found.state if found else "none",
-        "installation": view(found) if found else None,
+        "installation": view(uow, found) if found else None,
         "pending_until": until if expected else None,
     }
 
 
-def view(installation: Installation) -> dict[str, Any]:
+def view(uow: UnitOfWork, installation: Installation) -> dict[str, Any]:
     """Return an installation as in the API."""
     return {
         "installation_id": installation.id,
@@ -68,4 +69,5 @@ def view(installation: Installation) -> dict[str, Any]:
         "repository_selection": installation.repository_selection,
         "permissions": installation.permissions,
         "missing_permissions": missing_permissions(installation.permissions),
+        "settings_url": None if installation.state == "removed" else installation_page(uow, installation),
     }

@@ -21,5 +21,5 @@ class PassObservers:
     """Given the ids of freezes that may be enforced or released on all branches now, in a transaction of its own."""
     branches_failed: Sequence[BranchesFailed] = ()
     """Given the ids of branches whose checks could not be written, in a transaction of its own."""
-    installation_removed: Sequence[Callable[[int], object]] = ()
-    """Given the id of an installation that GitHub does not know any more, outside any transaction."""
+    installation_inactive: Sequence[Callable[[int], object]] = ()
+    """Given the id of an installation that GitHub does not know any more, or has suspended, outside any transaction."""

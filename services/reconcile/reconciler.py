@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 
-from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.batches import batches
 from rules.rate_budget import NO_WAIT, GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
@@ -143,9 +143,9 @@ class Pass:
         self._pause(installation_error, self.wait if deferred else NO_WAIT)
         if self.pending:
             self._release(deferred, installation_error)
-        if installation_error is not None and installation_error.kind is ErrorKind.INSTALLATION_REMOVED:
-            for installation_removed in self.reconciler.observers.installation_removed:
-                installation_removed(self.batch.installation_id)
+        if installation_error is not None and installation_error.kind in INACTIVE_INSTALLATION:
+            for installation_inactive in self.reconciler.observers.installation_inactive:
+                installation_inactive(self.batch.installation_id)
 
     def _leased(
         self, branch_ids: Collection[str], before_locking: Callable[[UnitOfWork], object] | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Select, or_, select, text
 
-from integrations.github import ErrorKind, GitHub, GitHubError, RepositoryInfo
+from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, RepositoryInfo
 from models.installations import Installation, RepositorySync
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
@@ -112,7 +112,7 @@ def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lea
     try:
         covered = list(background_client(uow_factory, github, installation_id).repositories())
     except GitHubError as error:
-        if error.kind is not ErrorKind.INSTALLATION_REMOVED:
+        if error.kind not in INACTIVE_INSTALLATION:
             raise
         refresh_status(uow_factory, github, installation_id)
         _postpone(uow_factory, lease)

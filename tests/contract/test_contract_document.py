@@ -47,11 +47,12 @@ ADDITIVE_CODES = {
     "slack_subscription_not_found",
     408: "request_timeout",
     412: "precondition_failed",
+    409: "installation_suspended",
     422: "weak_password github_rejected",
     503: "too_many_connections",
 }
-"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks and HTTP, and
-what GitHub rejects."""
+"""Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks and HTTP, what
+GitHub rejects, and a suspended App."""
 FAMILIES = {
     400: "invalid_request",
     401: "unauthorized",

@@ -15,7 +15,7 @@
 | `x-least-role` above `viewer` | `insufficient_permission` | | |
 | `x-rate-limit` | `rate_limited`, which is cross-cutting | | |
 | `x-entitlement` | `feature_not_available` | | |
-| `x-installation: required` | `installation_removed`, `invalid_state` | | |
+| `x-installation: required` | `installation_removed`, `installation_suspended`, `invalid_state` | | |
 | a JSON body | `validation_failed` | | |
 | a property with `x-error-code` in the body | that code | | |
 | `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
@@ -69,6 +69,7 @@ CODES: Mapping[str, Condition] = {
     "invalid_signature": lambda operation: operation.is_webhook,
     "insufficient_permission": lambda operation: operation.raw.get("x-least-role", "viewer") != "viewer",
     "installation_removed": lambda operation: operation.raw.get("x-installation") == "required",
+    "installation_suspended": lambda operation: operation.raw.get("x-installation") == "required",
     "validation_failed": lambda operation: operation.validated,
     "precondition_failed": lambda operation: operation.has_parameter("If-Match", "header"),
     "invalid_cursor": lambda operation: operation.is_list,
@@ -79,6 +80,7 @@ ALSO_WRITTEN: Mapping[str, Condition] = {
     "organization_deleted": lambda operation: operation.credentialled,
     "insufficient_permission": _is_write_by_person,
     "installation_removed": lambda operation: operation.writes and operation.credentialled,
+    "installation_suspended": lambda operation: operation.writes and operation.credentialled,
 }
 """Codes of `CODES` that a service may return too: for an organisation named by the request, for roles in a setting, for
 what only some requests of an operation need."""

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from models.freezes import IN_FORCE
 from rules.freezes.blocking import CAUSES, GAPS, WAYS, BlockingFacts, State, cause_of, state_of
-from rules.web_addresses import BRANCHES, ENFORCEMENT_SETUP, REPOSITORIES, STATUS
+from rules.web_addresses import BRANCHES, ENFORCEMENT_SETUP, INSTALLED, STATUS
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR, keys_where
 
 _WAITS = "what it waits for"
 _WITH_OTHER_ALERTS = ("writing", "github", "no_worker")
 _ACTIONS = {"restore": ("Open the status page", STATUS)}
-_ACTIONS |= dict.fromkeys(("removed", "suspended"), ("See the installation", REPOSITORIES))
+_ACTIONS |= dict.fromkeys(("removed", "suspended"), ("See the installation", INSTALLED))
 _ACTIONS |= dict.fromkeys(("no_rule", *WAYS), ("Set up enforcement", ENFORCEMENT_SETUP))
 """What to do about a gap: a label and a page; about the others nothing can be done there."""
 _SAID: dict[State, tuple[str, str, str]] = {

@@ -255,7 +255,7 @@ class TestPreconditions:
         globex = tenant(sql, "globex", plan="free")
         assert code(get(http, "/v1/entitled", globex.key())) == (403, "feature_not_available")
 
-    def test_operation_on_the_installation_is_gone_when_uninstalled(
+    def test_operation_on_the_installation_needs_one_that_is_active(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == OK
@@ -265,6 +265,8 @@ class TestPreconditions:
         assert "not installed for this organisation yet. Install it with GET /v1/github/install-url" in response.text
         sql.execute("UPDATE installations SET state = 'removed'")
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == (410, "installation_removed")
+        sql.execute("UPDATE installations SET state = 'suspended'")
+        assert code(get(http, "/v1/installed", acme.key(), "POST")) == (409, "installation_suspended")
         assert code(get(http, "/v1/things", acme.key())) == OK
 
     def test_asynchronous_handler_reads_only_its_own_organization(

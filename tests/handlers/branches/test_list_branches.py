@@ -157,6 +157,13 @@ class TestListRemoteBranches:
         fake_github.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
+    def test_list_remote_branches_says_that_github_suspended_the_app(
+        self, acme: Tenant, repository: Repository, fake_github: FakeGitHub
+    ) -> None:
+        fake_github.world.installations[acme.installation.id].suspended_at = fake_github.world.now()
+        error = refusal(acme.key().get(self.path), 409, "installation_suspended")
+        assert "suspended" in error["message"]
+
     @what_github_refuses
     def test_list_remote_branches_reports_the_error_of_github(
         self,

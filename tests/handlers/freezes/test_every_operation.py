@@ -77,14 +77,25 @@ class TestEveryOperation:
         session.flush()
         refusal(call(key, UNKNOWN), 410, "organization_deleted")
 
-    @pytest.mark.parametrize("state", ["removed", "suspended"])
     @pytest.mark.parametrize("operation", ["create_freeze", "retry_freeze"])
     def test_operation_that_needs_github_is_gone_with_the_installation(
-        self, acme: Tenant, session: Session, freeze: Freeze, operation: str, state: str
+        self, acme: Tenant, session: Session, freeze: Freeze, operation: str
     ) -> None:
-        acme.installation.state = state
+        acme.installation.state = "removed"
         session.flush()
         refusal(CALLS[operation](acme.key(), freeze.id), 410, "installation_removed")
+
+    @pytest.mark.parametrize("operation", ["create_freeze", "retry_freeze"])
+    def test_operation_that_needs_github_says_how_to_unsuspend_the_app(
+        self, acme: Tenant, session: Session, freeze: Freeze, operation: str
+    ) -> None:
+        factories.installation(session, acme.organization, "former", state="removed")
+        acme.installation.state = "suspended"
+        session.flush()
+        error = refusal(CALLS[operation](acme.key(), freeze.id), 409, "installation_suspended")
+        assert f"suspended in {acme.installation.account}" in error["message"]
+        assert f"/settings/installations/{acme.installation.id}" in error["message"]
+        assert "install-url" not in error["message"]
 
     def test_freeze_before_the_first_installation_says_how_to_install(self, acme: Tenant, session: Session) -> None:
         session.delete(acme.installation)

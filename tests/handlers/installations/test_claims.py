@@ -43,6 +43,7 @@ class TestClaimInstallation:
         body = connection.install()
         answer = connection.claim(body)
         assert answer.status_code == 200, answer.text
+        settings = f"{connection.host.base_url}/organizations/acme/settings/installations"
         assert answer.json() == {
             "installationId": body["installationId"],
             "account": "acme",
@@ -50,6 +51,7 @@ class TestClaimInstallation:
             "repositorySelection": "all",
             "permissions": connection.host.world.installations[body["installationId"]].permissions,
             "missingPermissions": [],
+            "settingsUrl": f"{settings}/{body['installationId']}",
         }
         row = session.get_one(Installation, body["installationId"])
         assert row.organization_id == connection.tenant.id

@@ -61,6 +61,13 @@ class TestGetInstallationStatus:
             session.execute(update(Installation).values(state=state))
             shown = viewer.get(STATUS).json()
             assert (shown["state"], shown["installation"]["state"]) == (state, state)
+            address = shown["installation"]["settingsUrl"]
+            number = claimed["installationId"]
+            assert address == (
+                None
+                if state == "removed"
+                else f"{connection.host.base_url}/organizations/acme/settings/installations/{number}"
+            )
 
     def test_installation_status_is_pending_until_the_install_url_expires(
         self, connection: ConnectionFixture, session: Session, later: Any

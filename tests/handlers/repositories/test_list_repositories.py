@@ -199,13 +199,16 @@ class TestSyncRepositories:
         assert again["lastSyncedAt"] is not None
         assert again["requestedAt"] > again["lastSyncedAt"]
 
-    @pytest.mark.parametrize("state", ["removed", "suspended"])
-    def test_sync_repositories_is_gone_without_an_active_installation(
-        self, acme: Tenant, session: Session, state: str
+    @pytest.mark.parametrize(
+        ("state", "status", "code"),
+        [("removed", 410, "installation_removed"), ("suspended", 409, "installation_suspended")],
+    )
+    def test_sync_repositories_is_refused_without_an_active_installation(
+        self, acme: Tenant, session: Session, state: str, status: int, code: str
     ) -> None:
         acme.installation.state = state
         session.flush()
-        refusal(acme.key().post("/v1/repos/sync"), 410, "installation_removed")
+        refusal(acme.key().post("/v1/repos/sync"), status, code)
 
 
 class TestPreviewGlob:

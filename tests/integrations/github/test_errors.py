@@ -50,7 +50,7 @@ def spent(seconds: int) -> dict[str, str]:
         (429, SECONDARY, "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
         (429, "Slow down", "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
         (403, "API rate limit exceeded for installation ID 7.", "github_rate_limited", ErrorKind.RATE_LIMIT),
-        (403, "This installation has been suspended", "installation_removed", ErrorKind.INSTALLATION_REMOVED),
+        (403, "This installation has been suspended", "installation_suspended", ErrorKind.INSTALLATION_SUSPENDED),
         (500, "Server Error", "github_unavailable", ErrorKind.UNAVAILABLE),
         (502, "Bad gateway", "github_unavailable", ErrorKind.UNAVAILABLE),
         (503, "No server is available", "github_unavailable", ErrorKind.UNAVAILABLE),

@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from integrations.github import ErrorKind, GitHub, GitHubError
+from integrations.github.errors import CODES
 from tests.harness.concurrency import at_once
 from tests.integrations.github.conftest import WallClock
 from tests.integrations.github.scripted_server import TOKEN_PATH, Reply, Script, granted
@@ -109,17 +110,17 @@ def test_rejection_of_a_new_token_is_a_transient_error(github: GitHub, script: S
     ("status", "message", "kind"),
     [
         (404, "Not Found", ErrorKind.INSTALLATION_REMOVED),
-        (403, "This installation has been suspended", ErrorKind.INSTALLATION_REMOVED),
+        (403, "This installation has been suspended", ErrorKind.INSTALLATION_SUSPENDED),
         (401, "A JSON web token could not be decoded", ErrorKind.APP_REFUSED),
     ],
 )
-def test_refused_token_request_means_that_the_installation_is_removed(
+def test_refused_token_request_says_what_became_of_the_installation(
     github: GitHub, script: Script, status: int, message: str, kind: ErrorKind
 ) -> None:
     script.then(TOKEN, Reply({"message": message}, status))
     with pytest.raises(GitHubError) as caught:
         github.client(7).repository(9)
-    assert (caught.value.code, caught.value.kind) == ("installation_removed", kind)
+    assert (caught.value.code, caught.value.kind) == (CODES[kind], kind)
     assert script.asked(REPOSITORY) == []
 
 

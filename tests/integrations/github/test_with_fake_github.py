@@ -261,7 +261,7 @@ def test_suspended_installation_is_reported_and_works_when_resumed(simulated: Si
     simulated.client.open_heads([simulated.main])
     installation = simulated.host.world.installations[7]
     suspend(simulated.host.world, simulated.maintainer, installation, suspended=True)
-    assert failing(simulated).code == "installation_removed"
+    assert failing(simulated).code == "installation_suspended"
     assert simulated.github.installation(7).suspended_at is not None
     suspend(simulated.host.world, simulated.maintainer, installation, suspended=False)
     assert simulated.client.open_heads([simulated.main])[0].error is None

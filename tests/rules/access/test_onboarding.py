@@ -53,7 +53,7 @@ def test_onboarding_step_has_an_action_when_nothing_is_set_up() -> None:
     [
         ({"installation": "none"}, "installation", "get_install_url", "Install the GitHub App"),
         ({"installation": "pending"}, "installation", "claim_installation", "back to claim"),
-        ({"installation": "suspended"}, "installation", "get_installation_status", "suspended in acme"),
+        ({"installation": "suspended"}, "installation", "get_installation_status", "unsuspend it at GitHub"),
         ({"installation": "removed"}, "installation", "get_install_url", "uninstalled"),
         ({"missing_permissions": ["checks:write"]}, "installation", "get_installation_status", "checks:write"),
         ({"covered": 0, "enabled": 0}, "repositories", "sync_repositories", "Sync the repositories"),

@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from models.installations import Installation
 from tests import factories
 from tests.web.people.conftest import user_of
 from tests.web.people.dashboard.conftest import Enter, Scene, words
@@ -65,6 +67,21 @@ class TestOnboarding:
         assert "Your organisation has been created. You are its owner." in page.text
         assert "1 of 6 steps done" in page.text
         assert page.links["Connect GitHub"] == "/installed"
+
+    def test_suspended_app_has_its_own_words_and_way_out(self, member: Enter, acme: Scene) -> None:
+        owner = member("owner")
+        [found] = acme.session.scalars(select(Installation))
+        found.state = "suspended"
+        acme.session.flush()
+        steps = owner.open("/onboarding")
+        assert "The GitHub App is suspended in acme. An owner must unsuspend it at GitHub." in words(steps)
+        assert "Install the GitHub App" not in words(steps)
+        connection = owner.open(steps.links["See the connection"])
+        assert "The App is suspended in acme" in words(connection)
+        assert "uninstalled" not in words(connection)
+        assert connection.links["unsuspend it at GitHub"].endswith(f"/settings/installations/{found.id}")
+        for path in ("/attention", f"/branches/{acme.web.id}"):
+            assert "suspended" in words(owner.open(path)), path
 
     def test_overview_names_the_next_step_until_the_first_freeze(self, member: Enter, acme: Scene) -> None:
         owner = member("owner")

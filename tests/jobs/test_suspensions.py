@@ -1,0 +1,76 @@
+"""A suspension of the App during a freeze: what is written stays, what is not waits, and goes on at once after it."""
+
+from typing import Any
+
+import pytest
+
+from rules.freezes.blocking import ENFORCED
+from services.core.unit_of_work import Caller
+from services.freezes import targets, views
+from tests.factories.plans import BUSINESS
+from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.webhook_queue import WebhookQueue, disagreements, work
+from tools.fake_github.model import installations
+from tools.fake_github.model.world import Actor
+
+
+@pytest.fixture
+def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
+    """Return the webhooks of two repositories with rules that require our check, and a pull request each."""
+    build("api", "web", pulls=1)
+    work(harness)
+    harness.read_rules()
+    return WebhookQueue(harness)
+
+
+def suspend(harness: Harness, *, suspended: bool) -> None:
+    world = harness.fake_github.world
+    with world.lock:
+        [found] = world.installations.values()
+        installations.suspend(world, Actor(harness.fake_github.maintainer), found, suspended=suspended)
+
+
+def shown(harness: Harness, freeze_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the freeze as it is shown, and its targets by repository."""
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        listed = targets.list_targets(uow, freeze_id, None, None, 100).data
+        return views.show(uow, freeze_id), {row["repository"]: row for row in listed}
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_suspension_keeps_what_is_written_and_names_what_waits(
+    harness: Harness, webhook_queue: WebhookQueue, delivered: bool
+) -> None:
+    harness.freeze({"type": "repositories", "repositories": ["acme/api"]})
+    work(harness)
+    suspend(harness, suspended=True)
+    if delivered:
+        webhook_queue.run()
+    freeze = harness.freeze()
+    work(harness)
+    found, by_repository = shown(harness, freeze)
+    [gap] = [each for each in found["gaps"] if each["state"] == "not_blocked"]
+    assert (gap["code"], gap["branch_count"]) == ("suspended", 1)
+    assert "Unsuspend it at GitHub" in gap["message"]
+    assert by_repository["acme/api"]["blocking"]["state"] in ENFORCED
+    waiting = by_repository["acme/web"]["blocking"]
+    assert (waiting["state"], waiting["gaps"]) == ("not_blocked", ["suspended"])
+    assert harness.merge("acme/api", 1).status_code == 405
+    suspend(harness, suspended=False)
+    webhook_queue.run()
+    assert disagreements(harness) == {}
+    found, by_repository = shown(harness, freeze)
+    assert {row["blocking"]["state"] for row in by_repository.values()} <= ENFORCED
+    assert found["enforced_at"] is not None
+    assert harness.merge("acme/web", 1).status_code == 405
+
+
+def test_branch_that_met_the_suspension_names_it_as_its_error(harness: Harness, webhook_queue: WebhookQueue) -> None:
+    suspend(harness, suspended=True)
+    freeze = harness.freeze()
+    harness.run_until_idle()
+    _found, by_repository = shown(harness, freeze)
+    error = by_repository["acme/web"]["last_error"]
+    assert error["code"] == "installation_suspended"
+    assert "unsuspend" in error["message"]
+    assert harness.sql("SELECT state FROM installations") == [("suspended",)]

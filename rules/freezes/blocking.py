@@ -15,7 +15,7 @@ from datetime import timedelta
 from itertools import product
 from typing import Literal
 
-from rules.rulesets.findings import Light, worst
+from rules.rulesets.findings import Finding, Light, worst
 
 State = Literal["blocked", "partly", "not_blocked", "unknown"]
 Way = Literal["deletion", "creation", "forgery", "default_branch"]
@@ -59,6 +59,12 @@ CAUSES: Mapping[str, str] = {
     "outdated": "GitHub's rules could not be read for a while, so it is not known whether they still block.",
 }
 """Why a branch is not blocked, or why that is not known, and what to do about it."""
+FINDINGS_OF_CAUSES: Mapping[str, Finding] = {
+    "removed": Finding("installation_removed", "critical", CAUSES["removed"]),
+    "suspended": Finding("installation_suspended", "critical", CAUSES["suspended"]),
+    "outdated": Finding("not_verified", "warning", CAUSES["outdated"]),
+}
+"""Cause → the finding on a branch, where no probe can have found it."""
 WAYS: Mapping[str, str] = {
     "deletion": "Who may push can delete the branch and make it again.",
     "creation": "The branch does not exist, and who may push can create it.",
@@ -141,8 +147,8 @@ def cause_of(facts: BlockingFacts, waits_for: str) -> str | None:
 def light_of(facts: BlockingFacts, found: Light) -> Light:
     """Return the light of a branch: red if it is not blocked, amber if that is partly so or unknown.
 
-    `found` is the light of the findings on its rules. Of a branch that is not frozen, `standing` and `open` are False:
-    its light says whether a freeze would block.
+    `found` is the light of the findings on its rules. Of a branch that is not frozen, the facts say whether a freeze
+    would block: `standing` is whether the App is suspended, so that a success would stay, and `open` is False.
     """
     state = state_of(facts)
     if state == "not_blocked":

@@ -90,6 +90,7 @@ def _view(
     known: EnforcementStatus, branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str
 ) -> dict[str, Any]:
     seen = found if known.last_verified_at is not None else None
+    findings = list(seen.findings) if seen else [NOT_VERIFIED.as_json()]
     return {
         "branch_id": branch.id,
         "repository": f"{owner}/{name}",
@@ -100,7 +101,7 @@ def _view(
         "integration_pinned": seen and seen.integration_pinned,
         "bypass_actors": seen and seen.bypass_actors,
         "merge_queue": seen and seen.merge_queue,
-        "findings": seen.findings if seen else [NOT_VERIFIED.as_json()],
+        "findings": [known.finding.as_json(), *findings] if known.finding else findings,
         "last_verified_at": known.last_verified_at,
     }
 

@@ -69,12 +69,12 @@ FROZEN_KEY: LiteralString = _key(STANDING, "seen.open_ways <> '{}'")
 FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
 """The same where exceptions cannot be read: they let nothing in."""
 KEY: LiteralString = _key(
-    f"CASE WHEN {IS_FROZEN} THEN {STANDING} ELSE false END",
+    f"CASE WHEN {IS_FROZEN} THEN {STANDING} ELSE i.state = 'suspended' END",
     f"CASE WHEN seen.open_ways = '{{}}' THEN false WHEN seen.open_ways <@ ARRAY['deletion', 'creation'] "
     f"THEN {IS_FROZEN} ELSE true END",
 )
-"""The facts of any branch: of one that is not frozen, those that say whether a freeze would block. Whether it could be
-deleted then is a finding, and no fact."""
+"""The facts of any branch: of one that is not frozen, those that say whether a freeze would block. While the App is
+suspended it would not, since a `success` could not be replaced. Whether a branch could be deleted is a finding."""
 WAITS_FOR: LiteralString = """
     CASE WHEN i.state = 'suspended' THEN 'suspended'
          WHEN i.paused_until > CAST(:now AS timestamptz)

@@ -3,15 +3,16 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Text, select, text
+from sqlalchemy import ColumnElement, Row, Text, select, text
 from sqlalchemy.sql.selectable import Subquery
 
 from models.due_windows import branches_of_due
 from models.queries import any_of
 from models.repositories import WatchedBranch
-from rules.freezes.blocking import BlockingFacts, light_of, state_of
-from rules.rulesets.findings import Light
+from rules.freezes.blocking import FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
+from rules.rulesets.findings import Finding, Light
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking_facts import FROM, IS_FROZEN, KEY, keys_where
 
@@ -21,7 +22,7 @@ _REACHED = """
     b.organization_id = :organization AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
 """
 _STATUSES = text(f"""
-    SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at FROM {FROM} WHERE b.id = ANY(:branches)
+    SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state FROM {FROM} WHERE b.id = ANY(:branches)
 """)  # noqa: S608 - constants of ours
 _COUNTS = text(f"""
     SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches, count(*) FILTER (WHERE {IS_FROZEN}) AS frozen
@@ -35,6 +36,8 @@ class EnforcementStatus:
 
     light: Light
     last_verified_at: datetime | None
+    finding: Finding | None = None
+    """Why the light is worse than the last verification found it, except for checks that are being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,12 @@ def statuses(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, Enfor
     if not branch_ids:
         return {}
     rows = uow.session.execute(_STATUSES, {"branches": list(branch_ids), **present(uow)})
-    return {
-        row.id: EnforcementStatus(light_of(BlockingFacts.of_key(row.key), row.found), row.verified_at) for row in rows
-    }
+    return {row.id: _status(BlockingFacts.of_key(row.key), row) for row in rows}
+
+
+def _status(facts: BlockingFacts, row: Row[*tuple[Any, ...]]) -> EnforcementStatus:
+    cause = cause_of(facts, "suspended" if row.state == "suspended" else "writing")
+    return EnforcementStatus(light_of(facts, row.found), row.verified_at, FINDINGS_OF_CAUSES.get(cause or ""))
 
 
 def count_lights(uow: UnitOfWork) -> LightCounts:

@@ -77,6 +77,36 @@ class TestGetEnforcement:
         assert (shown["integrationPinned"], shown["findings"]) == (True, row.findings)
         assert shown["lastVerifiedAt"].endswith("Z")
 
+    @pytest.mark.parametrize("state", ["suspended", "removed"])
+    def test_enforcement_is_red_and_says_why_while_the_app_is_not_active(
+        self, acme: Tenant, session: Session, web: WatchedBranch, state: str
+    ) -> None:
+        factories.branch_enforcement(session, web)
+        reader = acme.key()
+        before = reader.get(self.path).json()
+        assert (before["light"], before["data"][0]["findings"]) == ("green", [])
+        acme.installation.state = state
+        session.flush()
+        shown = reader.get(self.path).json()
+        assert (shown["light"], shown["counts"]) == ("red", {"green": 0, "amber": 0, "red": 1})
+        [finding] = shown["data"][0]["findings"]
+        assert (finding["code"], finding["severity"]) == (f"installation_{state}", "critical")
+        assert names(reader.get(self.path, light="red").json()) == ["main"]
+        detail = reader.get(f"{self.path}/branches/{web.id}").json()
+        assert (detail["light"], detail["findings"]) == ("red", [finding])
+
+    def test_enforcement_is_amber_once_rules_were_not_read_for_long(
+        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+    ) -> None:
+        factories.branch_enforcement(session, web)
+        reader = acme.key()
+        later(minutes=31)
+        shown = reader.get(self.path).json()
+        assert shown["light"] == "amber"
+        [finding] = shown["data"][0]["findings"]
+        assert finding["code"] == "not_verified"
+        assert "not known whether they still block" in finding["message"]
+
     @pytest.mark.parametrize(
         ("branches", "light"),
         [

@@ -207,6 +207,44 @@ class TestLights:
         change(session, "UPDATE freezes SET ended_at = now()")
         assert light() == "green"
 
+    @pytest.mark.parametrize(
+        ("statement", "light", "code"),
+        [
+            ("UPDATE installations SET state = 'suspended'", "red", "installation_suspended"),
+            ("UPDATE installations SET state = 'removed'", "red", "installation_removed"),
+            ("UPDATE branch_enforcement SET rules_read_at = now() - interval '1 hour'", "amber", "not_verified"),
+            ("UPDATE branch_enforcement SET decisive_check = NULL, light = 'red'", "red", None),
+            ("UPDATE installations SET state = 'suspended'; UPDATE repositories SET archived = true", "green", None),
+        ],
+    )
+    def test_light_of_an_unfrozen_branch_says_whether_a_freeze_would_block(
+        self,
+        session: Session,
+        unit_of: UnitOfWorkOpener,
+        acme: Organization,
+        web: WatchedBranch,
+        statement: str,
+        light: str,
+        code: str | None,
+    ) -> None:
+        change(session, statement)
+        with unit_of(acme) as uow:
+            shown = statuses(uow, [web.id])[web.id]
+            assert count_lights(uow).lights[shown.light] == 1
+        assert (shown.light, shown.finding and shown.finding.code) == (light, code)
+
+    def test_frozen_branch_without_a_success_is_green_while_the_app_is_suspended(
+        self, session: Session, unit_of: UnitOfWorkOpener, acme: Organization, web: WatchedBranch, freeze: Freeze
+    ) -> None:
+        change(session, "UPDATE installations SET state = 'suspended'")
+        with unit_of(acme) as uow:
+            blocked = statuses(uow, [web.id])[web.id]
+        succeed(session, web)
+        with unit_of(acme) as uow:
+            standing = statuses(uow, [web.id])[web.id]
+        assert (blocked.light, blocked.finding) == ("green", None)
+        assert (standing.light, standing.finding and standing.finding.code) == ("red", "installation_suspended")
+
 
 def test_intervals_of_the_statements_are_those_of_the_rules() -> None:
     minutes, seconds = int(MAX_READING_AGE.total_seconds() // 60), int(LATE_AFTER.total_seconds())

@@ -26,6 +26,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
+from services.verdicts.blocking import blocking_of_branches, blocking_view
 
 _COLUMNS = (
     "id",
@@ -46,6 +47,7 @@ _COLUMNS = (
     "used_at",
     "used_commit",
 )
+_NOT_BLOCKING = {"blocking": None, "blocked_since": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,12 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
     in_force = {freeze.id: freeze.is_in_force(uow.now) for freeze in freezes.values()}
     states = {row.id: row.state(uow.now, freeze_in_force=in_force[row.freeze_id]) for row in rows}
     places = _places(uow, rows)
-    granted = [row for row in rows if states[row.id] == "granted"]
-    reasons = _ineffective_reasons(uow, granted, places)
+    known = _read_pulls(uow, [row for row in rows if states[row.id] in {"granted", "revoked"}])
+    reasons = _ineffective_reasons([row for row in rows if states[row.id] == "granted"], places, known)
+    blocking = _blocking_again(uow, [row for row in rows if states[row.id] == "revoked"], known)
     return [
         {name: getattr(row, name) for name in _COLUMNS}
+        | blocking.get(row.id, _NOT_BLOCKING)
         | {
             "state": states[row.id],
             "effective": row.id in reasons and reasons[row.id] is None,
@@ -172,15 +176,31 @@ def _places(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> dict[str, 
     return {place.id: place for place in map(_Place._make, uow.session.execute(query))}
 
 
+class _Known(NamedTuple):
+    """What was read of the pull requests of exceptions."""
+
+    tracked: Mapping[str, TrackedPullRequest]
+    """By id: those that go into watched branches."""
+    facts: PullRequestFacts
+
+    def into_branch(self, row: PullRequestException) -> TrackedPullRequest | None:
+        """Return the pull request of an exception if it is open, and goes into the branch of the exception."""
+        base = self.tracked.get(row.pull_request_id)
+        return base if base is not None and base.pull.state == "open" and base.branch.id == row.branch_id else None
+
+
+def _read_pulls(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> _Known:
+    pull_ids = {row.pull_request_id for row in rows}
+    tracked = {each.pull.id: each for each in tracked_pulls(uow, pull_ids)} if pull_ids else {}
+    return _Known(tracked, read_facts(uow, list(tracked.values()), planned=False))
+
+
 def _ineffective_reasons(
-    uow: UnitOfWork, granted: Sequence[PullRequestException], places: Mapping[str, _Place]
+    granted: Sequence[PullRequestException], places: Mapping[str, _Place], known: _Known
 ) -> dict[str, IneffectiveReason | None]:
     """Return, by id, why granted exceptions have no effect; None for those that let their pull request merge."""
-    if not granted:
-        return {}
-    tracked = {each.pull.id: each for each in tracked_pulls(uow, {row.pull_request_id for row in granted})}
-    facts = read_facts(uow, list(tracked.values()), planned=False)
-    reasons = {}
+    tracked, facts = known
+    reasons: dict[str, IneffectiveReason | None] = {}
     for row in granted:
         pull, base = places[row.id], tracked.get(row.pull_request_id)
         verdict = judge(facts.candidates(base)) if base else None
@@ -200,6 +220,28 @@ def _ineffective_reasons(
             )
         )
     return reasons
+
+
+def _blocking_again(
+    uow: UnitOfWork, revoked: Sequence[PullRequestException], known: _Known
+) -> dict[str, dict[str, Any]]:
+    """Return, by id, whether GitHub refuses what revoked exceptions had let in, and since when.
+
+    Those are left out whose pull requests no freeze in force forbids to merge, or are not open any more.
+    """
+    branches = blocking_of_branches(uow.session, {row.branch_id for row in revoked}, uow.now)
+    found = {}
+    for row in revoked:
+        base = known.into_branch(row)
+        verdict = known.facts.deciding_verdict(base) if base else None
+        if base is None or verdict is None or not verdict.blocking:
+            continue
+        check = known.facts.deciding_check(base, verdict, branches[row.branch_id])
+        standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
+        blocking = branches[row.branch_id].of_head(standing=standing)
+        since = check.written_at if check is not None and blocking.is_enforced else None
+        found[row.id] = {"blocking": blocking_view(blocking), "blocked_since": since}
+    return found
 
 
 def _written(facts: PullRequestFacts, base: TrackedPullRequest, verdict: Verdict, of_pattern: Verdict | None) -> bool:

@@ -71,8 +71,7 @@ def _view(
 ) -> dict[str, Any]:
     pull = row.pull
     verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
-    waits_for_others = not verdict.blocking and of_pattern is not None and bool(of_pattern.blocking)
-    deciding = of_pattern if of_pattern is not None and waits_for_others else verdict
+    deciding = facts.deciding_verdict(row)
     covering = facts.freezes.get(row.branch.id, ())
     active = {one.freeze_id: one.id for one in facts.exceptions.of_pull(row.branch.id, pull.number, pull.head_sha)}
     return {
@@ -102,8 +101,7 @@ def _blocking(
     """Return whether GitHub refuses an open pull request that a freeze forbids to merge; None for any other."""
     if row.pull.state != "open" or not verdict.blocking:
         return None
-    name = row.branch.pattern_check_name if verdict.unprotected else branch.decisive_check or row.branch.check_name
-    check = facts.check(row, str(name))
+    check = facts.deciding_check(row, verdict, branch)
     standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
     return blocking_view(branch.of_head(standing=standing))
 

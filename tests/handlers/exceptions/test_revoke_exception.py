@@ -1,17 +1,19 @@
 """Revoking an exception, and withdrawing a request."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from sqlalchemy import text as sql
 from sqlalchemy.orm import Session
 
 from models.freezes import Freeze
-from models.pull_requests import PullRequest
+from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exceptions.requests import THIS, decide, entries, requested, rows
+from tests.handlers.exceptions.requests import THIS, decide, entries, requested, rows, text
 from tests.harness.wakeups import RecordedWakeups
 
 
@@ -73,3 +75,77 @@ class TestRevokeException:
             refusal(acme.key().post(f"/v1/exceptions/{row.id}/revoke"), 409, "invalid_state")
             row.expired_at = over
             session.flush()
+
+
+class TestBlockedSince:
+    @pytest.fixture
+    def check(self, session: Session, web: WatchedBranch, pull: PullRequest) -> HeadCheck:
+        """Return the success on the head of a pull request into a branch whose rule requires our check."""
+        factories.branch_enforcement(session, web)
+        return factories.head_check(session, web, pull.head_sha, "success", written_at=factories.now())
+
+    @pytest.fixture
+    def revoked(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, check: HeadCheck
+    ) -> dict[str, Any]:
+        """Return the answer to the revocation of the pull request's exception."""
+        granted = factories.exception(session, freeze, pull, web)
+        [before] = acme.key().get("/v1/exceptions").json()["data"]
+        assert (before["state"], before["blocking"], before["blockedSince"]) == ("granted", None, None)
+        [shown] = rows(acme.key().post(f"/v1/exceptions/{granted.id}/revoke"))
+        return shown
+
+    def test_revocation_is_not_blocked_until_the_failing_check_is_written(
+        self, acme: Tenant, session: Session, revoked: dict[str, Any], check: HeadCheck
+    ) -> None:
+        assert (revoked["blocking"]["state"], revoked["blocking"]["gaps"]) == ("not_blocked", ["writing"])
+        assert revoked["blockedSince"] is None
+        check.conclusion, check.unconfirmed, check.written_at = "failure", True, factories.now()
+        session.flush()
+        assert self.shown(acme, revoked)["blockedSince"] is None
+        check.unconfirmed = False
+        session.flush()
+        shown = self.shown(acme, revoked)
+        assert (shown["blocking"]["state"], shown["blockedSince"]) == ("blocked", text(check.written_at))
+        assert acme.key().get("/v1/exceptions").json()["data"] == [shown]
+
+    @pytest.mark.parametrize(
+        ("statement", "gaps"),
+        [
+            ("UPDATE freezes SET ended_at = started_at", None),
+            ("UPDATE pull_requests SET state = 'closed'", None),
+            ("UPDATE pull_requests SET base_branch = 'next'", None),
+            ("UPDATE branch_enforcement SET decisive_check = NULL", ["no_rule"]),
+            ("UPDATE branch_enforcement SET rules_read_at = NULL", ["not_read"]),
+            ("UPDATE installations SET state = 'removed'", ["removed"]),
+        ],
+    )
+    def test_failing_check_that_nothing_requires_blocks_since_no_time(
+        self, acme: Tenant, session: Session, revoked: dict[str, Any], check: HeadCheck, statement: str, gaps: Any
+    ) -> None:
+        check.conclusion = "failure"
+        session.flush()
+        assert self.shown(acme, revoked)["blockedSince"] is not None
+        session.execute(sql(statement))
+        shown = self.shown(acme, revoked)
+        assert shown["blockedSince"] is None
+        assert (shown["blocking"] and shown["blocking"]["gaps"]) == gaps
+
+    def test_exception_that_is_granted_again_is_not_blocked(
+        self,
+        acme: Tenant,
+        session: Session,
+        revoked: dict[str, Any],
+        check: HeadCheck,
+        freeze: Freeze,
+        pull: PullRequest,
+        web: WatchedBranch,
+    ) -> None:
+        check.conclusion = "failure"
+        factories.exception(session, freeze, pull, web)
+        shown = self.shown(acme, revoked)
+        assert (shown["blocking"], shown["blockedSince"]) == (None, None)
+
+    def shown(self, acme: Tenant, revoked: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = acme.key().get(f"/v1/exceptions/{revoked['id']}").json()
+        return found

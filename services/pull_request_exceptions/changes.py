@@ -126,7 +126,26 @@ def audit_change(
         {"id": row.id, "freezeId": row.freeze_id, "before": before.get(row.id), "after": after[row.id]} for row in rows
     ]
     name = pull_request_name(uow, rows[0].pull_request_id)
+    sharing = _others_on_head(uow, rows[0]) if action == "granted" else []
+    if sharing:
+        details["sharedHeadWith"] = sharing
     uow.audit(f"exception.{action}", _audit_target(rows, name), pullRequest=name, rows=listed, **details)
+
+
+def _others_on_head(uow: UnitOfWork, row: PullRequestException) -> list[str]:
+    """Return the names of the other open pull requests of the commit into the same branch, which share the check."""
+    same = aliased(PullRequest)
+    query = (
+        select(PullRequest.id)
+        .join(same, (same.repository_id == PullRequest.repository_id) & (same.head_sha == PullRequest.head_sha))
+        .where(same.id == row.pull_request_id, same.base_branch == PullRequest.base_branch, same.id != PullRequest.id)
+        .where(PullRequest.state == "open")
+        .order_by(PullRequest.number)
+        .limit(MAX_LISTED)
+    )
+    pull_ids = uow.session.scalars(query).all()
+    names = pull_request_names(uow, pull_ids) if pull_ids else {}
+    return [names[pull_id] for pull_id in pull_ids]
 
 
 def _audit_target(rows: Sequence[PullRequestException], name: str) -> tuple[str, str, str]:

@@ -143,10 +143,13 @@ class PullRequestFacts:
         """Return the other open pull requests on the head of this one."""
         return [other for other in self.siblings.get(row.head, ()) if other.pull.id != row.pull.id]
 
+    def others_let_in(self, row: TrackedPullRequest) -> list[TrackedPullRequest]:
+        """Return the others on its head into the same branch: a success lets them in as well."""
+        return [other for other in self.others_on_head(row) if other.branch.id == row.branch.id]
+
     def candidates(self, row: TrackedPullRequest) -> list[MergeCandidate]:
         """Return the pull requests that share the check of this one as merge candidates, this one first."""
-        sharing = [other for other in self.others_on_head(row) if other.branch.id == row.branch.id]
-        return [self._candidate(each) for each in (row, *sharing)]
+        return [self._candidate(each) for each in (row, *self.others_let_in(row))]
 
     def pattern_verdict(self, row: TrackedPullRequest) -> Verdict | None:
         """Return the verdict for the check of the branch's pattern; None if it has no pattern."""

@@ -14,6 +14,7 @@ from models.queries import any_of, freezes_of_exceptions
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.pull_request_exceptions import (
+    OPEN_STATES,
     ExceptionState,
     GrantedException,
     IneffectiveReason,
@@ -24,7 +25,7 @@ from services.core.lookups import get_exception, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import PullRequestFacts, read_facts
-from services.repositories.tracked_pull_requests import TrackedPullRequest
+from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 from services.verdicts.blocking import blocking_of_branches, blocking_view
 
@@ -120,7 +121,7 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
     in_force = {freeze.id: freeze.is_in_force(uow.now) for freeze in freezes.values()}
     states = {row.id: row.state(uow.now, freeze_in_force=in_force[row.freeze_id]) for row in rows}
     places = _places(uow, rows)
-    known = _read_pulls(uow, [row for row in rows if states[row.id] in {"granted", "revoked"}])
+    known = _read_pulls(uow, [row for row in rows if states[row.id] in {"pending", "granted", "revoked"}])
     reasons = _ineffective_reasons([row for row in rows if states[row.id] == "granted"], places, known)
     blocking = _blocking_again(uow, [row for row in rows if states[row.id] == "revoked"], known)
     return [
@@ -139,6 +140,7 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
                 "title": place.title,
             },
             "expired_at": _expired_at(row, freezes[row.freeze_id], states[row.id]),
+            "shared_head_with": known.others_let_in(row) if states[row.id] in OPEN_STATES else [],
         }
         for row in rows
         for place in (places[row.id],)
@@ -187,6 +189,11 @@ class _Known(NamedTuple):
         """Return the pull request of an exception if it is open, and goes into the branch of the exception."""
         base = self.tracked.get(row.pull_request_id)
         return base if base is not None and base.pull.state == "open" and base.branch.id == row.branch_id else None
+
+    def others_let_in(self, row: PullRequestException) -> list[dict[str, Any]]:
+        """Return the pull requests whose check is that of an open exception's, as the contract's objects."""
+        base = self.into_branch(row)
+        return [reference(other) for other in self.facts.others_let_in(base)] if base else []
 
 
 def _read_pulls(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> _Known:

@@ -15,7 +15,7 @@ from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
-from services.repositories.tracked_pull_requests import TrackedPullRequest
+from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
 from services.verdicts.blocking import BranchBlocking, blocking_of_branches, blocking_view
 
 _EXCEPTION_COLUMNS = (
@@ -75,7 +75,7 @@ def _view(
     covering = facts.freezes.get(row.branch.id, ())
     active = {one.freeze_id: one.id for one in facts.exceptions.of_pull(row.branch.id, pull.number, pull.head_sha)}
     return {
-        **_reference(row),
+        **reference(row),
         "title": pull.title,
         "author": pull.author,
         "branch_id": row.branch.id,
@@ -91,7 +91,7 @@ def _view(
         "check": _check(row, row.branch.check_name, verdict, facts, button=entitled),
         "pattern_check": of_pattern
         and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False),
-        "shared_head_with": [_reference(other) for other in facts.others_on_head(row)],
+        "shared_head_with": [reference(other) for other in facts.others_on_head(row)],
     }
 
 
@@ -104,16 +104,6 @@ def _blocking(
     check = facts.deciding_check(row, verdict, branch)
     standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
     return blocking_view(branch.of_head(standing=standing))
-
-
-def _reference(row: TrackedPullRequest) -> dict[str, Any]:
-    return {
-        "id": row.pull.id,
-        "repository": row.repository.full_name,
-        "number": row.pull.number,
-        "url": row.pull.url,
-        "base_branch": row.pull.base_branch,
-    }
 
 
 def _freeze(freeze: CoveringFreeze, exception_id: str | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Look-up of pull requests into watched branches of enabled repositories, by reference or id."""
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, select
 
@@ -25,6 +25,17 @@ class TrackedPullRequest(NamedTuple):
     def head(self) -> tuple[str, str]:
         """Repository id and commit."""
         return self.pull.repository_id, self.pull.head_sha
+
+
+def reference(row: TrackedPullRequest) -> dict[str, Any]:
+    """Return what names a pull request in other objects, as the contract's object."""
+    return {
+        "id": row.pull.id,
+        "repository": row.repository.full_name,
+        "number": row.pull.number,
+        "url": row.pull.url,
+        "base_branch": row.pull.base_branch,
+    }
 
 
 def is_base() -> ColumnElement[bool]:

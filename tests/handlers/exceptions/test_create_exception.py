@@ -12,7 +12,19 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exceptions.requests import FIELDS, LONG_AGO, REASON, THIS, entries, ids, in_hours, rows, text
+from tests.handlers.exceptions.requests import (
+    FIELDS,
+    LONG_AGO,
+    REASON,
+    THIS,
+    decide,
+    entries,
+    ids,
+    in_hours,
+    requested,
+    rows,
+    text,
+)
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import Handle
 
@@ -65,6 +77,38 @@ class TestCreateException:
         assert entry.details["rows"][0]["before"] is None
         assert entry.details["rows"][0]["after"]["state"] == "granted"
         assert (entry.details["reason"], "selfApproved" in entry.details) == (REASON, False)
+        assert "sharedHeadWith" not in entry.details
+
+    @pytest.mark.parametrize("is_request", [False, True])
+    def test_grant_names_the_other_pull_requests_that_its_commit_lets_in(
+        self,
+        acme: Tenant,
+        session: Session,
+        freeze: Freeze,
+        pull: PullRequest,
+        repository: Repository,
+        web: WatchedBranch,
+        is_request: bool,
+    ) -> None:
+        same = {"head_sha": pull.head_sha}
+        other = factories.pull_request(session, repository, 9, **same)
+        factories.pull_request(session, repository, 8)
+        factories.pull_request(session, repository, 10, **same, base_branch="next")
+        factories.pull_request(session, repository, 11, **same, state="closed")
+        if is_request:
+            asked = requested(session, freeze, pull, web)
+            [shown] = rows(acme.key().get("/v1/exception-requests"))
+            assert [each["number"] for each in shown["sharedHeadWith"]] == [9]
+            [shown] = rows(decide(acme.key(), asked.id))
+        else:
+            [shown] = rows(acme.key().post("/v1/exceptions", THIS), 201)
+        assert shown["sharedHeadWith"] == [
+            {"id": other.id, "repository": "acme/web", "number": 9, "url": other.url, "baseBranch": "main"}
+        ]
+        assert entries(session)[-1].details["sharedHeadWith"] == ["acme/web#9"]
+        [ended] = rows(acme.key().post(f"/v1/exceptions/{shown['id']}/revoke"))
+        assert ended["sharedHeadWith"] == []
+        assert "sharedHeadWith" not in entries(session)[-1].details
 
     @asking
     @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ from typing import Any, cast
 import pytest
 
 from models.repositories import Repository
+from rules.freezes.blocking import ENFORCED
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.freezes import targets
+from services.pull_request_exceptions import views
 from services.pull_requests.pull_requests import lookup
 from tests import factories
 from tests.factories.plans import BUSINESS, change_plan
@@ -187,6 +190,57 @@ class TestTwoPullRequestsWithOneHead:
         harness.make_due()
         harness.run_until_idle()
         assert harness.merge("acme/web", first.number).status_code == 405
+
+
+class TestASecondPullRequestOfALetInHead:
+    """It is opened from another branch while the first has its success."""
+
+    @pytest.fixture
+    def opened(self, harness: Harness, build: Builder) -> tuple[str, str, PullRequest, PullRequest]:
+        """Return the freeze, the exception, its pull request, and the other one, which no webhook has reported."""
+        [first] = build("web", pulls=1)
+        freeze = harness.freeze()
+        harness.run_until_idle()
+        harness.read_rules()
+        exception_id = grant(harness, freeze, first.number)
+        harness.run_until_idle()
+        second = harness.fake_github.organization("acme").repository("web").pull_request(sharesHeadWith=first.number)
+        return freeze, exception_id, first, second
+
+    def test_target_names_the_head_as_let_in_until_the_second_is_seen(
+        self, harness: Harness, opened: tuple[str, str, PullRequest, PullRequest]
+    ) -> None:
+        freeze, exception_id, first, second = opened
+        [target] = shown_targets(harness, freeze)
+        assert target["let_in"] == [{"exception_id": exception_id, "number": 1, "head_sha": first.head_sha}]
+        assert target["blocking"]["state"] in ENFORCED
+        assert harness.merge("acme/web", second.number).status_code == 200
+
+    def test_second_pull_request_turns_the_check_to_failure_once_seen(
+        self, harness: Harness, opened: tuple[str, str, PullRequest, PullRequest]
+    ) -> None:
+        freeze, exception_id, first, second = opened
+        assert shown_exception(harness, exception_id)["shared_head_with"] == []
+        harness.make_due()
+        harness.run_until_idle()
+        for pull in (first, second):
+            assert harness.merge("acme/web", pull.number).status_code == 405
+        found = shown_exception(harness, exception_id)
+        assert (found["effective"], found["ineffective_reason"]) == (False, "shared_head")
+        assert [other["number"] for other in found["shared_head_with"]] == [second.number]
+        grant(harness, freeze, second.number)
+        harness.run_until_idle()
+        assert harness.merge("acme/web", second.number).status_code == 200
+
+
+def shown_targets(harness: Harness, freeze_id: str) -> list[dict[str, Any]]:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        return list(targets.list_targets(uow, freeze_id, None, None, 100).data)
+
+
+def shown_exception(harness: Harness, exception_id: str) -> dict[str, Any]:
+    with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+        return views.show(uow, exception_id)
 
 
 class TestAMergeQueue:

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
+from models.pull_requests import PullRequest
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 
@@ -112,6 +113,26 @@ class TestInbox:
         assert "The exception is revoked." in page.text
         assert blocked.rows()[0].revoked_at is not None
         assert "Revoked" in admin.open("/exceptions", state="revoked").text
+
+    def test_inbox_says_what_shares_the_commit_and_when_a_revoked_one_is_blocked(
+        self, member: Enter, blocked: Blocked
+    ) -> None:
+        session, web = blocked.scene.session, blocked.scene.web
+        [pull] = session.scalars(select(PullRequest))
+        check = factories.head_check(session, web, pull.head_sha, "success")
+        row = factories.exception(session, blocked.freeze, pull, web)
+        viewer = member("viewer")
+        assert "shares its commit" not in viewer.open("/exceptions").text
+        factories.pull_request(session, blocked.scene.repositories[0], 9, head_sha=pull.head_sha)
+        assert "shares its commit with acme/web#9: each needs an exception" in words(viewer.open("/exceptions"))
+        row.revoked_at = factories.now()
+        session.flush()
+        page = words(viewer.open("/exceptions"))
+        assert "not blocked yet Checks that say success are being replaced." in page
+        assert "shares its commit" not in page
+        check.conclusion = "failure"
+        session.flush()
+        assert "blocked since" in words(viewer.open("/exceptions"))
 
     def test_inbox_has_pages_of_requests_besides_those_of_decisions(self, member: Enter, blocked: Blocked) -> None:
         acme = blocked.scene

@@ -76,7 +76,7 @@ KEY: LiteralString = _key(
 """The facts of any branch: of one that is not frozen, those that say whether a freeze would block. While the App is
 suspended it would not, since a `success` could not be replaced. Whether a branch could be deleted is a finding."""
 WAITS_FOR: LiteralString = """
-    CASE WHEN i.state = 'suspended' THEN 'suspended'
+    CASE WHEN i.state = 'suspended' OR b.last_error_code = 'installation_suspended' THEN 'suspended'
          WHEN i.paused_until > CAST(:now AS timestamptz)
               OR b.last_error_code IN ('github_rate_limited', 'github_secondary_rate_limit') THEN 'rate_limit'
          WHEN b.last_error_code = 'maintenance' THEN 'restore'

@@ -119,6 +119,7 @@ class TestStandingSuccess:
         ("statement", "cause"),
         [
             ("UPDATE installations SET state = 'suspended'", "suspended"),
+            ("UPDATE watched_branches SET last_error_code = 'installation_suspended'", "suspended"),
             ("UPDATE installations SET paused_until = now() + interval '1 hour'", "rate_limit"),
             ("UPDATE watched_branches SET last_error_code = 'github_secondary_rate_limit'", "rate_limit"),
             ("UPDATE watched_branches SET last_error_code = 'github_unavailable'", "github"),

@@ -88,7 +88,9 @@ WAITS_FOR: LiteralString = """
 """What the checks of a branch wait for that have to be written (`CAUSES`)."""
 IS_LATE: LiteralString = "coalesce(b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds', false)"
 """Whether verdicts of a branch wait for longer than `LATE_AFTER` to be written."""
-BYPASS_ACTORS: LiteralString = "jsonb_array_length(seen.bypass_actors)"
+BYPASS_ACTORS: LiteralString = (
+    "CASE jsonb_typeof(seen.bypass_actors) WHEN 'array' THEN jsonb_array_length(seen.bypass_actors) END"
+)
 """How many actors may bypass the rule; null where GitHub does not show it."""
 
 

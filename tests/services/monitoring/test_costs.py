@@ -24,6 +24,7 @@ GROWING = {
     "branch_enforcement",
     "branch_tips",
     "enforcement_setups",
+    "freeze_targets",
     "freezes",
     "github_api_usage",
     "mails",
@@ -52,8 +53,8 @@ SCENE = """
 # Rows are wide: to scan some thousand narrow ones would be the best plan.
 ROWS = """
     INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at, wanted_generation,
-                                  last_error_message, due_at)
-    SELECT 'wbr_' || n, 'org_1', 'rep_1', 'b' || n, 'change-freeze', now(), waits::int, long, due FROM rows;
+                                  last_error_message, due_at, outdated_since)
+    SELECT 'wbr_' || n, 'org_1', 'rep_1', 'b' || n, 'change-freeze', now(), waits::int, long, due, due FROM rows;
     INSERT INTO branch_tips (branch_id, organization_id, sha, seen_at, last_error_message, due_at)
     SELECT 'wbr_' || n, 'org_1', md5(n::text), now(), long, due FROM rows;
     INSERT INTO branch_enforcement (branch_id, organization_id, last_error_message, due_at)
@@ -64,6 +65,9 @@ ROWS = """
                          impact_acknowledged, created_by, enforced_at, released_at)
     SELECT 'frz_' || n, 'org_1', long, '{}', 'manual', at, CASE WHEN waits THEN NULL ELSE now() END, true, true, '{}',
            now(), now() FROM rows;
+    INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation, operation, last_error_message)
+    SELECT 'tgt_' || n, 'org_1', 'frz_' || n, 'wbr_' || n, 1, CASE WHEN waits THEN 'apply' ELSE 'release' END, long
+    FROM rows;
     INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, due_at)
     SELECT n, 'push', to_jsonb(long), at, due FROM rows;
     INSERT INTO webhook_messages (id, organization_id, endpoint_id, event, body, created_at, due_at)

@@ -39,6 +39,7 @@ class TestWatchBranch:
             "name": "release/1",
             "frozen": False,
             "freezeIds": [],
+            "blocking": None,
             "checkName": "change-freeze/release/1",
             "enforcement": {"light": "amber", "lastVerifiedAt": None},
             "settings": {"exceptionsAllowed": True},

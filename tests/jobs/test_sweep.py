@@ -100,6 +100,7 @@ class TestLostWakeups:
     ) -> None:
         build("web")
         work(harness)
+        harness.read_rules()
         harness.freeze()
         harness.sql(
             "UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'"
@@ -118,6 +119,7 @@ class TestLostWakeups:
     ) -> None:
         build("web")
         work(harness)
+        harness.read_rules()
         harness.freeze()
         harness.fake_github.faults.add("error", "createCheckRun", status=500, count=1)
         harness.run_until_idle()

@@ -1,74 +1,24 @@
-"""A window that is due freezes, for every reader and every change, while no sweeper begins it."""
+"""Every reader counts a due window that no process has begun as frozen."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE
-from models.audit import AuditEntry
-from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import id_of_freeze
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
-from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.compatibility.requests import ClassicClient
-from tests.handlers.freezes.requests import EVERYTHING, REASON, UNKNOWN, all_pages, ids, in_hours, text
+from tests.handlers.freezes.due_windows.conftest import begun, open_window, states
+from tests.handlers.freezes.requests import EVERYTHING, all_pages, ids, in_hours, text
 from tests.harness.clock import MovableClock
-from tests.harness.concurrency import at_once
-from tests.harness.engines import engine_of
-from tests.harness.wakeups import RecordedWakeups
 
 MINUTE = timedelta(minutes=1)
 NO_TARGETS = {"released": 0, "releasing": 0, "applied": 0, "failed": 0}
-
-
-@pytest.fixture
-def schedule(acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch) -> Schedule:
-    return factories.schedule(session, acme.organization, name="Weekends")
-
-
-def open_window(session: Session, schedule: Schedule, began: timedelta = 10 * MINUTE) -> Occurrence:
-    """Plan a window that is open since some minutes, for another 50."""
-    starts_at = factories.now().replace(microsecond=0) - began
-    return factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + began + 50 * MINUTE)
-
-
-@pytest.fixture
-def due(session: Session, schedule: Schedule) -> Occurrence:
-    """Return a window of the whole organisation, of acme/web and acme/api, that nobody has begun."""
-    return open_window(session, schedule)
-
-
-@pytest.fixture
-def due_id(due: Occurrence) -> str:
-    """Return the id of its freeze."""
-    return id_of_freeze(due.id)
-
-
-@pytest.fixture
-def sweep(database: str, clock: MovableClock) -> Callable[[], int]:
-    """Begin what is due, as a sweeper does."""
-    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
-    return lambda: start_windows(jobs)
-
-
-def states(acme: Tenant) -> list[dict[str, Any]]:
-    """Return the freeze state of a branch, of a repository and of the organisation."""
-    forms = ({"repo": "acme/web", "branch": "main"}, {"repo": "acme/web"}, {"organization": "current"})
-    return [acme.key().get("/v1/freeze-state", **form).json() for form in forms]
-
-
-def begun(session: Session) -> list[Freeze]:
-    session.expire_all()
-    return list(session.scalars(select(Freeze).order_by(Freeze.id)))
 
 
 class TestReaders:
@@ -300,207 +250,6 @@ class TestReaders:
     def test_branch_of_a_due_window_stays_watched(self, acme: Tenant, web: WatchedBranch, due_id: str) -> None:
         error = refusal(acme.person("admin").delete(f"/v1/branches/{web.id}"), 409, "already_frozen")
         assert due_id in error["message"]
-
-
-class TestChanges:
-    @pytest.mark.parametrize(
-        ("path", "body", "action", "end_reason"),
-        [
-            ("lift", {"reason": "The release was moved"}, "freeze.lifted", "lifted"),
-            ("thaw-override", {"reason": "The release was moved"}, "freeze.overridden", "overridden"),
-        ],
-        ids=["lift", "override"],
-    )
-    def test_due_window_begins_and_ends_at_once(
-        self,
-        acme: Tenant,
-        session: Session,
-        schedule: Schedule,
-        due: Occurrence,
-        due_id: str,
-        sweep: Callable[[], int],
-        path: str,
-        body: dict[str, Any],
-        action: str,
-        end_reason: str,
-    ) -> None:
-        key = acme.key("freeze:write")
-        answer = key.post(f"/v1/freezes/{due_id}/{path}", body)
-        assert answer.status_code == 200, answer.text
-        assert (answer.json()["id"], answer.json()["endReason"]) == (due_id, end_reason)
-        started, ended = session.scalars(select(AuditEntry).order_by(AuditEntry.id))
-        assert (started.action, started.actor["id"], started.source) == ("freeze.started", schedule.id, "schedule")
-        assert (ended.action, ended.actor["type"]) == (action, "api_key")
-        assert started.details["late"] >= 600
-        session.refresh(due)
-        assert (due.freeze_id, due.late) == (due_id, True)
-        assert [state["frozen"] for state in states(acme)] == [False] * 3
-        assert sweep() == 0
-        refusal(key.post(f"/v1/freezes/{due_id}/{path}", body), 409, "not_frozen")
-
-    def test_due_window_is_extended(
-        self, acme: Tenant, session: Session, due: Occurrence, due_id: str, sweep: Callable[[], int]
-    ) -> None:
-        later = text(due.ends_at + timedelta(hours=1))
-        answer = acme.key("freeze:write").post(f"/v1/freezes/{due_id}/extend", {"endsAt": later})
-        assert (answer.status_code, answer.json()["endsAt"]) == (200, later), answer.text
-        assert acme.audit() == ["freeze.started", "freeze.extended"]
-        assert sweep() == 0
-        assert [freeze.id for freeze in begun(session)] == [due_id]
-
-    def test_refused_change_begins_nothing(self, acme: Tenant, session: Session, due_id: str) -> None:
-        key = acme.key("freeze:write")
-        refusal(key.post(f"/v1/freezes/{due_id}/retry"), 409, "invalid_state")
-        refusal(key.post(f"/v1/freezes/{due_id}/extend", {"endsAt": in_hours(0.1)}), 422, "invalid_parameter")
-        refusal(key.post(f"/v1/freezes/{UNKNOWN}/lift"), 404, "freeze_not_found")
-        assert begun(session) == []
-        assert acme.audit() == []
-
-    def test_lift_by_scope_ends_due_windows_inside_it(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
-    ) -> None:
-        narrow = factories.schedule(
-            session, acme.organization, scope={"type": "repositories", "repositories": ["acme/web"]}
-        )
-        inside = id_of_freeze(open_window(session, narrow).id)
-        manual = factories.freeze(session, acme.organization, [web], scope=narrow.scope)
-        scope = {"type": "repositories", "repositories": ["acme/web"]}
-        lifted = acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope})
-        assert set(ids(lifted)) == {inside, manual.id}
-        assert lifted.json()["stillFrozen"] == [{"branchId": web.id, "freezeIds": [due_id]}]
-        assert ids(acme.key().get("/v1/freezes", state="in_force")) == [due_id]
-
-    def test_lift_by_scope_names_due_windows_that_reach_further(
-        self, acme: Tenant, session: Session, due_id: str
-    ) -> None:
-        scope = {"type": "repositories", "repositories": ["acme/web"]}
-        error = refusal(acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope}), 409, "invalid_state")
-        assert due_id in error["message"]
-        assert begun(session) == []
-
-    def test_run_now_lifts_a_due_window(self, acme: Tenant, schedule: Schedule, due_id: str) -> None:
-        answer = acme.person("member").post(f"/v1/schedules/{schedule.id}/run-now", {"action": "lift"})
-        assert (answer.status_code, answer.json()["freezeId"]) == (200, due_id), answer.text
-        assert acme.audit() == ["freeze.started", "freeze.lifted"]
-        assert states(acme)[0]["frozen"] is False
-
-    def test_run_now_applies_a_due_window_under_its_id(self, acme: Tenant, schedule: Schedule, due_id: str) -> None:
-        answer = acme.person("member").post(f"/v1/schedules/{schedule.id}/run-now", {"action": "apply"})
-        assert (answer.status_code, answer.json()["freezeId"]) == (200, due_id), answer.text
-
-    def test_exception_from_a_due_window_begins_it(
-        self, acme: Tenant, session: Session, pull: PullRequest, due_id: str
-    ) -> None:
-        asked = {"pullRequest": f"acme/web#{pull.number}", "reason": REASON}
-        requested = acme.key("exception:write").post("/v1/exception-requests", asked)
-        assert requested.status_code == 201, requested.text
-        assert [row["freezeId"] for row in requested.json()["data"]] == [due_id]
-        assert [freeze.id for freeze in begun(session)] == [due_id]
-        assert acme.audit() == ["freeze.started", "exception.requested"]
-
-    def test_granted_exception_lets_a_pull_request_pass_a_due_window(
-        self, acme: Tenant, pull: PullRequest, due_id: str
-    ) -> None:
-        asked = {"pullRequest": f"acme/web#{pull.number}", "reason": REASON}
-        granted = acme.key("exception:write").post("/v1/exceptions", asked)
-        assert granted.status_code == 201, granted.text
-        shown = acme.key().get("/v1/pulls/lookup", ref=f"acme/web#{pull.number}").json()
-        assert (shown["verdict"], shown["freezeIds"]) == ("allowed", [due_id])
-
-    def test_exceptions_that_a_schedule_forbids_are_refused(
-        self, acme: Tenant, session: Session, schedule: Schedule, pull: PullRequest, due_id: str
-    ) -> None:
-        schedule.exceptions_allowed = False
-        session.flush()
-        asked = {"pullRequest": f"acme/web#{pull.number}", "reason": REASON}
-        error = refusal(acme.key("exception:write").post("/v1/exceptions", asked), 409, "exceptions_not_permitted")
-        assert due_id in error["message"]
-        assert begun(session) == []
-
-    def test_classic_client_ends_the_due_window_of_one_branch(
-        self, acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, due_id: str
-    ) -> None:
-        schedule.scope = {"type": "branch", "branchId": web.id}
-        session.flush()
-        client = ClassicClient(acme.http, acme.key("freeze:read", "freeze:write").token or "")
-        assert client.change(b"frozen=true")["frozen_by"] == "Weekends"
-        assert begun(session) == []
-        assert client.change(b"frozen=false")["frozen"] is False
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "overridden")]
-
-    def test_skipped_due_window_freezes_no_more(
-        self, acme: Tenant, session: Session, schedule: Schedule, due: Occurrence, web: WatchedBranch
-    ) -> None:
-        generation = web.wanted_generation
-        answer = acme.key("schedule:write").post(f"/v1/schedules/{schedule.id}/occurrences/{due.id}/skip")
-        assert answer.status_code == 200, answer.text
-        assert [state["frozen"] for state in states(acme)] == [False] * 3
-        session.refresh(web)
-        assert web.wanted_generation > generation
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"enabled": False},
-            {"scope": {"type": "repositories", "repositories": ["acme/api"]}},
-            {"window": {"startTime": "03:00", "endTime": "03:01"}},
-            None,
-        ],
-        ids=["disabled", "another scope", "another window", "deleted"],
-    )
-    def test_change_of_its_schedule_ends_no_due_window(
-        self,
-        acme: Tenant,
-        session: Session,
-        schedule: Schedule,
-        due_id: str,
-        sweep: Callable[[], int],
-        change: dict[str, Any] | None,
-    ) -> None:
-        key, path = acme.key("schedule:write"), f"/v1/schedules/{schedule.id}"
-        answer = key.delete(path) if change is None else key.patch(path, change)
-        assert answer.is_success, answer.text
-        assert [state["frozenBranchCount"] for state in states(acme)] == [1, 1, 2]
-        assert sweep() == 0
-        assert [freeze.id for freeze in begun(session)] == [due_id]
-
-    def test_change_that_keeps_a_due_window_does_not_begin_it(
-        self, acme: Tenant, session: Session, schedule: Schedule
-    ) -> None:
-        start = factories.now().replace(minute=0, second=0, microsecond=0)
-        schedule.timezone = "UTC"
-        schedule.recurrence = {"frequency": "daily", "start_date": "2026-01-02"}
-        schedule.wall_clock_window = {"start_time": f"{start:%H:%M}", "end_time": f"{start:%H:%M}", "days": 1}
-        end = start + timedelta(days=1)
-        due = factories.occurrence(session, schedule, starts_at=start, ends_at=end)
-        answer = acme.key("schedule:write").patch(f"/v1/schedules/{schedule.id}", {"name": "Inventory"})
-        assert answer.status_code == 200, answer.text
-        assert begun(session) == []
-        assert ids(acme.key().get("/v1/freezes")) == [id_of_freeze(due.id)]
-
-    def test_deletion_with_its_active_window_ends_a_due_window(
-        self, acme: Tenant, session: Session, schedule: Schedule, due_id: str
-    ) -> None:
-        answer = acme.key("schedule:write").send("DELETE", f"/v1/schedules/{schedule.id}", params={"endActive": True})
-        assert answer.status_code == 204, answer.text
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "lifted")]
-        assert [state["frozen"] for state in states(acme)] == [False] * 3
-
-    def test_lift_and_sweeper_begin_a_due_window_once(
-        self, acme: Tenant, session: Session, due_id: str, sweep: Callable[[], int]
-    ) -> None:
-        key = acme.key("freeze:write")
-        lifts: list[int] = []
-
-        def lift() -> None:
-            lifts.append(key.post(f"/v1/freezes/{due_id}/lift").status_code)
-
-        at_once(lift, sweep, lift, sweep)
-        assert sorted(lifts) == [200, 409]
-        assert [(freeze.id, freeze.end_reason) for freeze in begun(session)] == [(due_id, "lifted")]
-        assert sorted(acme.audit()) == ["freeze.lifted", "freeze.started"]
-        targets = session.scalars(select(FreezeTarget.freeze_id)).all()
-        assert targets == [due_id, due_id]
 
 
 def test_due_window_freezes_from_its_first_instant_to_its_last(

@@ -6,6 +6,7 @@ from tests.tools.sandbox.running import ROOT
 
 REUSED_VALUES = {
     r"frz_[0-9a-v]{26}": r'^{"id":"(frz_\w+)"',
+    r"exc_\w+…": r'"id":"(exc_\w+)"',
     r"svc_session_\w+…": r'"(svc_session_[\w-]+)"',
     r"key_\w+…": r'"apiKey":\{"id":"(key_\w+)"',
     r"(?<=device_code=)\w+…": r'"device_code":"([\w-]+)"',
@@ -29,7 +30,7 @@ def with_values(command: str, known: dict[str, str]) -> str:
 DOCUMENTED_STATUSES: dict[str, list[int]] = {
     "README.md": [200, 201, 200, 200],
     "docs/guide/freezes.md": [422],
-    "docs/guide/exceptions.md": [201, 201, 200],
+    "docs/guide/exceptions.md": [201, 201, 200, 200, 200],
     "docs/guide/audit.md": [200, 200],
     "docs/guide/overview.md": [200],
     "docs/guide/enforcement.md": [200, 202, 200, 409, 202],

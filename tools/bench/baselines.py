@@ -23,18 +23,10 @@ from starlette.routing import Route
 from app.database import Reads
 from app.edge.authentication import _FIND_KEY
 from app.edge.rate_limits import _SCRIPT
-from services.freezes.state import _COLUMNS, _COVERING, _FROM_REPOSITORY, _FULL_NAME
+from services.freezes.state import _is_enforced, statements_of_branch
 from services.identity.api_key_secrets import secret_hash
 
-SQL = (
-    "SELECT"
-    + _COLUMNS
-    + _FROM_REPOSITORY
-    + " AND b.name = %(branch)s"
-    + _COVERING
-    + "WHERE r.organization_id = %(organization)s AND "
-    + _FULL_NAME
-)
+SQL = statements_of_branch("")[0]
 
 reads = Reads(os.environ.get("DATABASE_URL", ""), 8)
 limits = redis.asyncio.Redis.from_url(os.environ.get("REDIS_URL", "redis://"), max_connections=200)
@@ -61,6 +53,7 @@ def _body(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ends = [row["ends_at"] for row in found if row["ends_at"]]
     return {
         "frozen": bool(found),
+        "enforced": _is_enforced({row["facts"] for row in found}),
         "coverage": "all" if found else "none",
         "frozenBranchCount": int(bool(found)),
         "watchedBranchCount": 1,

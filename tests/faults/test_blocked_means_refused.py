@@ -295,10 +295,11 @@ class Machine(HarnessMachine):
 
     @rule()
     def we_are_told(self) -> None:
-        """Deliver what has not been lost, and do what follows from it."""
+        """Deliver what has not been lost, and do what follows from it, after all limits of GitHub are over."""
         self.harness.fake_github.faults.clear()
         self.github_limits(None)
         self.harness.sql("UPDATE installations SET paused_until = NULL")
+        self.harness.github._clients.clear()  # a client pauses by the time of the machine, which does not pass here
         self.webhook_queue = WebhookQueue(self.harness, self.webhook_queue.taken)
         while deliveries := self.webhook_queue.take():
             self.webhook_queue.deliver(deliveries)

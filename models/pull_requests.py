@@ -65,6 +65,11 @@ class HeadCheck(Base):
     """When the last of those writes has arrived, if it ever does. Until then other leases do not confirm the head."""
     written_at: Mapped[datetime]
 
+    @property
+    def may_let_in(self) -> bool:
+        """True if GitHub shows its success, or may still get it from a write that is under way."""
+        return self.conclusion == "success" or self.unconfirmed
+
     __table_args__ = (
         Index("ix_head_checks_tracked", "repository_id", "check_name", postgresql_where=text("tracked")),
         Index(

@@ -176,6 +176,11 @@ def judge_for_pattern(
     return judge(allowed or candidates)
 
 
+def deciding(verdict: Verdict, of_pattern: Verdict | None) -> Verdict:
+    """Return which verdict decides on a pull request: that of its branch's pattern where only that forbids it."""
+    return of_pattern if of_pattern is not None and of_pattern.blocking and not verdict.blocking else verdict
+
+
 def _end_of_all(freezes: Iterable[CoveringFreeze]) -> datetime | None:
     """Return when the last of the freezes ends; None if one has no end."""
     ends = [freeze.ends_at for freeze in freezes]

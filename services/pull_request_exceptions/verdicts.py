@@ -19,7 +19,8 @@ from models.pull_requests import HeadCheck, PullRequest
 from models.queries import ActiveException, covering_freezes, select_active_exceptions, unprotected_branches
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import planned_windows
-from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.freezes.blocking import Blocking
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge_for_pattern
 from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -160,15 +161,16 @@ class PullRequestFacts:
         candidates = [self._candidate(each) for each in (row, *sharing)]
         return judge_for_pattern(candidates, self.closed.get((row.branch.repository_id, pattern), {}))
 
-    def deciding_verdict(self, row: TrackedPullRequest) -> Verdict:
-        """Return the verdict on a pull request: that of its branch's pattern where only that forbids it."""
-        verdict, of_pattern = judge(self.candidates(row)), self.pattern_verdict(row)
-        return of_pattern if of_pattern is not None and of_pattern.blocking and not verdict.blocking else verdict
+    def blocking(
+        self, row: TrackedPullRequest, verdict: Verdict, branch: BranchBlocking
+    ) -> tuple[Blocking, HeadCheck | None]:
+        """Return whether GitHub refuses a head that the deciding verdict forbids, and the recorded check that decides.
 
-    def deciding_check(self, row: TrackedPullRequest, verdict: Verdict, branch: BranchBlocking) -> HeadCheck | None:
-        """Return the check recorded on the head whose success would let it enter although the verdict forbids it."""
+        That is the check whose success would let the head enter.
+        """
         name = row.branch.pattern_check_name if verdict.unprotected else branch.decisive_check or row.branch.check_name
-        return self.check(row, str(name))
+        check = self.check(row, str(name))
+        return branch.of_head(standing=check is not None and check.may_let_in), check
 
     def _candidate(self, row: TrackedPullRequest) -> MergeCandidate:
         base = (row.branch.id, row.branch.name)

@@ -20,7 +20,7 @@ from rules.freezes.pull_request_exceptions import (
     IneffectiveReason,
     ineffective_reason,
 )
-from rules.freezes.verdict import Verdict, judge
+from rules.freezes.verdict import Verdict, deciding, judge
 from services.core.lookups import get_exception, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -240,12 +240,12 @@ def _blocking_again(
     found = {}
     for row in revoked:
         base = known.into_branch(row)
-        verdict = known.facts.deciding_verdict(base) if base else None
-        if base is None or verdict is None or not verdict.blocking:
+        if base is None:
             continue
-        check = known.facts.deciding_check(base, verdict, branches[row.branch_id])
-        standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
-        blocking = branches[row.branch_id].of_head(standing=standing)
+        verdict = deciding(judge(known.facts.candidates(base)), known.facts.pattern_verdict(base))
+        if not verdict.blocking:
+            continue
+        blocking, check = known.facts.blocking(base, verdict, branches[row.branch_id])
         since = check.written_at if check is not None and blocking.is_enforced else None
         found[row.id] = {"blocking": blocking_view(blocking), "blocked_since": since}
     return found

@@ -12,7 +12,7 @@ from sqlalchemy import select, tuple_
 from models.exceptions import PullRequestException
 from models.queries import exception_states
 from rules.freezes.check_text import summary, title
-from rules.freezes.verdict import CoveringFreeze, Verdict, judge
+from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
@@ -71,7 +71,7 @@ def _view(
 ) -> dict[str, Any]:
     pull = row.pull
     verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
-    deciding = facts.deciding_verdict(row)
+    forbidding = deciding(verdict, of_pattern)
     covering = facts.freezes.get(row.branch.id, ())
     active = {one.freeze_id: one.id for one in facts.exceptions.of_pull(row.branch.id, pull.number, pull.head_sha)}
     return {
@@ -81,9 +81,9 @@ def _view(
         "branch_id": row.branch.id,
         "head_sha": pull.head_sha,
         "state": pull.state,
-        "verdict": "blocked" if deciding.blocking else "allowed",
-        "blocking": _blocking(row, deciding, facts, blocking[row.branch.id]),
-        "next_change_at": deciding.changes_at if pull.state == "open" else None,
+        "verdict": "blocked" if forbidding.blocking else "allowed",
+        "blocking": _blocking(row, forbidding, facts, blocking[row.branch.id]),
+        "next_change_at": forbidding.changes_at if pull.state == "open" else None,
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
         "exception_ids": [active[freeze.id] for freeze in covering if freeze.id in active],
@@ -101,9 +101,8 @@ def _blocking(
     """Return whether GitHub refuses an open pull request that a freeze forbids to merge; None for any other."""
     if row.pull.state != "open" or not verdict.blocking:
         return None
-    check = facts.deciding_check(row, verdict, branch)
-    standing = check is not None and (check.conclusion == "success" or check.unconfirmed)
-    return blocking_view(branch.of_head(standing=standing))
+    blocking, _check = facts.blocking(row, verdict, branch)
+    return blocking_view(blocking)
 
 
 def _freeze(freeze: CoveringFreeze, exception_id: str | None) -> dict[str, Any]:

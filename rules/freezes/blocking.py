@@ -35,10 +35,10 @@ Reading = Literal["none", "old", "current"]
 
 MAX_READING_AGE = timedelta(minutes=30)
 """For how long a reading of GitHub's rules counts: six full resyncs, each of which reads them again."""
-LATE_AFTER = timedelta(seconds=60)
+MAX_WRITE_DELAY = timedelta(seconds=60)
 """For how long a verdict may wait to be written until the branch is late."""
 
-_WITHOUT_RULE = frozenset({"no_rule", "removed"})
+WITHOUT_RULE = frozenset({"no_rule", "removed"})
 """Causes for which a check would stop nothing."""
 UNKNOWN_CAUSES = frozenset({"not_read", "outdated"})
 """Causes for which it is not known whether a branch is blocked."""
@@ -133,7 +133,7 @@ def cause_of(facts: BlockingFacts, waits_for: str) -> str | None:
     `waits_for` is what the checks of the branch wait for, if there is one that has to be written.
     """
     state = state_of(facts)
-    if state in {"blocked", "partly"}:
+    if state in ENFORCED:
         return None
     if facts.removed:
         return "removed"
@@ -208,14 +208,14 @@ class BlockingCounts:
     gaps: Counter[tuple[State, str]] = field(default_factory=Counter)
     """By state and code of `GAPS`: how many are in that state for that cause, or leave that way open."""
     late: int = 0
-    """Those that are not blocked, have a rule, and have waited for longer than `LATE_AFTER`."""
+    """Those that are not blocked, have a rule, and have waited for longer than `MAX_WRITE_DELAY`."""
 
     def add(self, blocking: Blocking, branches: int, *, late: bool) -> None:
         """Count so many branches."""
         self.states[blocking.state] += branches
         for gap in blocking.gaps:
             self.gaps[blocking.state, gap] += branches
-        if late and blocking.state == "not_blocked" and blocking.cause not in _WITHOUT_RULE:
+        if late and blocking.state == "not_blocked" and blocking.cause not in WITHOUT_RULE:
             self.late += branches
 
     @property
@@ -233,4 +233,4 @@ class BlockingCounts:
     def reported_causes(self) -> list[str]:
         """What people are notified of: that a rule is missing, or the App, or that checks are late."""
         found = {gap for state, gap in self.gaps if state == "not_blocked"}
-        return sorted((found & _WITHOUT_RULE) | ({"late"} if self.late else set()))
+        return sorted((found & WITHOUT_RULE) | ({"late"} if self.late else set()))

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rules.freezes.blocking import CAUSES, GAPS, STATES, WAYS, BlockingCounts, State
+from rules.freezes.blocking import CAUSES, GAPS, STATES, UNKNOWN_CAUSES, WAYS, WITHOUT_RULE, BlockingCounts, State
 
-_WAITED_FOR = CAUSES.keys() - {"no_rule", "removed", "not_read", "outdated"}
+_WAITED_FOR = CAUSES.keys() - WITHOUT_RULE - UNKNOWN_CAUSES
 """Causes for which checks of branches that have a rule can be late."""
 
 

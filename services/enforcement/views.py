@@ -59,7 +59,7 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
         query = query.join(facts, facts.c.branch_id == WatchedBranch.id).where(has_light(facts.c.facts, filters.light))
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
-    count = count_lights(uow).lights
+    count = count_lights(uow)
     known = statuses(uow, [row[0].id for row in page.data])
     return {
         "light": worst(light for light in LIGHTS if count[light]),

@@ -17,7 +17,7 @@ from rules.ids import has_prefix
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, first_start
 from services.core.read_context import ReadContext
-from services.verdicts.blocking_facts import FROM, FROZEN_KEY
+from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM
 
 MAX_FREEZES = 20
 MAX_BRANCHES = 100
@@ -32,7 +32,7 @@ _COVERING: LiteralString = f"""
 _ENFORCEMENT: LiteralString = """
     LEFT JOIN installations i ON i.id = r.installation_id LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
 """
-_FACTS: LiteralString = FROZEN_KEY.replace(":now", "%(now)s").replace(":due", "'{}'")
+_FACTS: LiteralString = BEGUN_FROZEN_KEY.replace(":now", "%(now)s")
 _NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
 _PLANNED: LiteralString = f"""
     CASE WHEN row_number() OVER () = 1 THEN (

@@ -45,7 +45,7 @@ def mark_missed(uow: UnitOfWork, occurrence_id: str) -> bool:
     occurrence, schedule = found
     occurrence.missed_at = uow.now
     uow.audit("occurrence.missed", alerts.subject(schedule), **alerts.window(occurrence))
-    if schedule.enabled and schedule.deleted_at is None:
+    if schedule.is_running:
         open_alert(uow, alerts.missed(uow, schedule, occurrence))
     mark_scope_outdated(uow, schedule.scope)
     return True

@@ -53,7 +53,7 @@ class BranchBlocking:
     bypass_actors: int | None
     """How many actors may bypass its rule; None: GitHub does not show it."""
     late: bool
-    """Whether its verdicts wait for longer than `LATE_AFTER`."""
+    """Whether its verdicts wait for longer than `MAX_WRITE_DELAY`."""
     decisive_check: str | None
     """The check that decides whether a head may enter; None: no rule requires one."""
 

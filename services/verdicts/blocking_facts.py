@@ -66,6 +66,8 @@ def _key(standing: LiteralString, is_open: LiteralString) -> LiteralString:
 
 FROZEN_KEY: LiteralString = _key(STANDING, "seen.open_ways <> '{}'")
 """The facts of a branch that is frozen."""
+BEGUN_FROZEN_KEY: LiteralString = FROZEN_KEY.replace(":due", "'{}'")
+"""The same of a branch that a freeze in force covers."""
 FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
 """The same where exceptions cannot be read: they let nothing in."""
 KEY: LiteralString = _key(
@@ -87,7 +89,7 @@ WAITS_FOR: LiteralString = """
 """
 """What the checks of a branch wait for that have to be written (`CAUSES`)."""
 IS_LATE: LiteralString = "coalesce(b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds', false)"
-"""Whether verdicts of a branch wait for longer than `LATE_AFTER` to be written."""
+"""Whether verdicts of a branch wait for longer than `MAX_WRITE_DELAY` to be written."""
 BYPASS_ACTORS: LiteralString = (
     "CASE jsonb_typeof(seen.bypass_actors) WHEN 'array' THEN jsonb_array_length(seen.bypass_actors) END"
 )

@@ -1,8 +1,9 @@
 """The lights of branches: of a frozen one whether it is blocked, of any other whether a freeze would block it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Text, select, text
@@ -11,10 +12,10 @@ from sqlalchemy.sql.selectable import Subquery
 from models.due_windows import branches_of_due
 from models.queries import any_of
 from models.repositories import WatchedBranch
-from rules.freezes.blocking import FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
+from rules.freezes.blocking import ENFORCED, FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
 from rules.rulesets.findings import Finding, Light
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking_facts import FROM, IS_FROZEN, KEY, keys_where
+from services.verdicts.blocking_facts import FROM, KEY
 
 LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
 _FOUND = "coalesce(seen.light, 'amber')"
@@ -25,8 +26,7 @@ _STATUSES = text(f"""
     SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state FROM {FROM} WHERE b.id = ANY(:branches)
 """)  # noqa: S608 - constants of ours
 _COUNTS = text(f"""
-    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches, count(*) FILTER (WHERE {IS_FROZEN}) AS frozen
-    FROM {FROM} WHERE {_REACHED} GROUP BY 1, 2
+    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM} WHERE {_REACHED} GROUP BY 1, 2
 """)  # noqa: S608 - constants of ours
 
 
@@ -38,19 +38,6 @@ class EnforcementStatus:
     last_verified_at: datetime | None
     finding: Finding | None = None
     """Why the light is worse than the last verification found it, except for checks that are being written."""
-
-
-@dataclass(frozen=True, slots=True)
-class LightCounts:
-    """How many branches that freezes can reach have each light, and how many of them all are frozen."""
-
-    lights: Mapping[Light, int]
-    frozen: int
-
-    @property
-    def total(self) -> int:
-        """How many branches there are."""
-        return sum(self.lights.values())
 
 
 NEVER_VERIFIED = EnforcementStatus("amber", None)
@@ -74,14 +61,12 @@ def _status(facts: BlockingFacts, row: Row[*tuple[Any, ...]]) -> EnforcementStat
     return EnforcementStatus(light_of(facts, row.found), row.verified_at, FINDINGS_OF_CAUSES.get(cause or ""))
 
 
-def count_lights(uow: UnitOfWork) -> LightCounts:
-    """Return the counts of the organisation."""
+def count_lights(uow: UnitOfWork) -> Mapping[Light, int]:
+    """Return how many branches of the organisation that freezes can reach have each light."""
     lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
-    frozen = 0
     for row in uow.session.execute(_COUNTS, {"organization": uow.organization, **present(uow)}):
         lights[light_of(BlockingFacts.of_key(row.key), row.found)] += row.branches
-        frozen += row.frozen
-    return LightCounts(lights, frozen)
+    return lights
 
 
 _LIT = text(f"""
@@ -102,20 +87,16 @@ def light_in(facts: str) -> Light:
 
 def has_light(facts: ColumnElement[str], *lights: Light) -> ColumnElement[bool]:
     """Return the condition that facts of `facts_of_lights` say one of the lights."""
-    shown = [
-        f"{found} {key}"
-        for found in LIGHTS
-        for key in keys_where(lambda each, found=found: light_of(each, found) in lights)  # type: ignore[misc]
-    ]
-    return facts == any_of(shown)
+    return _say(facts, lambda each, found: light_of(each, found) in lights)
 
 
 def is_unenforced(uow: UnitOfWork) -> ColumnElement[bool]:
     """Return the condition of a watched branch that a freeze is not known to block."""
     facts = facts_of_lights(uow)
-    unknown = [
-        f"{found} {key}"
-        for found in LIGHTS
-        for key in keys_where(lambda each: state_of(each) in {"not_blocked", "unknown"})
-    ]
-    return WatchedBranch.id.in_(select(facts.c.branch_id).where(facts.c.facts == any_of(unknown)))
+    unenforced = _say(facts.c.facts, lambda each, _found: state_of(each) not in ENFORCED)
+    return WatchedBranch.id.in_(select(facts.c.branch_id).where(unenforced))
+
+
+def _say(facts: ColumnElement[str], condition: Callable[[BlockingFacts, Light], bool]) -> ColumnElement[bool]:
+    pairs = product(LIGHTS, BlockingFacts.every())
+    return facts == any_of([f"{found} {each.key}" for found, each in pairs if condition(each, found)])

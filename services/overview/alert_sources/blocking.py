@@ -9,7 +9,7 @@ from collections.abc import Callable
 from models.freezes import IN_FORCE
 from rules.freezes.blocking import CAUSES, GAPS, WAYS, BlockingFacts, State, cause_of, state_of
 from rules.web_addresses import BRANCHES, ENFORCEMENT_SETUP, INSTALLED, STATUS
-from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR, keys_where
+from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM, WAITS_FOR, keys_where
 
 _WAITS = "what it waits for"
 _WITH_OTHER_ALERTS = ("writing", "github", "no_worker")
@@ -56,12 +56,11 @@ def _state_of_gap() -> dict[str, State]:
     return {gap: "partly" if gap in WAYS else "unknown" if gap in unknown else "not_blocked" for gap in GAPS}
 
 
-_NONE_DUE = "CAST('{}' AS text[])"
-"""Due windows that no process has begun are left out: that none begins them is an alert of its own."""
-
-
 def gaps_of_freezes() -> str:
-    """Return the query, with the columns of all sources and the parameters `organization`, `now` and `web`."""
+    """Return the query, with the columns of all sources and the parameters `organization`, `now` and `web`.
+
+    Due windows that no process has begun are left out: that none begins them is an alert of its own.
+    """
     states = _state_of_gap()
     severity, one, several = (
         _choice("gaps.gap", {gap: _SAID[state][part] for gap, state in states.items()}) for part in range(3)
@@ -80,7 +79,7 @@ def gaps_of_freezes() -> str:
                               'url', CAST(:web AS text) || {_choice("gaps.gap", pages)})
     FROM (
         SELECT r.owner || '/' || r.name || ':' || b.name AS name, covering.since,
-               {FROZEN_KEY.replace("CAST(:due AS text[])", _NONE_DUE)} AS facts,
+               {BEGUN_FROZEN_KEY} AS facts,
                {WAITS_FOR} AS waits_for, coalesce(seen.open_ways, '{{}}') AS ways
         FROM (
             SELECT t.branch_id, min(f.started_at) AS since FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id

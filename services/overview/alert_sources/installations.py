@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from rules import web_addresses
-from rules.freezes.blocking import LATE_AFTER
+from rules.freezes.blocking import MAX_WRITE_DELAY
 from services.installations.views import NOT_REMOVED
 from services.overview.alert_sources.columns import (
     NOW,
@@ -110,7 +110,7 @@ def late_enforcement() -> Query:
     unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
     since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
     longest = case(
-        (unwritten, interval(f"interval '{LATE_AFTER.total_seconds():.0f} seconds'")),
+        (unwritten, interval(f"interval '{MAX_WRITE_DELAY.total_seconds():.0f} seconds'")),
         else_=interval(MAX_REREAD_DELAY),
     )
     message = func.format(

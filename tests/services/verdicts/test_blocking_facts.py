@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.blocking import LATE_AFTER, MAX_READING_AGE, Blocking
+from rules.freezes.blocking import MAX_READING_AGE, MAX_WRITE_DELAY, Blocking
 from services.verdicts import blocking_facts
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 from services.verdicts.lights import count_lights, statuses
@@ -194,7 +194,7 @@ class TestLights:
         def light() -> str:
             with unit_of(acme) as uow:
                 shown = statuses(uow, [web.id])[web.id].light
-                assert count_lights(uow).lights[shown] == 1
+                assert count_lights(uow)[shown] == 1
             return shown
 
         assert light() == "green"
@@ -231,7 +231,7 @@ class TestLights:
         change(session, statement)
         with unit_of(acme) as uow:
             shown = statuses(uow, [web.id])[web.id]
-            assert count_lights(uow).lights[shown.light] == 1
+            assert count_lights(uow)[shown.light] == 1
         assert (shown.light, shown.finding and shown.finding.code) == (light, code)
 
     def test_frozen_branch_without_a_success_is_green_while_the_app_is_suspended(
@@ -248,7 +248,7 @@ class TestLights:
 
 
 def test_intervals_of_the_statements_are_those_of_the_rules() -> None:
-    minutes, seconds = int(MAX_READING_AGE.total_seconds() // 60), int(LATE_AFTER.total_seconds())
+    minutes, seconds = int(MAX_READING_AGE.total_seconds() // 60), int(MAX_WRITE_DELAY.total_seconds())
     for statement in (blocking_facts.FROZEN_KEY, blocking_facts.KEY, blocking_facts.WAITS_FOR, blocking_facts.IS_LATE):
         found = set(re.findall(r"interval '([^']*)'", statement))
         assert found <= {f"{minutes} minutes", f"{seconds} seconds"}

@@ -1,6 +1,6 @@
 """The branches of an organisation, counted once for the overview: by light, and by whether frozen ones are blocked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from rules.rulesets.findings import Light
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.views import counts_shown, gaps_shown
 from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM, IS_FROZEN, IS_LATE, KEY, WAITS_FOR
-from services.verdicts.lights import LIGHTS, present
+from services.verdicts.lights import LIGHTS
 
 _KEY = KEY.replace(IS_FROZEN, "is_frozen")
 """The facts of a branch, of which it is already known whether it is frozen."""
@@ -46,11 +46,12 @@ class BranchCounts:
     """Of all that are frozen, also those that no further freeze can reach."""
 
 
-def count_branches(uow: UnitOfWork) -> BranchCounts:
-    """Return the counts of the organisation, by one statement."""
+def count_branches(uow: UnitOfWork, due: Collection[str]) -> BranchCounts:
+    """Return the counts of the organisation, by one statement; `due` are the ids of branches that due windows cover."""
     lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
     frozen, blocking = 0, BlockingCounts()
-    for row in uow.session.execute(_BRANCHES, {"organization": uow.organization, **present(uow)}):
+    values = {"organization": uow.organization, "now": uow.now, "due": list(due)}
+    for row in uow.session.execute(_BRANCHES, values):
         facts = BlockingFacts.of_key(row.facts)
         if row.reached:
             lights[light_of(facts, row.found)] += row.branches

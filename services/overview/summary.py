@@ -97,7 +97,7 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
     freezes = uow.session.execute(_FREEZES, values).all()
     not_begun = [freeze_of(window, uow.organization) for window, _branch_ids in due]
     newest = [] if counts_only else _newest([*(row[0] for row in freezes), *not_begun])
-    counts = count_branches(uow)
+    counts = count_branches(uow, {branch_id for _window, branch_ids in due for branch_id in branch_ids})
     pending, granted = uow.session.execute(_EXCEPTIONS, values).one()
     return {
         "at": uow.now,

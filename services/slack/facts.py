@@ -39,12 +39,20 @@ def freezes_facts(uow: UnitOfWork, freeze_ids: Sequence[str]) -> Facts:
         "ended": sum(row.ended_at is not None for row in rows),
         "unprotected": sum(bool(each.states["not_blocked"]) and not each.passing for each in numbers),
         "unknown": sum(bool(each.states["unknown"]) and not each.states["not_blocked"] for each in numbers),
-        "shown": shown_freezes(uow, freeze_ids[:MAX_SHOWN]),
+        "shown": _shown_freezes(uow, freeze_ids[:MAX_SHOWN], counts),
     }
 
 
 def shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str]) -> list[Facts]:
     """Return what a message says about each of a few freezes, in their order."""
+    query = select(Freeze.id).where(
+        Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now)
+    )
+    running = uow.session.scalars(query).all()
+    return _shown_freezes(uow, freeze_ids, count_by_freeze(uow.session, running, uow.now))
+
+
+def _shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str], blocking: Mapping[str, BlockingCounts]) -> list[Facts]:
     query = select(Freeze).where(Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization)
     freezes = {freeze.id: freeze for freeze in uow.session.scalars(query.execution_options(populate_existing=True))}
     counted = (
@@ -55,8 +63,6 @@ def shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str]) -> list[Facts]:
     )
     counts = {freeze_id: (branches, repositories) for freeze_id, branches, repositories in uow.session.execute(counted)}
     names = _branch_names(uow, freeze_ids[0]) if len(freeze_ids) == 1 else []
-    running = [freeze.id for freeze in freezes.values() if freeze.is_in_force(uow.now)]
-    blocking = count_by_freeze(uow.session, running, uow.now)
     return [
         _freeze_facts(freezes[each], counts.get(each, (0, 0)), names, blocking.get(each))
         for each in freeze_ids

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integrations.github.calls import Calls, path
+from integrations.github.errors import ErrorKind, GitHubError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,12 @@ class Rulesets:
         return self.calls.write("PUT", self._path(ruleset_id), dict(ruleset))
 
     def delete(self, ruleset_id: int) -> None:
-        """Delete a ruleset."""
-        self.calls.delete(self._path(ruleset_id))
+        """Delete a ruleset; one that is gone already is deleted."""
+        try:
+            self.calls.delete(self._path(ruleset_id))
+        except GitHubError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
 
     def _path(self, ruleset_id: int) -> str:
         return self.owner_path + "/rulesets" + path(ruleset_id)

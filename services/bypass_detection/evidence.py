@@ -85,7 +85,7 @@ class _History:
     freezes: Collection[FreezePeriod]
     known: Collection[tuple[str, datetime]]
     """Commit and instant of the pushes that were classified before."""
-    rules: "RuleHistory"
+    rules: RuleHistory
     exceptions: Collection[ExceptionPeriod]
     """The exceptions that were granted for the branch, also those that have ended."""
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from sqlalchemy import delete, or_, select
 
-from integrations.github import ErrorKind, GitHubError
 from integrations.github.rulesets import Rulesets
 from models.enforcement import FrozenBranchRuleset
 from models.repositories import Repository
-from rules.rulesets.frozen_branches import is_as_written, without_our_rules
+from rules.rulesets.frozen_branches import without_our_rules
 from rules.rulesets.plans import normalized
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.enforcement.frozen_branches import find_unanswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,14 @@ def frozen_branches_left(uow: UnitOfWork) -> list[FrozenBranchesLeft]:
 
 def remove(uow_factory: UnitOfWorkFactory, caller: Caller, access: Rulesets, left: FrozenBranchesLeft) -> None:
     """Remove one at GitHub, unless it is gone already, and record that; raise `GitHubError` if that fails."""
-    listed = {int(each["id"]): str(each["name"]) for each in access.list()}
-    found = _find(access, left, listed)
+    found = _find(access, left)
     after: dict[str, Any] | None = None
     if found is not None:
         after = without_our_rules(found)
         if after is not None:
             access.update(int(found["id"]), after)
         else:
-            _delete(access, int(found["id"]))
+            access.delete(int(found["id"]))
     with uow_factory.open(caller) as uow:
         uow.session.execute(delete(FrozenBranchRuleset).where(FrozenBranchRuleset.repository_id == left.repository_id))
         if found is not None:
@@ -64,21 +63,9 @@ def remove(uow_factory: UnitOfWorkFactory, caller: Caller, access: Rulesets, lef
             uow.audit(action, target, level="repository", place=left.full_name, before=before, after=after)
 
 
-def _find(access: Rulesets, left: FrozenBranchesLeft, listed: dict[int, str]) -> dict[str, Any] | None:
+def _find(access: Rulesets, left: FrozenBranchesLeft) -> dict[str, Any] | None:
     """Return our ruleset as GitHub has it; None if there is none."""
-    if left.ruleset_id in listed:
+    listed = access.list()
+    if left.ruleset_id is not None and left.ruleset_id in {each["id"] for each in listed}:
         return access.get(left.ruleset_id)
-    for ruleset_id, name in listed.items():
-        if left.writing is not None and name == left.writing["name"]:
-            found = access.get(ruleset_id)
-            if is_as_written(found, left.writing):
-                return found
-    return None
-
-
-def _delete(access: Rulesets, ruleset_id: int) -> None:
-    try:
-        access.delete(ruleset_id)
-    except GitHubError as error:
-        if error.kind is not ErrorKind.NOT_FOUND:
-            raise
+    return find_unanswered(access, listed, left.writing)

@@ -8,7 +8,7 @@ Where no administrator has authorised the service any more, as after a transfer,
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -164,13 +164,22 @@ def _find(access: Rulesets, facts: _Facts) -> tuple[dict[str, Any] | None, list[
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
     listed = access.list()  # raises if the repository itself is not found
-    if facts.writing is not None:
-        for each in listed:
-            if each["name"] == facts.writing["name"] and each["source_type"] == "Repository":
-                found = access.get(int(each["id"]))
-                if is_as_written(found, facts.writing):
-                    return found, []
-    return None, [str(each["name"]) for each in listed]
+    found = find_unanswered(access, listed, facts.writing)
+    return (found, []) if found is not None else (None, [str(each["name"]) for each in listed])
+
+
+def find_unanswered(
+    access: Rulesets, listed: Iterable[dict[str, Any]], writing: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Return, of the listed rulesets, the one whose creation was not answered; None if it is not there."""
+    if writing is None:
+        return None
+    for each in listed:
+        if each["name"] == writing["name"] and each["source_type"] == "Repository":
+            found = access.get(int(each["id"]))
+            if is_as_written(found, writing):
+                return found
+    return None
 
 
 def _bring_up_to_date(work: _Work, facts: _Facts, found: dict[str, Any] | None, taken: Sequence[str]) -> None:

@@ -1,10 +1,9 @@
 """Orphans: our rulesets over repositories that the installation does not cover any more.
 
-We cannot write our check there, so such a rule blocks merging for ever; nor end that frozen branches cannot be deleted.
-Orphans are detected whenever repositories are
-compared with GitHub, and an alert is open until they are gone. We may not change a repository's own ruleset any more;
-a repository is removed from the organisation's ruleset, unless a freeze still covers it, once it has been gone for
-`MIN_REMOVED_FOR`.
+We cannot write our check there, so such a rule blocks merging for ever, and one of frozen branches forbids deletion for
+ever. Orphans are detected whenever repositories are compared with GitHub, and an alert is open until they are gone. We
+may not change a repository's own ruleset any more; a repository is removed from the organisation's ruleset, unless a
+freeze still covers it, once it has been gone for `MIN_REMOVED_FOR`.
 
 Nothing is guessed: while GitHub does not show us a ruleset, its alert stays as it is.
 """

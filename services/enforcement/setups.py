@@ -133,11 +133,7 @@ def carry_out(access: Rulesets, change: Change) -> int:
     if change.action == "update":
         access.update(ruleset_id, change.after or {})
     elif change.action == "delete":
-        try:
-            access.delete(ruleset_id)
-        except GitHubError as error:
-            if error.kind is not ErrorKind.NOT_FOUND:
-                raise
+        access.delete(ruleset_id)
     return ruleset_id
 
 

@@ -134,7 +134,7 @@ class Matching:
         return str(row.import_key).removeprefix(self._prefix).partition("\t")[0]
 
     def _rows_without_event(self) -> dict[str, list[Schedule]]:
-        """Return the schedules whose UID is not in a file, by what was imported: the file may have new UIDs.
+        """Return this calendar's schedules whose UID is not in a file, by what was imported: it may have new UIDs.
 
         Of equal ones the deleted come first. A holiday has no other identity than its place and name.
         """
@@ -142,7 +142,7 @@ class Matching:
             return {}
         found: dict[str, list[Schedule]] = {}
         for row in sorted(self._rows.values(), key=lambda row: row.deleted_at is None):
-            if row.imported is not None and self._uid(row) not in self._uids:
+            if row.imported is not None and self._uid(row) not in self._uids and self._is_of_this_calendar(row):
                 found.setdefault(_identity(row.imported), []).append(row)
         return found
 
@@ -181,10 +181,13 @@ class Matching:
     def _is_requested(self, row: Schedule) -> bool:
         """True if the calendar would have the event of a schedule: not that of another calendar, place or kind."""
         if self._wanted.format == "ics":
-            known = row.imported and row.imported.get("calendar")
-            return not known or not self._parsed.name or known == self._parsed.name
+            return self._is_of_this_calendar(row)
         kinds = ("public", "observance") if self._wanted.observances else ("public",)
         return self._uid(row).startswith(tuple(f"{self._parsed.uid_prefix}{kind}/" for kind in kinds))
+
+    def _is_of_this_calendar(self, row: Schedule) -> bool:
+        """True if a schedule is of a file of the same name; files without a name count as one calendar."""
+        return (row.imported or {}).get("calendar") == (self._parsed.name or None)
 
     def _is_coming(self, row: Schedule) -> bool:
         """True if a schedule has windows that are not over; of holidays, if days of requested years are not over."""

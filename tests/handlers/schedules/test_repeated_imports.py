@@ -189,6 +189,25 @@ class TestMissingEvents:
         assert results(shown) == [("4", "removed", "missing"), ("3", "unchanged", None)]
         assert len(kept(session)) == before - 1
 
+    def test_calendars_of_other_names_lose_nothing(self, member: Caller, session: Session) -> None:
+        team = titled("Team", event("1"), event("2", day=LATER))
+        unnamed = of_file(event("3", name="Other"), removeMissing=True)
+        imported(member, team)
+        assert results(imported(member, unnamed)) == [("3", "created", None)]
+        assert results(imported(member, {**team, "removeMissing": True})) == [
+            ("1", "unchanged", None),
+            ("2", "unchanged", None),
+        ]
+        assert len(kept(session)) == 3
+
+    def test_equal_event_of_a_calendar_of_another_name_has_a_schedule_of_its_own(
+        self, member: Caller, session: Session
+    ) -> None:
+        imported(member, titled("Team", event("1")))
+        assert results(imported(member, titled("Company", event("2")))) == [("2", "created", None)]
+        assert results(imported(member, titled("Company", event("3")))) == [("3", "unchanged", None)]
+        assert len(kept(session)) == 2
+
     def test_file_with_new_uids_has_nothing_missing(self, member: Caller) -> None:
         imported(member, of_file(event("1"), event("2")))
         shown = imported(member, of_file(event("3"), event("4"), removeMissing=True))

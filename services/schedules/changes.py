@@ -3,8 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Self
 
+from sqlalchemy import ColumnElement
 from sqlalchemy import update as sql_update
 
 from models.billing import schedule_count
@@ -19,7 +21,7 @@ from services.organizations.organizations import lock_current
 from services.schedules import alerts
 from services.schedules.check_texts import PlannedFreezes, planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import window_at
-from services.schedules.overlaps import require_no_overlap
+from services.schedules.overlaps import ids_overlapping, require_no_overlap
 from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
 from services.schedules.validation import check_terms
@@ -137,7 +139,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     A due window that the change would take away, or move to other branches, begins first (I14).
     """
     begin_due(uow, schedule, unless=lambda occurrence: _stays(schedule, changes, occurrence))
-    before = audit_snapshot(schedule)
+    before, former = audit_snapshot(schedule), _Former.of(schedule)
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
         if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
@@ -152,7 +154,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
-        _require_no_overlap(uow, schedule)
+        _require_no_overlap(uow, schedule, None if "allow_overlap" in changed else former)
     if not changed:
         return schedule
     names = sorted(camel_case(name) for name in changed)
@@ -183,11 +185,33 @@ def is_equal(name: str, value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
-def _require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """What a schedule was before a change."""
+
+    planned: Schedule
+    """Its scope and windows, outside of any session; without windows while it was disabled."""
+    paused_at: datetime | None
+    """When it was last changed, if it was disabled since; None if it was enabled, or never."""
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Self:
+        was_changed = schedule.updated_at > schedule.created_at
+        planned = Schedule(id=schedule.id, scope=schedule.scope, windows=schedule.windows)
+        return cls(planned, schedule.updated_at if was_changed and not schedule.enabled else None)
+
+    def not_beside(self, uow: UnitOfWork) -> ColumnElement[bool]:
+        """Return the condition of the schedules that were not planned side by side with it."""
+        if self.paused_at is not None:
+            return Schedule.created_at > self.paused_at
+        return Schedule.id.not_in(ids_overlapping(uow, self.planned))
+
+
+def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, former: _Former | None = None) -> None:
     schedule.overlaps_checked_at = None
     uow.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
-        require_no_overlap(uow, schedule)
+        require_no_overlap(uow, schedule, *([former.not_beside(uow)] if former is not None else []))
 
 
 def audit_snapshot(schedule: Schedule) -> dict[str, Any]:

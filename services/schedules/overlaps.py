@@ -2,8 +2,9 @@
 
 Branches are compared first (`rules.time.schedule_overlaps`), because most schedules share none, and comparing scopes is
 cheaper than comparing hundreds of windows. Windows are stored as multiranges, and the database compares them in one
-statement for all schedules that share a branch. Saving a schedule that overlaps is rejected unless it allows overlaps.
-Freezes compose, so an overlap that arises later is not an error (`services.schedules.overlap_alerts`).
+statement for all schedules that share a branch. Saving a schedule that overlaps is rejected unless one of the two
+allows overlaps. Freezes compose, so an overlap that arises later is not an error (`services.schedules.overlap_alerts`),
+and what was planned side by side is not rejected later.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select
+from sqlalchemy import ColumnElement, Row, Select, Text, cast, func, literal, not_, select
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
 from models.queries import any_of
@@ -56,14 +57,14 @@ class Overlaps:
 NONE = Overlaps(0, ())
 
 
-def require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
-    """Raise `schedule_overlap` if the windows of an enabled schedule overlap with others.
+def require_no_overlap(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> None:
+    """Raise `schedule_overlap` if the windows of an enabled schedule overlap with others, and neither allows it.
 
-    An advisory lock serializes comparisons in the organisation until the commit, so that of two overlapping schedules
-    that are saved at the same time the second one is rejected.
+    `conditions` restrict the others. An advisory lock serializes comparisons in the organisation until the commit, so
+    that of two overlapping schedules that are saved at the same time the second one is rejected.
     """
     acquire_lock(uow, f"schedules {uow.organization}")
-    found = overlaps_of(uow, schedule)
+    found = overlaps_of(uow, schedule, not_(Schedule.allow_overlap), *conditions)
     if not found.count:
         return
     others = f" and {found.count - 1} more" if found.count > 1 else ""
@@ -74,6 +75,12 @@ def require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
         f"{format_minute(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
         details=tuple(_detail(overlap) for overlap in found.named),
     )
+
+
+def ids_overlapping(uow: UnitOfWork, schedule: Schedule) -> list[str]:
+    """Return the ids of the other enabled schedules that one overlaps with."""
+    query = _meeting(uow, schedule, _from_now(schedule.windows or (), uow.now))
+    return [] if query is None else list(uow.session.scalars(query.with_only_columns(Schedule.id)))
 
 
 def format_minute(instant: datetime) -> str:
@@ -106,31 +113,41 @@ def overlaps_of(
     if not windows:
         return NONE
     soon = [window for window in windows if window.lower and window.lower < uow.now + SOON]
+    query = _meeting(uow, schedule, windows, *conditions, reached=reached)
+    if query is None:
+        return NONE
+    # One statement, since schedules that meet may be changed before the next one.
+    met = query.order_by(Schedule.id).limit(MAX_LISTED).subquery().c
+    # Most meet soon, and then the hundreds of windows after that need not be held against each other.
+    first = func.coalesce(
+        _first_meeting(met.windows, _read_once(soon)), _first_meeting(met.windows, _read_once(windows))
+    )
+    named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
+    rows = uow.session.execute(named).all()
+    return Overlaps(rows[0].total, [Overlap(*row[:4]) for row in rows]) if rows else NONE
+
+
+def _meeting(
+    uow: UnitOfWork,
+    schedule: Schedule,
+    windows: Sequence[Range[datetime]],
+    *conditions: ColumnElement[bool],
+    reached: Sequence[BranchRef] | None = None,
+) -> Select[*tuple[Any, ...]] | None:
+    """Return the query for the others whose windows meet these on a shared branch; None if none shares a branch."""
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(
         existing(uow.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
-    query = query.where(Schedule.windows.is_not(None))
-    others = uow.session.execute(query).all()
+    others = uow.session.execute(query.where(Schedule.windows.is_not(None))).all() if windows else ()
     if others and reached is None:
         reached = resolve(uow, schedule.scope, stored=True).branches
     sharing = covering_schedules(uow, BranchIndex(reached or ()), others)
     if not sharing:
-        return NONE
-    mine = _read_once(windows)
-    # One statement, since schedules that meet may be changed before the next one.
-    meeting = (
-        select(Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap, func.count().over().label("total"))
-        .where(Schedule.id == any_of(sharing), Schedule.windows.op("&&")(mine))
-        .order_by(Schedule.id)
-        .limit(MAX_LISTED)
-        .subquery()
+        return None
+    columns = (Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap)
+    return select(*columns, func.count().over().label("total")).where(
+        Schedule.id == any_of(sharing), Schedule.windows.op("&&")(_read_once(windows))
     )
-    met = meeting.c
-    # Most meet soon, and then the hundreds of windows after that need not be held against each other.
-    first = func.coalesce(_first_meeting(met.windows, _read_once(soon)), _first_meeting(met.windows, mine))
-    named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
-    rows = uow.session.execute(named).all()
-    return Overlaps(rows[0].total, [Overlap(*row[:4]) for row in rows]) if rows else NONE
 
 
 def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[datetime]]:

@@ -18,7 +18,7 @@ from services.schedules import alerts
 from services.schedules.check_texts import planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import find_later
 from services.schedules.occurrence_views import occurrence_view, state_of
-from services.schedules.overlaps import require_no_overlap
+from services.schedules.overlaps import ids_overlapping, require_no_overlap
 from services.schedules.plans import exclude_skipped
 from services.schedules.views import get_schedule
 
@@ -97,10 +97,10 @@ def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, A
 
 
 def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
-    """Raise `schedule_overlap` if this window would overlap another schedule; the others have been compared before."""
+    """Raise `schedule_overlap` if this window would overlap a schedule that no other window overlaps."""
     alone = Schedule(id=schedule.id, organization_id=schedule.organization_id, scope=schedule.scope)
     alone.windows = [Range(occurrence.starts_at, occurrence.ends_at)]
-    require_no_overlap(uow, alone)
+    require_no_overlap(uow, alone, Schedule.id.not_in(ids_overlapping(uow, schedule)))
 
 
 def _get(uow: UnitOfWork, schedule: Schedule, occurrence_id: str) -> Occurrence:

@@ -98,6 +98,40 @@ class TestUpdateSchedule:
             409 if "allowOverlap" in changes else 200
         )
 
+    @pytest.mark.parametrize("consenting", [0, 1])
+    def test_schedule_is_not_refused_beside_one_where_either_allows_it(
+        self, acme: Tenant, session: Session, consenting: int
+    ) -> None:
+        key = acme.key()
+        path, beside = (f"/v1/schedules/{created(key, allowOverlap=number == consenting)['id']}" for number in range(2))
+        for one in (path, beside):
+            for changes in ({"enabled": False}, {"enabled": True}, {"window": NOON}, {"window": NIGHT}):
+                assert key.patch(one, changes).status_code == 200
+
+    def test_schedules_that_share_a_branch_since_they_were_saved_are_not_refused(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        key, api, both = acme.key(), acme.repository("api"), ["acme/web", "acme/api"]
+        factories.branch(session, api, name="other")
+        main = {"type": "repositories", "repositories": both, "branches": ["main"]}
+        path = f"/v1/schedules/{created(key, scope=main)['id']}"
+        created(key, scope={**main, "repositories": ["acme/api"], "branches": ["main", "other"]}, name="Beside")
+        factories.branch(session, api)
+        for changes in ({"enabled": False}, {"enabled": True}, {"window": {**NIGHT, "endTime": "07:00"}}):
+            assert key.patch(path, changes).status_code == 200
+        created(key, window=NOON, name="Noon")
+        error = refusal(key.patch(path, {"window": {**NIGHT, "startTime": "11:00"}}), 409, "schedule_overlap")
+        assert [row["scheduleName"] for row in error["details"]] == ["Noon"]
+
+    def test_schedule_is_refused_beside_what_was_planned_while_it_was_disabled(self, acme: Tenant) -> None:
+        key = acme.key()
+        path = f"/v1/schedules/{created(key)['id']}"
+        key.patch(path, {"enabled": False})
+        created(key, name="Instead")
+        error = refusal(key.patch(path, {"enabled": True}), 409, "schedule_overlap")
+        assert [row["scheduleName"] for row in error["details"]] == ["Instead"]
+        assert key.patch(path, {"enabled": True, "allowOverlap": True}).status_code == 200
+
     def test_update_of_name_and_reason_ignores_existing_overlaps(self, acme: Tenant) -> None:
         made = created(acme.key())
         created(acme.key(), allowOverlap=True)

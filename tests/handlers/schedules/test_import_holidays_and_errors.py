@@ -164,7 +164,7 @@ class TestImportErrors:
         assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "missing": 0, "skipped": 0}
 
     def test_import_refuses_overlaps_only_on_request(self, member: Caller, session: Session) -> None:
-        imported(member, of_file(event("1")))
+        imported(member, of_file(event("1"), allowOverlap=False))
         body = of_file(event("2", name="Other"), allowOverlap=False)
         error = refusal(member.post(IMPORT, body), 409, "schedule_overlap")
         assert error["details"][0]["scheduleId"] == kept(session)[0].id

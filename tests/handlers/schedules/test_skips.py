@@ -168,6 +168,7 @@ class TestSkipOccurrence:
     ) -> None:
         once = {"frequency": "once", "startDate": (SOON + 5 * DAY).isoformat()}
         created(key, recurrence=once, allowOverlap=True)
+        created(key, name="Every night", allowOverlap=True)
         [planned] = on(key, nights, SOON + DAY)
         key.post(path(nights, planned["id"], "skip"))
         assert key.post(path(nights, planned["id"], "unskip")).status_code == 200

@@ -149,7 +149,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     if changed:
         schedule.updated_at = uow.now
     if changed & _TERMS:
-        plan(uow, schedule)
+        plan(uow, schedule, before["timezone"])
     if "scope" in changed:
         coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))

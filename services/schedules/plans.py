@@ -2,8 +2,8 @@
 
 `plan` makes the rows agree with the schedule, and changes only the future. Invariants (I7):
 
-- What has started, passed or been missed is not changed; neither is a skipped window that still starts at the same
-  time, even while the schedule is disabled.
+- What has started, passed or been missed is not changed; neither is a skipped window, even while the schedule is
+  disabled. A skipped window that is moved to another time of its day stays skipped.
 - A window that is open now starts at once, unless it started or was skipped at another time of the same day; of several
   new open windows only the one that ends last starts.
 - A window that no clock shows is a row too: skipped, `no_such_time`.
@@ -28,21 +28,23 @@ from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.cancelled_windows import record_cancelled
-from services.schedules.later_occurrences import occurrence_id, window_at
+from services.schedules.later_occurrences import later_occurrence, occurrence_id, window_at
 from services.schedules.terms import windows_of
 
 HORIZON = timedelta(days=90)
 LOOKAHEAD = timedelta(days=400)
 """How far ahead overlaps are detected."""
 EXTENSION_INTERVAL = timedelta(days=1)
+_TWO_DAYS = timedelta(days=2)
+"""More than the same day of two time zones is apart."""
 MAX_PLANNED = 200
 """Schedules planned per sweep; other work of the sweep waits for them."""
 
 
-def plan(uow: UnitOfWork, schedule: Schedule) -> int:
+def plan(uow: UnitOfWork, schedule: Schedule, former_timezone: str | None = None) -> int:
     """Make the rows of a schedule agree with it; return how many have changed. The caller has it locked, or made it.
 
-    One that is disabled has nothing planned.
+    One that is disabled has nothing planned. `former_timezone` is the zone in which its rows were planned, if another.
     """
     ahead = upcoming_windows(uow, schedule)
     schedule.windows = ranges(ahead) if schedule.enabled else None
@@ -50,6 +52,7 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     uow.session.flush()
     near = [one for one in ahead if one.start <= schedule.planned_until]
     rows = _rows(uow, schedule, min((one.start for one in near), default=uow.now))
+    rows = [*rows, *_moved_skips(uow, schedule, rows, ZoneInfo(former_timezone or schedule.timezone))]
     if schedule.enabled and any(row.skip_reason == "asked" for row in rows):
         schedule.windows = ranges(not_skipped(ahead, rows))
     wanted = {one.start: one for one in near if one.is_real or one.start > uow.now}
@@ -118,6 +121,24 @@ def _rows(uow: UnitOfWork, schedule: Schedule, earliest: datetime) -> Sequence[O
     )
     locking = query.order_by(Occurrence.starts_at).with_for_update().execution_options(populate_existing=True)
     return uow.session.scalars(locking).all()
+
+
+def _moved_skips(
+    uow: UnitOfWork, schedule: Schedule, rows: Sequence[Occurrence], former_zone: ZoneInfo
+) -> Sequence[Occurrence]:
+    """Add and return skipped windows at the new times of those that a person has skipped and that are moved."""
+    zone, moved = ZoneInfo(schedule.timezone), list[Occurrence]()
+    for row in rows:
+        if row.skip_reason != "asked" or row.starts_at <= uow.now or window_at(schedule, row.starts_at) is not None:
+            continue
+        day = local_time(row.starts_at, former_zone).date()
+        for one in windows_of(schedule, max(row.starts_at - _TWO_DAYS, uow.now), row.starts_at + _TWO_DAYS):
+            if one.is_real and local_time(one.start, zone).date() == day:
+                skipped = later_occurrence(schedule, one)
+                skipped.skip_reason, skipped.skipped_by = "asked", row.skipped_by
+                moved.append(skipped)
+    uow.session.add_all(moved)
+    return moved
 
 
 def _is_settled(row: Occurrence, now: datetime) -> bool:

@@ -1,6 +1,6 @@
 """Skipping any planned window, and planning skipped ones again."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from services.schedules.later_occurrences import occurrence_id
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.preview_requests import DAY, month
-from tests.handlers.schedules.requests import FIRST, NIGHT, SOON, created, running, starts
+from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, SOON, created, running, starts
 from tests.harness.concurrency import at_once
 
 LATER = SOON + timedelta(days=200)
@@ -139,9 +139,31 @@ class TestSkipOccurrence:
         [shown] = on(key, nights, day)
         assert (shown["id"], shown["state"]) == (planned["id"], "skipped")
         assert shown["endsAt"] == starts(day + DAY, 5)
-        assert key.patch(one, {"window": {**NIGHT, "startTime": "21:00"}}).status_code == 200
-        assert [row["state"] for row in on(key, nights, day)] == ["planned"]
+        assert key.patch(one, {"recurrence": {**DAILY, "exceptDates": [day.isoformat()]}}).status_code == 200
         refusal(key.post(path(nights, planned["id"], "unskip")), 404, "occurrence_not_found")
+
+    @pytest.mark.parametrize("day", [SOON + DAY, LATER], ids=["stored", "later"])
+    @pytest.mark.parametrize(
+        ("changes", "at"),
+        [
+            ({"window": {**NIGHT, "startTime": "21:00"}}, 21),
+            ({"timezone": "Pacific/Honolulu"}, 32),
+            ({"timezone": "Asia/Tokyo", "window": {**NIGHT, "startTime": "08:00"}}, -1),
+        ],
+    )
+    def test_skipped_window_stays_so_when_it_is_moved_within_its_day(
+        self, key: Caller, nights: dict[str, Any], day: Any, changes: dict[str, Any], at: int
+    ) -> None:
+        [planned] = on(key, nights, day)
+        key.post(path(nights, planned["id"], "skip"))
+        one = f"/v1/schedules/{nights['id']}"
+        assert key.patch(one, changes).status_code == 200
+        near = [each for offset in (-DAY, 0 * DAY, DAY) for each in on(key, nights, day + offset)]
+        moved = datetime.combine(day, datetime.min.time(), UTC) + timedelta(hours=at)
+        [shown] = [each for each in near if each["state"] == "skipped"]
+        assert shown["startsAt"] == moved.isoformat().replace("+00:00", "Z")
+        assert shown["skipReason"] == "asked"
+        assert key.post(path(nights, shown["id"], "unskip")).json()["state"] == "planned"
 
     @pytest.mark.parametrize("days", [1, 200, 500], ids=["stored", "later", "after 400 days"])
     def test_skipped_window_may_be_overlapped_and_is_then_not_unskipped(

@@ -196,15 +196,17 @@ class TestSkip:
         assert schedules.at("2026-11-21 22:00").begin() == 0
         assert schedules.show(made)["next_occurrence"]["starts_at"] == utc("2026-11-22 22:00")
 
-    def test_skip_survives_an_edit_while_the_start_is_the_same(self, schedules: ScheduleFixture) -> None:
+    def test_skip_survives_an_edit_while_its_day_has_a_window(self, schedules: ScheduleFixture) -> None:
         made = schedules.at("2026-11-21 12:00").create()
         skipped = schedules.skip_next(made)
         schedules.update(made, window={"start_time": "22:00", "end_time": "07:00", "days": 1})
         assert schedules.windows(made, "skipped") == ["11-21 22:00 to 11-22 07:00"]
         assert schedules.rows(made)[0].id == skipped
         schedules.update(made, window={"start_time": "21:00", "end_time": "07:00", "days": 1})
+        assert schedules.windows(made, "skipped") == ["11-21 21:00 to 11-22 07:00"]
+        assert schedules.windows(made)[0] == "11-22 21:00 to 11-23 07:00"
+        schedules.update(made, recurrence={"frequency": "weekly", "start_date": "2026-11-22", "by_day": ["SU"]})
         assert schedules.windows(made, "skipped") == []
-        assert schedules.windows(made)[0] == "11-21 21:00 to 11-22 07:00"
 
     def test_skip_survives_disabling_and_enabling(self, schedules: ScheduleFixture) -> None:
         made = schedules.at("2026-11-21 12:00").create()

@@ -5,8 +5,6 @@ from datetime import UTC, datetime, time, timedelta
 
 from rules.plain_text import one_line, without_links
 
-HORIZON = timedelta(days=90)
-"""How far ahead windows are shown."""
 PAST = timedelta(days=30)
 """How long ended ones are shown."""
 MAX_EVENTS = 1000

@@ -1,4 +1,4 @@
-"""The calendar of a feed: planned windows of the next 90 days, and freezes and past windows of the last 30.
+"""The calendar of a feed: planned windows that are stored, and freezes and past windows of the last 30 days.
 
 An event has the id of the window, or of the freeze if no window started it, so that it stays the same event from the
 plan to the end. How often it has changed follows from the audit, which has an entry for each change.
@@ -18,7 +18,6 @@ from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
 from models.schedules import CancelledWindow, Occurrence, Schedule
 from rules.time.calendar_events import (
-    HORIZON,
     MAX_EVENTS,
     MAX_NAME_LENGTH,
     PAST,
@@ -35,8 +34,8 @@ from services.schedules.occurrences import touching
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
 
 DESCRIPTION = (
-    "Windows of the next 90 days, and freezes of the last 30. Calendar programs decide when they read it, often once a "
-    "day: it is a plan, not a notice."
+    "Windows of the next 90 days and the next two of each schedule, and freezes of the last 30 days. Calendar programs "
+    "decide when they read it, often once a day: it is a plan, not a notice."
 )
 _CHANGE_SCHEDULES = ("schedule.created", "schedule.updated", "schedule.deleted", "schedule.replanned")
 _CHANGE_WINDOWS = ("occurrence.skipped", "occurrence.unskipped", "occurrence.missed")
@@ -82,7 +81,7 @@ def _schedules_of(uow: UnitOfWork, feed: CalendarFeed) -> list[str] | None:
 def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None) -> Sequence[Window]:
     """Return the windows of the feed that can be among its events: the next ones, and the last ones of the past."""
     real = Occurrence.skip_reason.is_(None) | (Occurrence.skip_reason != "no_such_time")
-    of_feed = [*touching(uow, uow.now - PAST, uow.now + HORIZON), real, *_of_feed(feed, schedule_ids)]
+    of_feed = [*touching(uow, uow.now - PAST, None), real, *_of_feed(feed, schedule_ids)]
     query = (
         select(Occurrence, Schedule, Freeze)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
@@ -100,7 +99,6 @@ def _cancelled(uow: UnitOfWork, schedule_ids: list[str] | None) -> Sequence[Wind
     """Return the windows of schedules that were taken from the plan, as skipped ones that are no rows."""
     of_feed = (
         CancelledWindow.organization_id == uow.organization,
-        CancelledWindow.starts_at < uow.now + HORIZON,
         CancelledWindow.ends_at > uow.now - PAST,
         *one_of(CancelledWindow.schedule_id, schedule_ids),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import aliased
 
 from models.schedules import Occurrence, Schedule
+from rules.errors import Detail, ServiceError
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.later_occurrences import MAX_AHEAD, LaterWindows
@@ -19,29 +20,38 @@ from services.schedules.occurrences import touching
 from services.schedules.plans import HORIZON
 from services.schedules.schedule_filters import one_of
 
-MAX_PER_SCHEDULE = 100
+MAX_RANGE = timedelta(days=366)
+MAX_PER_SCHEDULE = 400
+"""More than the windows of the longest range, of which one begins each day."""
+_NAMES = ("occurrencesFrom", "occurrencesTo")
 
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceRange:
-    """The occurrences that end after one time and start before another, of the 90 days after the first at most."""
+    """The occurrences that end after one time and start before another."""
 
     since: datetime | None = None
     """By default now."""
     until: datetime | None = None
+    """At most a year later; by default 90 days later."""
 
 
 def occurrences_by_schedule(
     uow: UnitOfWork, schedule_ids: Sequence[str], wanted: OccurrenceRange
 ) -> Mapping[str, Sequence[dict[str, Any]]]:
-    """Return the first 100 occurrences of each schedule in a range, as in the API, earliest start first.
+    """Return the occurrences of each schedule in a range, as in the API, earliest start first.
 
-    Those that are not stored yet are computed. Raise `invalid_parameter` if the range ends before it starts.
+    Those that are not stored yet are computed. Raise `invalid_parameter` if the range ends before it starts, or is
+    longer than a year.
     """
-    require_range(wanted.since, wanted.until, ("occurrencesFrom", "occurrencesTo"))
     since = wanted.since or uow.now
-    last = min(since, uow.now + MAX_AHEAD) + HORIZON
-    until = last if wanted.until is None else min(wanted.until, last)
+    until = wanted.until or min(since, uow.now + MAX_AHEAD) + HORIZON
+    require_range(wanted.since, wanted.until, _NAMES)
+    if until - since > MAX_RANGE:
+        message = f"{_NAMES[1]} may be {MAX_RANGE.days} days after {_NAMES[0]} (by default now) at most"
+        raise ServiceError(
+            "invalid_parameter", f"{message}.", details=(Detail(_NAMES[1], message, "invalid_parameter"),)
+        )
     if until <= since:
         return dict.fromkeys(schedule_ids, ())
     later = LaterWindows(uow, until, *one_of(Schedule.id, schedule_ids)).ending_after(since)

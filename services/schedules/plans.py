@@ -1,5 +1,7 @@
 """Planning: the windows of a schedule as rows, 90 days ahead, and as ranges for 400 days, to detect overlaps.
 
+The next two windows are rows in any case, however far away: one to show, skip or run now, and the one after it.
+
 `plan` makes the rows agree with the schedule, and changes only the future. Invariants (I7):
 
 - What has started, passed or been missed is not changed; neither is a skipped window, even while the schedule is
@@ -7,13 +9,14 @@
 - A window that is open now starts at once, unless it started or was skipped at another time of the same day; of several
   new open windows only the one that ends last starts.
 - A window that no clock shows is a row too: skipped, `no_such_time`.
-- After the 90 days only windows that people have skipped are rows (`later_occurrences.py`).
+- After the 90 days only these two, and windows that people have skipped, are rows (`later_occurrences.py`).
 
 The task `extend_plans` extends the 90 days once a day, and replans when the time zone data have changed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import and_, cast, func, or_, select, text, update
@@ -35,6 +38,12 @@ HORIZON = timedelta(days=90)
 LOOKAHEAD = timedelta(days=400)
 """How far ahead overlaps are detected."""
 EXTENSION_INTERVAL = timedelta(days=1)
+FAR = timedelta(days=3660)
+"""How far ahead the next windows are looked for: the frequencies of a schedule recur within ten years."""
+_COMING = 2
+"""How many of the next windows are rows in any case."""
+_GROWTH = 8
+"""How many times as long each period is as the one before, in which the next windows are looked for."""
 _TWO_DAYS = timedelta(days=2)
 """More than the same day of two time zones is apart."""
 MAX_PLANNED = 200
@@ -74,7 +83,33 @@ def plan(uow: UnitOfWork, schedule: Schedule, former_timezone: str | None = None
     if opened:
         of = (Occurrence.schedule_id == schedule.id, Occurrence.starts_at.in_(opened))
         uow.session.execute(update(Occurrence).where(*of).values(due_at=uow.now))
-    return changed + len(new)
+    return changed + len(new) + plan_next(uow, schedule)
+
+
+def plan_next(uow: UnitOfWork, schedule: Schedule) -> int:
+    """Store the next windows of a planned, enabled schedule if they are after the 90 days; return how many it added."""
+    uow.session.flush()
+    begin = schedule.planned_until or uow.now
+    of = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now), Occurrence.starts_at > uow.now)
+    near = select(Occurrence.id).where(*of, Occurrence.starts_at <= begin).limit(_COMING)
+    missing = _COMING - len(uow.session.scalars(near).all())
+    if not missing:
+        return 0
+    later = (one for one in _later(schedule, begin, uow.now + FAR) if one.is_real)
+    coming = list(islice(not_skipped(later, skipped_rows(uow, schedule.id)), missing))
+    stored = set(uow.session.scalars(select(Occurrence.starts_at).where(*of, Occurrence.starts_at > begin)))
+    new = [one for one in coming if one.start not in stored]
+    _insert(uow, schedule, new)
+    return len(new)
+
+
+def _later(schedule: Schedule, begin: datetime, last: datetime) -> Iterator[Interval]:
+    """Yield the windows that start after one time and until another, in order; looked for in ever longer periods."""
+    length = HORIZON
+    while begin < last:
+        end = min(begin + length, last)
+        yield from (one for one in windows_of(schedule, begin, end) if one.start > begin)
+        begin, length = end, length * _GROWTH
 
 
 def upcoming_windows(uow: UnitOfWork, schedule: Schedule) -> list[Interval]:
@@ -103,10 +138,10 @@ def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:
     return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *skipped)).all()
 
 
-def not_skipped(windows: Iterable[Interval], rows: Iterable[Occurrence]) -> list[Interval]:
-    """Return the windows that were not skipped manually: a window that does not take place cannot overlap."""
+def not_skipped(windows: Iterable[Interval], rows: Iterable[Occurrence]) -> Iterator[Interval]:
+    """Yield the windows that were not skipped manually: a window that does not take place cannot overlap."""
     skipped = {row.starts_at for row in rows if row.skip_reason == "asked"}
-    return [one for one in windows if one.start not in skipped]
+    return (one for one in windows if one.start not in skipped)
 
 
 def ranges(windows: Iterable[Interval]) -> list[Range[datetime]]:
@@ -271,6 +306,7 @@ def _extend(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
     more = cast(ranges(not_skipped(far, skipped_rows(uow, schedule.id))), TSTZMULTIRANGE())
     moved = {"windows": Schedule.windows.op("*")(ahead).op("+")(more), "planned_until": horizon}
     uow.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
+    plan_next(uow, schedule)
 
 
 def _replan(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:

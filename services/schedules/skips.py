@@ -19,7 +19,7 @@ from services.schedules.check_texts import planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import find_later
 from services.schedules.occurrence_views import occurrence_view, state_of
 from services.schedules.overlaps import ids_overlapping, require_no_overlap
-from services.schedules.plans import exclude_skipped
+from services.schedules.plans import exclude_skipped, plan_next
 from services.schedules.views import get_schedule
 
 
@@ -64,6 +64,7 @@ def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> dict[s
     uow.session.add(occurrence)
     alerts.audit_skipped(uow, schedule, occurrence)
     exclude_skipped(uow, schedule)
+    plan_next(uow, schedule)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return occurrence_view(occurrence, None, uow.now)
 
@@ -91,6 +92,7 @@ def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, A
     occurrence.skip_reason, occurrence.skipped_by, occurrence.verified_at = None, None, None
     if schedule.planned_until is not None and occurrence.starts_at > schedule.planned_until:
         uow.session.delete(occurrence)
+        plan_next(uow, schedule)
     exclude_skipped(uow, schedule)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return occurrence_view(occurrence, None, uow.now)

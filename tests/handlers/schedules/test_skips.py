@@ -44,6 +44,46 @@ def nights(key: Caller) -> dict[str, Any]:
     return created(key)
 
 
+class TestWindowsFarAhead:
+    """Of a schedule whose next window is more than 90 days away."""
+
+    @pytest.fixture
+    def yearly(self, key: Caller) -> dict[str, Any]:
+        return created(key, recurrence={"frequency": "yearly", "startDate": LATER.isoformat()})
+
+    def test_next_windows_are_shown_and_skipped_one_after_the_other(self, key: Caller, yearly: dict[str, Any]) -> None:
+        years = [starts(LATER.replace(year=LATER.year + number), 22) for number in range(4)]
+        assert yearly["nextOccurrence"]["startsAt"] == years[0]
+        one = f"/v1/schedules/{yearly['id']}"
+        for year in years[:3]:
+            assert key.post(f"{one}/skip-next").json()["startsAt"] == year
+        assert key.get(one).json()["nextOccurrence"]["startsAt"] == years[3]
+        [skipped] = on(key, yearly, LATER)
+        assert key.post(path(yearly, skipped["id"], "unskip")).json()["state"] == "planned"
+        assert key.get(one).json()["nextOccurrence"]["startsAt"] == years[0]
+
+    def test_next_window_is_run_now(self, acme: Tenant, yearly: dict[str, Any], web: WatchedBranch) -> None:
+        ends_at = (factories.now() + timedelta(hours=1)).isoformat()
+        one = f"/v1/schedules/{yearly['id']}"
+        answer = acme.person("member").post(f"{one}/run-now", {"action": "apply", "endsAt": ends_at})
+        assert (answer.status_code, answer.json()["state"]) == (200, "active")
+        assert acme.key().get(one).json()["nextOccurrence"] == yearly["nextOccurrence"]
+
+    def test_schedules_are_listed_by_their_next_window(self, key: Caller, yearly: dict[str, Any]) -> None:
+        over = created(key, recurrence={"frequency": "once", "startDate": "2026-01-01"}, name="Over")
+        soon = created(key, name="Soon", allowOverlap=True)
+        listed = [row["id"] for row in key.get("/v1/schedules").json()["data"]]
+        assert listed == [soon["id"], yearly["id"], over["id"]]
+
+    def test_last_window_has_no_next_one(self, key: Caller, yearly: dict[str, Any]) -> None:
+        key.patch(
+            f"/v1/schedules/{yearly['id']}", {"recurrence": {"frequency": "once", "startDate": LATER.isoformat()}}
+        )
+        assert key.get(f"/v1/schedules/{yearly['id']}").json()["nextOccurrence"] == yearly["nextOccurrence"]
+        assert key.post(f"/v1/schedules/{yearly['id']}/skip-next").status_code == 200
+        refusal(key.post(f"/v1/schedules/{yearly['id']}/skip-next"), 404, "occurrence_not_found")
+
+
 class TestSkipOccurrence:
     @pytest.mark.parametrize("day", [SOON + 3 * DAY, LATER], ids=["stored", "later"])
     def test_skip_and_unskip_change_one_window_and_keep_its_id(

@@ -23,6 +23,15 @@ class TestExtending:
         assert len(schedules.windows(made)) == 90
         assert schedules.audit("schedule.replanned") == []
 
+    def test_next_two_windows_are_stored_however_far_away(self, schedules: ScheduleFixture) -> None:
+        yearly = {"frequency": "yearly", "start_date": "2026-12-24"}
+        made = schedules.at("2026-11-21 12:00").create(recurrence=yearly, window=NOON_TO_ONE)
+        assert schedules.windows(made) == ["12-24 12:00 to 12-24 13:00"] * 2
+        schedules.at("2026-12-24 12:00").begin()
+        assert len(schedules.windows(made)) == 1
+        assert extend_plans(schedules.at("2026-12-25 12:00").jobs) == 1
+        assert [row.starts_at.year for row in schedules.rows(made)] == [2026, 2027, 2028]
+
     @pytest.mark.parametrize(
         "terms",
         [

@@ -26,7 +26,7 @@ for command in curl jq; do command -v "$command" > /dev/null || fail 2 "$command
 directory=$(mktemp -d) || fail 2 "There is no space for temporary files."
 trap 'rm -rf "$directory"' EXIT
 body=$directory/body headers=$directory/headers
-deadline=$((SECONDS + 10#$wait_minutes * 60)) tries=0 etag="" frozen="" enforced="" next="" reason=""
+deadline=$((SECONDS + 10#$wait_minutes * 60)) tries=0 etag="" frozen="" enforced="" until="" next="" reason=""
 
 ask() {  # the key goes through a pipe, since arguments can be seen by other processes
   local question=(--data-urlencode "repo=$REPOSITORY")
@@ -44,6 +44,7 @@ while :; do
   if [ "$status" = 200 ]; then
     frozen=$(jq -r '.frozen | booleans' "$body" 2> /dev/null) || frozen=""
     enforced=$(jq -r '.enforced | booleans' "$body" 2> /dev/null) || enforced=""
+    until=$(jq -r '.frozenUntil | strings | select(test("^[0-9TZ:.+-]+$"))' "$body" 2> /dev/null) || until=""
     next=$(jq -r '.nextChangeAt | strings | select(test("^[0-9TZ:.+-]+$"))' "$body" 2> /dev/null) || next=""
     reason=$(jq -r '[.freezes[]?.reason | strings] | join("; ")' "$body" 2> /dev/null) || reason=""
     etag=$(header etag)
@@ -66,7 +67,7 @@ while :; do
     continue
   fi
   subject="$REPOSITORY${BRANCH:+:$BRANCH}"
-  text="$subject is frozen: $reason${next:+ (this changes at $next)}"
+  text="$subject is frozen${until:+ until $until}: $reason"
   case $enforced in  # whether GitHub refuses merges meanwhile; it changes nothing about the end of this script
     true) text+="; GitHub refuses merges into all that is frozen" ;;
     false) text+="; GitHub is not known to refuse merges into all that is frozen" ;;
@@ -74,7 +75,8 @@ while :; do
   if [ "$frozen" = true ] && [ "$on_frozen" = wait ] && [ "$SECONDS" -lt "$deadline" ]; then
     printf '%s\n' "$(plain "$text")"; sleep "$poll_seconds"; continue
   fi
-  output frozen "$frozen"; output enforced "$enforced"; output next-change-at "$next"
+  output frozen "$frozen"; output enforced "$enforced"; output frozen-until "$until"
+  output next-change-at "$next"
   [ "$frozen" = true ] || { printf '%s\n' "$(plain "$subject is open.")"; exit 0; }
   if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then printf '### Frozen\n\n    %s\n' "$(plain "$text")" >> "$GITHUB_STEP_SUMMARY"; fi
   [ "$on_frozen" = fail ] || [ "$on_frozen" = wait ] || { printf '%s\n' "$(plain "$text")"; exit 0; }

@@ -134,6 +134,8 @@ def state(body: Json, time: Time) -> Iterator[str]:
     frozen_branches = [str(one.get("name")) for one in rows_of(body, "branches") if one.get("frozen")]
     if frozen_branches and body.get("coverage") != "all":
         yield f"Frozen branches: {', '.join(frozen_branches)}"
+    if body.get("frozenUntil"):
+        yield f"Frozen until: {time(body['frozenUntil'])}"
     if body.get("nextChangeAt"):
         yield f"Next change: {time(body['nextChangeAt'])}"
 
@@ -213,6 +215,8 @@ def pull_request(body: Json, time: Time) -> Iterator[str]:
         )
     for one in rows_of(body, "exceptions"):
         yield f"  exception {one.get('id')}: {one.get('state')}, {one.get('reason')}"
+    if body.get("frozenUntil"):
+        yield f"Frozen until: {time(body['frozenUntil'])}"
     if body.get("nextChangeAt"):
         yield f"Next change: {time(body['nextChangeAt'])}"
 

@@ -35,7 +35,9 @@ def title(verdict: Verdict) -> str:
         branches = ", ".join(verdict.branches)
         return one_line(f"Merging into {branches} is frozen until {_end(verdict.changes_at)}", MAX_TITLE_LENGTH)
     if verdict.grants:
-        return f"Allowed by an exception until {_end_of_the_first(verdict)}"
+        return (
+            f"Allowed by an exception until {_instant(verdict.changes_at) if verdict.changes_at else 'the freeze ends'}"
+        )
     return "No freeze covers this branch"
 
 
@@ -96,11 +98,6 @@ def _unprotected_summary(verdict: Verdict) -> str:
             *lines,
         ]
     )
-
-
-def _end_of_the_first(verdict: Verdict) -> str:
-    ends = [grant.expires_at for grant in verdict.grants if grant.expires_at]
-    return _instant(min(ends)) if ends else "the freeze ends"
 
 
 def _following(verdict: Verdict) -> list[str]:

@@ -8,11 +8,18 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from models.exceptions import ACTIVE
-from models.schedule_queries import MAX_PLANNED, PLANNED_WINDOWS
 from rules.time.planned_windows import PlannedWindow, end_of_cover, windows_by_branch
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.freezes.state import named_branch, next_windows, require_branch, statements_of_branch, with_due
+from services.freezes.state import (
+    WINDOWS_OF_SCHEDULES,
+    named_branch,
+    next_windows,
+    of_schedules,
+    require_branch,
+    statements_of_branch,
+    with_due,
+)
 
 Row = Mapping[str, Any]
 
@@ -27,9 +34,6 @@ _MORE_COLUMNS: LiteralString = f""",
     ) AS excepted
 """  # noqa: S608 - a constant
 _BY_NAME, _BY_FORMER_NAME = statements_of_branch(_MORE_COLUMNS)
-_PLANNED_WINDOWS: LiteralString = (
-    PLANNED_WINDOWS.replace(":schedules", "%(schedules)s").replace(":now", "%(now)s").replace(":limit", "%(limit)s")
-)
 
 
 async def show(context: ReadContext, account: str, repository: str, branch: str) -> dict[str, Any]:
@@ -38,7 +42,7 @@ async def show(context: ReadContext, account: str, repository: str, branch: str)
     rows = await context.fetch(_BY_NAME, values) or await context.fetch(_BY_FORMER_NAME, values)
     require_branch(values["repo"], branch, rows)
     covering = _schedules_to_read(rows)
-    planned = await context.fetch(_PLANNED_WINDOWS, _of_schedules(covering, context.now)) if covering else ()
+    planned = await context.fetch(WINDOWS_OF_SCHEDULES, of_schedules(covering, context.now)) if covering else ()
     return _view(with_due(rows), planned, context.now)
 
 
@@ -53,7 +57,7 @@ def find(uow: UnitOfWork, account: str, repository: str, branch: str) -> Sequenc
 def view(uow: UnitOfWork, rows: Sequence[Row]) -> dict[str, Any]:
     """Return a branch by its rows."""
     covering = _schedules_to_read(rows)
-    planned = _fetch(uow, _PLANNED_WINDOWS, _of_schedules(covering, uow.now)) if covering else ()
+    planned = _fetch(uow, WINDOWS_OF_SCHEDULES, of_schedules(covering, uow.now)) if covering else ()
     return _view(rows, planned, uow.now)
 
 
@@ -95,10 +99,6 @@ def _fetch(uow: UnitOfWork, statement: LiteralString, values: dict[str, Any]) ->
 def _schedules_to_read(rows: Sequence[Row]) -> set[str]:
     """Return the schedules of which all windows decide when nothing covers the branch: those that cover it."""
     return {window.schedule_id for window in _of_branch(rows, next_windows(rows))}
-
-
-def _of_schedules(schedules: Iterable[str], now: datetime) -> dict[str, Any]:
-    return {"schedules": list(schedules), "now": now, "limit": MAX_PLANNED}
 
 
 def _of_branch(rows: Sequence[Row], windows: Sequence[PlannedWindow]) -> list[PlannedWindow]:

@@ -1,5 +1,7 @@
 """The freeze state, which pipelines poll: one query each, on the event loop instead of worker threads.
 
+Where a planned window follows what freezes now, a second one reads what follows that.
+
 The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
 
@@ -9,13 +11,13 @@ from typing import Any, LiteralString
 
 from models.due_windows import DUE_WINDOWS
 from models.freezes import IN_FORCE
-from models.schedule_queries import NEXT_WINDOWS, REFERENCES
+from models.schedule_queries import MAX_PLANNED, NEXT_WINDOWS, PLANNED_WINDOWS, REFERENCES
 from rules.errors import Detail, ServiceError
 from rules.freezes.blocking import BlockingFacts, blocking_of
 from rules.freezes.scope import BranchRef
 from rules.ids import has_prefix
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
-from rules.time.planned_windows import NamedBranch, PlannedWindow, first_start
+from rules.time.planned_windows import NamedBranch, PlannedWindow, end_of_cover, first_start, windows_by_branch
 from services.core.read_context import ReadContext
 from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM
 
@@ -23,6 +25,8 @@ MAX_FREEZES = 20
 MAX_BRANCHES = 100
 
 Row = Mapping[str, Any]
+Span = tuple[datetime, datetime | None]
+"""From when until when; None: without a known end."""
 
 _IN_FORCE: LiteralString = IN_FORCE.replace(":now", "%(now)s")
 _COVERING: LiteralString = f"""
@@ -34,6 +38,10 @@ _ENFORCEMENT: LiteralString = """
 """
 _FACTS: LiteralString = BEGUN_FROZEN_KEY.replace(":now", "%(now)s")
 _NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
+WINDOWS_OF_SCHEDULES: LiteralString = (
+    PLANNED_WINDOWS.replace(":schedules", "%(schedules)s").replace(":now", "%(now)s").replace(":limit", "%(limit)s")
+)
+"""All planned windows of schedules; `of_schedules` gives its values."""
 _PLANNED: LiteralString = f"""
     CASE WHEN row_number() OVER () = 1 THEN (
         SELECT jsonb_agg(jsonb_build_array(w.id, w.schedule_id, w.scope, w.starts_at, w.ends_at))
@@ -124,7 +132,7 @@ async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     if not rows:
         raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
     _require_enabled(rows[0]["repository"], rows)
-    return _branch_state(with_due(rows))
+    return await _branch_state(context, with_due(rows))
 
 
 async def _of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
@@ -135,9 +143,9 @@ async def _of_repository(context: ReadContext, repository: str, branch: str | No
         rows = rows or await _rows(context, _FORMER_NAME, repository, branch)
     if branch is None:
         _require_enabled(repository, rows)
-        return _repository_state(with_due(rows))
+        return await _repository_state(context, with_due(rows))
     require_branch(repository, branch, rows)
-    return _branch_state(with_due(rows))
+    return await _branch_state(context, with_due(rows))
 
 
 async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
@@ -184,7 +192,8 @@ async def _of_organization(context: ReadContext) -> dict[str, Any]:
     due = [(window, covered) for window, covered in covered_by_window(branches, due_windows(rows)) if covered]
     newly = {branch_id for _, covered in due for branch_id in covered} - set(first["frozen"] or ())
     rows = [*rows, *(_row_of(first, window) for window, _ in due)]
-    state = _state(subject, first["watched_count"], first["frozen_count"] + len(newly), rows, branches)
+    counts = first["watched_count"], first["frozen_count"] + len(newly)
+    state = await _state(context, subject, counts, rows, branches)
     return {**state, "enforced": not due and _is_enforced(first["all_facts"] or ())}
 
 
@@ -203,13 +212,14 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
         )
 
 
-def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
+async def _branch_state(context: ReadContext, rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
-    return _state(subject, 1, int(any(row["id"] is not None for row in rows)), rows, [named_branch(first)])
+    frozen = int(any(row["id"] is not None for row in rows))
+    return await _state(context, subject, (1, frozen), rows, [named_branch(first)])
 
 
-def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
+async def _repository_state(context: ReadContext, rows: Sequence[Row]) -> dict[str, Any]:
     first = rows[0]
     frozen: dict[str, bool] = {}
     watched: dict[str, NamedBranch] = {}
@@ -218,7 +228,8 @@ def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
             watched[row["branch_id"]] = named_branch(row)
             frozen[row["branch_id"]] = frozen.get(row["branch_id"], False) or row["id"] is not None
     subject = ("repository", first["repository_id"], first["repository"])
-    state = _state(subject, len(frozen), sum(frozen.values()), rows, watched.values())
+    counts = len(frozen), sum(frozen.values())
+    state = await _state(context, subject, counts, rows, watched.values())
     listed = sorted((one.branch.branch, branch_id) for branch_id, one in watched.items())
     state["branches"] = [
         {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]} for name, branch_id in listed[:MAX_BRANCHES]
@@ -233,12 +244,19 @@ def named_branch(row: Row) -> NamedBranch:
     return NamedBranch(branch, row["reference_names"])
 
 
-def _state(
-    subject: tuple[str, str, str], watched: int, frozen: int, rows: Sequence[Row], branches: Iterable[NamedBranch]
+async def _state(
+    context: ReadContext,
+    subject: tuple[str, str, str],
+    counts: tuple[int, int],
+    rows: Sequence[Row],
+    branches: Collection[NamedBranch],
 ) -> dict[str, Any]:
+    """Return the state of a subject; `counts` are the numbers of its watched and of its frozen branches."""
+    watched, frozen = counts
     freezes = {row["id"]: row for row in rows if row["id"] is not None}
     newest = sorted(freezes.values(), key=lambda row: (row["started_at"], row["id"]), reverse=True)
-    ends: list[datetime] = [row["ends_at"] for row in newest if row["ends_at"] is not None]
+    spans: list[Span] = [(row["started_at"], row["ends_at"]) for row in newest]
+    windows, ends = next_windows(rows), [end for _, end in spans if end is not None]
     return {
         "frozen": frozen > 0,
         "enforced": all(row.get("begun", True) for row in rows)
@@ -254,8 +272,29 @@ def _state(
         "freezes_truncated": len(newest) > MAX_FREEZES,
         "branches": [],
         "branches_truncated": False,
-        "next_change_at": min([*ends, *_next_start(rows, branches)], default=None),
+        "frozen_until": await _end_of_cover(context, spans, windows, branches) if spans else None,
+        "next_change_at": min([*ends, *_next_start(windows, branches)], default=None),
     }
+
+
+async def _end_of_cover(
+    context: ReadContext, spans: Sequence[Span], windows: Sequence[PlannedWindow], branches: Iterable[NamedBranch]
+) -> datetime | None:
+    """Return until when freezes and the windows that follow them cover any of the branches; None if no end is known.
+
+    `windows` are the next ones of each schedule. Only if one follows are the later ones read.
+    """
+    end = end_of_cover(context.now, spans)
+    if end is None or not any(window.starts_at <= end for window in windows):
+        return end
+    covering = {one.schedule_id for found in windows_by_branch(branches, windows).values() for one in found}
+    planned = await context.fetch(WINDOWS_OF_SCHEDULES, of_schedules(covering, context.now)) if covering else ()
+    return end_of_cover(context.now, [*spans, *((row["starts_at"], row["ends_at"]) for row in planned)])
+
+
+def of_schedules(schedules: Iterable[str], now: datetime) -> dict[str, Any]:
+    """Return the values of `WINDOWS_OF_SCHEDULES`."""
+    return {"schedules": list(schedules), "now": now, "limit": MAX_PLANNED}
 
 
 def _is_enforced(found: Collection[str]) -> bool:
@@ -310,8 +349,7 @@ def next_windows(rows: Sequence[Row]) -> list[PlannedWindow]:
     ]
 
 
-def _next_start(rows: Sequence[Row], branches: Iterable[NamedBranch]) -> list[datetime]:
+def _next_start(windows: Sequence[PlannedWindow], branches: Iterable[NamedBranch]) -> list[datetime]:
     """Return when the next planned window begins that covers one of the branches, if there is one."""
-    windows = next_windows(rows)
     start = first_start(branches, windows) if windows else None
     return [] if start is None else [start]

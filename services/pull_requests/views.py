@@ -5,6 +5,7 @@ the same rules: a head that several pull requests share under one check name is 
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select, tuple_
@@ -13,6 +14,7 @@ from models.exceptions import PullRequestException
 from models.queries import exception_states
 from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
+from rules.time.planned_windows import end_of_cover
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
@@ -39,7 +41,7 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     exceptions = _exceptions(uow, rows, facts.freezes)
     entitled = uow.plan.includes("pr_exceptions")
     blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
-    return [_view(row, facts, exceptions.get(row.pull.id, []), blocking, entitled=entitled) for row in rows]
+    return [_view(row, facts, exceptions.get(row.pull.id, []), blocking, uow.now, entitled=entitled) for row in rows]
 
 
 def _exceptions(
@@ -66,6 +68,7 @@ def _view(
     facts: PullRequestFacts,
     exceptions: Sequence[dict[str, Any]],
     blocking: Mapping[str, BranchBlocking],
+    now: datetime,
     *,
     entitled: bool,
 ) -> dict[str, Any]:
@@ -83,6 +86,8 @@ def _view(
         "state": pull.state,
         "verdict": "blocked" if forbidding.blocking else "allowed",
         "blocking": _blocking(row, forbidding, facts, blocking[row.branch.id]),
+        "frozen": bool(covering),
+        "frozen_until": _frozen_until(covering, facts.planned.get(row.branch.id, ()), now),
         "next_change_at": forbidding.changes_at if pull.state == "open" else None,
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
@@ -93,6 +98,13 @@ def _view(
         and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False),
         "shared_head_with": [reference(other) for other in facts.others_on_head(row)],
     }
+
+
+def _frozen_until(
+    covering: Sequence[CoveringFreeze], planned: Sequence[CoveringFreeze], now: datetime
+) -> datetime | None:
+    """Return until when a branch is frozen, with the windows that follow; None if it is not, or no end is known."""
+    return end_of_cover(now, [(one.started_at, one.ends_at) for one in (*covering, *planned)]) if covering else None
 
 
 def _blocking(

@@ -129,7 +129,7 @@ class TestGate:
     def test_open_branch_lets_the_deployment_through(self, gate: Gate) -> None:
         ended = gate.run()
         assert (ended.status, ended.text) == (0, "acme/web:main is open.\n")
-        assert ended.outputs == {"frozen": "false", "enforced": "false", "next-change-at": ""}
+        assert ended.outputs == {"frozen": "false", "enforced": "false", "frozen-until": "", "next-change-at": ""}
         assert ended.summary == ""
 
     def test_frozen_branch_stops_the_deployment_with_the_reason(
@@ -140,10 +140,12 @@ class TestGate:
         ended = gate.run()
         assert ended.status == 1
         assert ended.commands == ended.text.splitlines()
-        assert ended.text.startswith("::error title=Freeze gate::acme/web:main is frozen: Database migration (this")
+        assert ended.text.startswith("::error title=Freeze gate::acme/web:main is frozen until 2099-")
+        assert ": Database migration; " in ended.text
         assert (ended.outputs["frozen"], ended.outputs["enforced"]) == ("true", "false")
         assert "GitHub is not known to refuse merges into all that is frozen" in ended.text
-        assert ended.outputs["next-change-at"].startswith("2099-")
+        assert ended.outputs["frozen-until"] == ended.outputs["next-change-at"]
+        assert ended.outputs["frozen-until"].startswith("2099-")
         assert "Database migration" in ended.summary
 
     def test_gate_that_is_enforced_stops_the_deployment_all_the_same(
@@ -242,15 +244,20 @@ class TestGate:
             assert "##[" not in line
             assert "\x1b" not in line
             assert ("%0A" in line) is (mode == "report")  # only the data of commands is decoded
-        assert {*ended.outputs} == {"frozen", "enforced", "next-change-at"}
+        assert {*ended.outputs} == {"frozen", "enforced", "frozen-until", "next-change-at"}
         assert ended.summary.count("\n    ") == ended.summary.count("### Frozen") == 3
         assert not (gate.directory / "pwned").exists()
 
     def test_hostile_answer_writes_no_outputs_of_its_own(self, gate: Gate) -> None:
-        body = b'{"frozen": true, "nextChangeAt": "2099-01-01\\nfrozen=false", "freezes": [{"reason": 1}, 2]}'
+        instant = b'"2099-01-01\\nfrozen=false"'
+        body = b'{"frozen": true, "nextChangeAt": %b, "frozenUntil": %b, "freezes": [{"reason": 1}, 2]}' % (
+            instant,
+            instant,
+        )
         with answering(200, body) as (address, _):
             ended = gate.run(FREEZE_URL=address)
-        assert (ended.status, ended.outputs) == (1, {"frozen": "true", "enforced": "", "next-change-at": ""})
+        nothing = {"enforced": "", "frozen-until": "", "next-change-at": ""}
+        assert (ended.status, ended.outputs) == (1, {"frozen": "true", **nothing})
 
     @pytest.mark.parametrize(
         "changes",

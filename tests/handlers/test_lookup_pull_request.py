@@ -149,6 +149,20 @@ class TestNextChange:
         factories.exception(session, short, pull, web, expires_at=factories.now() + 2 * HOUR)
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
+        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(short.ends_at))
+        assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
+
+    def test_exception_allows_until_a_window_follows(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        end = factories.now() + HOUR
+        short = factories.freeze(session, acme.organization, [web], ends_at=end)
+        factories.exception(session, short, pull, web, expires_at=end + HOUR)
+        following = factories.schedule(session, acme.organization)
+        factories.occurrence(session, following, starts_at=end, ends_at=end + 2 * HOUR)
+        shown = look_up()
+        assert (shown["frozenUntil"], shown["nextChangeAt"]) == (reported(end + 2 * HOUR), reported(end))
+        assert shown["check"]["title"] == f"Allowed by an exception until {end:%Y-%m-%d %H:%M} UTC"
 
     def test_blocked_pull_request_stays_blocked_while_planned_windows_follow(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
@@ -176,6 +190,7 @@ class TestNextChange:
     def test_unfrozen_pull_request_has_no_next_change(self, pull: PullRequest, look_up: Shown) -> None:
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"], shown["freezes"]) == ("allowed", None, [])
+        assert (shown["frozen"], shown["frozenUntil"]) == (False, None)
 
 
 class TestExplainedCheck:

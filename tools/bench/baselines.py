@@ -75,6 +75,7 @@ def _body(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "freezesTruncated": False,
         "branches": [],
         "branchesTruncated": False,
+        "frozenUntil": _instant(max(ends, default=None)) if len(ends) == len(found) else None,
         "nextChangeAt": _instant(min(ends, default=None)),
     }
 

@@ -49,6 +49,7 @@ class TestGetFreezeState:
             "freezesTruncated": False,
             "branches": [],
             "branchesTruncated": False,
+            "frozenUntil": text(late),
             "nextChangeAt": text(soon),
         }
         assert self.ask(acme, branchId=web.id) == expected
@@ -143,6 +144,30 @@ class TestGetFreezeState:
         assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start)
         factories.freeze(session, acme.organization, [web], ends_at=start - timedelta(minutes=1))
         assert self.ask(acme, branchId=web.id)["nextChangeAt"] == text(start - timedelta(minutes=1))
+
+    def test_state_is_frozen_until_the_windows_that_follow_end(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        end = factories.now().replace(microsecond=0) + HOUR
+        forms = ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"})
+
+        def until() -> list[Any]:
+            return [self.ask(acme, **form)["frozenUntil"] for form in forms]
+
+        elsewhere = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": api.id})
+        factories.occurrence(session, elsewhere, starts_at=end, ends_at=end + 9 * HOUR)
+        assert until() == [None] * 3
+        freeze = factories.freeze(session, acme.organization, [web], ends_at=end)
+        assert until() == [text(end), text(end), text(end + 9 * HOUR)]
+        following = factories.schedule(session, acme.organization, scope={"type": "branch", "branchId": web.id})
+        for hours in (0, 1, 2, 4):
+            start = end + hours * HOUR
+            factories.occurrence(session, following, starts_at=start, ends_at=start + HOUR)
+        assert until() == [text(end + 3 * HOUR), text(end + 3 * HOUR), text(end + 9 * HOUR)]
+        freeze.ends_at = None
+        session.commit()
+        assert until() == [None] * 3
+        assert [self.ask(acme, **form)["frozen"] for form in forms] == [True] * 3
 
     def test_next_change_ignores_windows_of_the_successor_of_a_name(
         self, acme: Tenant, session: Session, web: WatchedBranch

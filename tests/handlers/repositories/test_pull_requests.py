@@ -132,6 +132,8 @@ class TestLookupPullRequest:
                 "bypassActorCount": None,
                 "message": "GitHub's rules were not read yet.",
             },
+            "frozen": True,
+            "frozenUntil": None,
             "nextChangeAt": None,
             "freezeIds": [freeze.id],
             "exceptionIds": [],

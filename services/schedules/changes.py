@@ -21,6 +21,7 @@ from services.organizations.organizations import lock_current
 from services.schedules import alerts
 from services.schedules.check_texts import PlannedFreezes, planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import window_at
+from services.schedules.manual_runs import restart
 from services.schedules.overlaps import ids_overlapping, require_no_overlap
 from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
@@ -32,6 +33,8 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recu
 """Properties with several equal forms, such as with a default or without, and how they are parsed."""
 _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """Properties that determine the windows."""
+_OF_FREEZES = {*_TERMS, "scope", "reason", "exceptions_allowed"}
+"""Properties that determine the freeze of a window."""
 _COMPARED = {*_TERMS, "scope", "allow_overlap"}
 """Properties that determine overlaps."""
 _AUDITED = (
@@ -120,15 +123,26 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     return schedule
 
 
-def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any], if_match: str | None = None) -> Schedule:
+def update(
+    uow: UnitOfWork,
+    schedule_id: str,
+    changes: Mapping[str, Any],
+    if_match: str | None = None,
+    *,
+    apply_to_active: bool = False,
+) -> Schedule:
     """Change the given properties of a schedule, and replan its future windows if they depend on them.
 
+    `apply_to_active`: a freeze of it that is in force follows a change of its terms, scope, reason or exceptions.
     Raise `schedule_not_found`, `precondition_failed`, the errors of `check_terms`, `schedule_overlap`.
     """
     schedule = get_matching(uow, schedule_id, if_match)
     check_terms(uow, changes)
     before = planned_freezes_of(uow, schedule)
+    frozen_by = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}
     change(uow, schedule, changes)
+    if apply_to_active and frozen_by != {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}:
+        restart(uow, schedule)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return schedule
 

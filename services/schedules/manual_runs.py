@@ -1,9 +1,10 @@
-"""Manual runs: start the next window of a schedule early, or end the one in force."""
+"""Manual runs: start the next window of a schedule early, end the one in force, or have it follow a change."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from models.due_windows import uninstalled
 from models.freezes import Freeze
@@ -15,8 +16,9 @@ from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import audit_end, end, lock_covered_branches
 from services.freezes.start import require_future
-from services.freezes.windows import begin_windows, due_in_organization, lock_windows, start_window
+from services.freezes.windows import begin_due, begin_windows, due_in_organization, lock_windows, start_window
 from services.schedules.occurrence_views import occurrence_views
+from services.schedules.terms import windows_of
 from services.schedules.views import get_schedule
 
 MAX_EARLY_START = timedelta(hours=24)
@@ -99,15 +101,40 @@ def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     Return the occurrence of the last started one. Raise `not_frozen` if there is none.
     """
     due = lock_windows(uow, due_in_organization(uow, schedule.id))
-    of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
-    begun = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
-    running = [*begun, *begin_windows(uow, due)]
+    running = [*_lock_running(uow, schedule), *begin_windows(uow, due)]
     if not running:
         raise ServiceError("not_frozen", "This schedule has no freeze in force to lift.")
     lock_covered_branches(uow, running)
+    _end(uow, schedule, running)
+    latest = max(running, key=lambda freeze: (freeze.started_at, freeze.id))
+    return uow.session.get_one(Occurrence, latest.occurrence_id)
+
+
+def restart(uow: UnitOfWork, schedule: Schedule) -> None:
+    """Replace the freezes in force of a locked schedule, which was changed, by one of the window that is open now.
+
+    If none is open, or the schedule is disabled, they only end. Without one in force nothing happens.
+    """
+    in_force = Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now)
+    former = uow.session.scalars(select(Freeze.id).where(*in_force)).all()
+    if not former:
+        return
+    if schedule.enabled and not begin_due(uow, schedule):
+        ends = [one.end for one in windows_of(schedule, uow.now, uow.now) if one.start <= uow.now < one.end]
+        if ends:
+            start_window(uow, schedule, _add_occurrence(uow, schedule, max(ends)))
+    running = _lock_running(uow, schedule, Freeze.id.in_(former))
+    lock_covered_branches(uow, running)
+    _end(uow, schedule, running)
+
+
+def _lock_running(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> Sequence[Freeze]:
+    of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
+    return uow.session.scalars(select(Freeze).where(*of, *conditions).order_by(Freeze.id).with_for_update()).all()
+
+
+def _end(uow: UnitOfWork, schedule: Schedule, running: Iterable[Freeze]) -> None:
     for freeze in running:
         end(uow, freeze, "lifted", uow.now, uow.actor)
         window = {"scheduleId": schedule.id, "occurrenceId": freeze.occurrence_id}
         audit_end(uow, "freeze.lifted", freeze, reason=None, **window)
-    latest = max(running, key=lambda freeze: (freeze.started_at, freeze.id))
-    return uow.session.get_one(Occurrence, latest.occurrence_id)

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Text, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from models.freezes import Freeze
 from models.queries import any_of
 from models.schedule_queries import existing, next_planned, next_start
 from models.schedules import Occurrence, Schedule
@@ -96,16 +97,27 @@ def view(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
 
 def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
     """Return schedules as in the API; their next occurrences are read in one query."""
-    coming = _next_occurrences(uow, [schedule.id for schedule in schedules])
+    ids = [schedule.id for schedule in schedules]
+    coming, active = _next_occurrences(uow, ids), _active_freezes(uow, ids)
     return [
         {
             **{name: getattr(schedule, name) for name in _COPIED},
             "window": schedule.wall_clock_window,
             "next_occurrence": coming.get(schedule.id),
+            "active_freeze": active.get(schedule.id),
             "over": schedule.id not in coming and is_over(schedule, uow.now),
         }
         for schedule in schedules
     ]
+
+
+def _active_freezes(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the freeze in force that each schedule has started, by schedule id; the last one, if there are several."""
+    query = select(Freeze.schedule_id, Freeze.id, Freeze.ends_at).where(
+        Freeze.schedule_id == any_of(schedule_ids), Freeze.is_in_force(uow.now)
+    )
+    rows = uow.session.execute(query.order_by(Freeze.started_at, Freeze.id))
+    return {str(schedule_id): {"id": freeze_id, "ends_at": ends_at} for schedule_id, freeze_id, ends_at in rows}
 
 
 def _next_occurrences(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -154,6 +154,51 @@ class TestUpdateSchedule:
         assert ends_at.isoformat("minutes") == acme.key().get(path).json()["window"]["endTime"]
 
 
+class TestActiveFreeze:
+    """Of a schedule whose window is in force while it is changed."""
+
+    @pytest.fixture
+    def active(self, acme: Tenant, session: Session, web: WatchedBranch) -> tuple[str, str]:
+        """Return the address of the schedule, and the id of its freeze."""
+        made = created(acme.key(), recurrence=DAILY, window={"startTime": "00:00", "endTime": "23:59"})
+        return f"/v1/schedules/{made['id']}", running(session, acme, web, made["id"])
+
+    def frozen(self, acme: Tenant) -> list[str]:
+        found = acme.key().get("/v1/freezes", state="in_force").json()["data"]
+        return [freeze["id"] for freeze in found]
+
+    def test_change_answers_with_the_freeze_that_goes_on(self, acme: Tenant, active: tuple[str, str]) -> None:
+        path, freeze = active
+        for changes in ({"window": NOON}, {"reason": "Another reason"}, {"enabled": False}):
+            assert acme.key().patch(path, changes).json()["activeFreeze"]["id"] == freeze
+        assert self.frozen(acme) == [freeze]
+
+    def test_freeze_follows_only_on_request(self, acme: Tenant, active: tuple[str, str]) -> None:
+        path, freeze = active
+        today = factories.now().date().isoformat()
+        longer = {
+            "recurrence": {**DAILY, "startDate": today},
+            "window": {"startTime": "00:00", "endTime": "12:00", "days": 1},
+        }
+        shown = acme.key().patch(path, {**longer, "applyToActive": True}).json()["activeFreeze"]
+        assert self.frozen(acme) == [shown["id"]] != [freeze]
+        assert shown["endsAt"] == starts(factories.now().date() + timedelta(days=1), 12)
+        assert acme.key().get(f"/v1/freezes/{freeze}").json()["endReason"] == "lifted"
+        assert acme.key().patch(path, {"name": "Other", "applyToActive": True}).json()["activeFreeze"] == shown
+        scope = {"type": "branch", "repository": "acme/web", "branch": "main"}
+        moved = acme.key().patch(path, {"scope": scope, "applyToActive": True}).json()["activeFreeze"]
+        assert self.frozen(acme) == [moved["id"]] != [shown["id"]]
+        assert acme.key().get(f"/v1/freezes/{moved['id']}").json()["scope"]["branch"] == "main"
+
+    @pytest.mark.parametrize("changes", [{"enabled": False}, {"window": NOON}])
+    def test_freeze_ends_where_no_window_is_open_any_more(
+        self, acme: Tenant, active: tuple[str, str], changes: dict[str, Any]
+    ) -> None:
+        path, _freeze = active
+        assert acme.key().patch(path, {**changes, "applyToActive": True}).json()["activeFreeze"] is None
+        assert self.frozen(acme) == []
+
+
 class TestDeleteSchedule:
     def test_delete_schedule_removes_its_plan_and_keeps_its_freezes(
         self, acme: Tenant, session: Session, web: WatchedBranch

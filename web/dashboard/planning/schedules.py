@@ -162,6 +162,9 @@ class SchedulePage(DashboardPage):
         if do in {"enable", "disable"}:
             call("update_schedule", path_params=params, body={"enabled": do == "enable"})
             return f"{do}d"
+        if do == "disable_and_end":
+            call("update_schedule", path_params=params, body={"enabled": False, "applyToActive": True})
+            return "disabled"
         if do == "run":
             body = {"action": "apply"}
             if given["ends_at"]:
@@ -233,7 +236,7 @@ class EditSchedule(DashboardPage):
 
     def post(self, item_id: str) -> Response:
         """Change the schedule as it was shown, or show what the change would do."""
-        given = self.context.form_fields(*FIELDS, "do", "shown")
+        given = self.context.form_fields(*FIELDS, "do", "shown", "apply_to_active")
         params = {"scheduleId": item_id}
         [present] = self.read(Call("get_schedule", params))
         form = _form(given, present, given["shown"])
@@ -242,7 +245,8 @@ class EditSchedule(DashboardPage):
                 draft = {**draft_of(given), "limit": WINDOWS, "scheduleId": item_id}
                 preview = self.context.call("preview_schedule_draft", body=draft).content
                 return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
-            self.change(Change("get_schedule", "update_schedule", _EDITED, params), body_of(given), given["shown"])
+            body = {**body_of(given), "applyToActive": bool(given["apply_to_active"])}
+            self.change(Change("get_schedule", "update_schedule", _EDITED, params), body, given["shown"])
         except OperationError as error:
             form["shown"] = next_state(state_of(present, *_EDITED), given, error)
             return self.show_again(

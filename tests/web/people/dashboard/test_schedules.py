@@ -91,7 +91,7 @@ class TestForm:
 
     def test_overlap_is_refused_until_it_is_allowed(self, member: Enter) -> None:
         admin = member("admin")
-        create_schedule(admin, **WEEKENDS)
+        create_schedule(admin, **WEEKENDS, allow_overlap="")
         page = admin.press(admin.open("/schedules/new"), "Create schedule", **WEEKENDS | {"name": "Again"})
         assert page.status == 409
         assert "overlap" in words(page)
@@ -162,6 +162,24 @@ class TestSchedule:
         assert "The window has been started now." in page.text
         page = admin.press(page, "End now")
         assert "The freezes of the schedule have ended." in page.text
+
+    def test_freeze_in_force_goes_on_after_a_change_unless_asked(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS)
+        edit = f"/schedules/{schedule_id_of(page)}/edit"
+        assert "apply_to_active" not in admin.open(edit).text
+        end = factories.now() + timedelta(hours=3)
+        page = admin.press(page, "Start now", ends_at=f"{end:%Y-%m-%dT%H:%M}")
+        form = admin.open(edit)
+        assert "Apply the change to the freeze in force too" in words(form)
+        page = admin.press(form, "Save", reason="Another good reason")
+        assert "In force" in words(page)
+        page = admin.press(admin.open(edit), "Save", reason="Yet another reason", apply_to_active="on")
+        assert "In force" not in words(page)
+        page = admin.press(page, "Start now", ends_at=f"{end:%Y-%m-%dT%H:%M}")
+        page = admin.press(page, "Disable, and end its freeze")
+        assert "Windows that it would have" in page.text
+        assert "End now" not in page.text
 
     def test_schedule_is_disabled_enabled_and_deleted(self, member: Enter, acme: Scene) -> None:
         admin = member("admin")

@@ -37,11 +37,11 @@ class EventZone:
     def shape(self, start: Moment, end: Moment) -> tuple[date, Window]:
         """Return the first day of an occurrence, and its window in whole minutes of local time. Raise UnusableError."""
         begins, over = self.local_time(start), self.local_time(end)
+        if begins == over:
+            raise UnusableError("no_length", "ends when it starts")
         if isinstance(begins, datetime) and isinstance(over, datetime):
             begins, over = begins.replace(second=0, microsecond=0), _up_to_minute(over)
             day, window = begins.date(), Window(begins.time(), over.time(), (over.date() - begins.date()).days)
-        elif begins == over:
-            raise UnusableError("no_length", "ends when it starts")
         else:
             day, window = first_day(self.options, begins), shape_of_days(self.options, (over - begins).days)
         if window.is_empty or window.days < 0:

@@ -1,6 +1,7 @@
 """Parsing of a calendar file: its events by UID, each separately, so that an invalid one does not affect others."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 
 from icalendar import Calendar, Event
@@ -22,6 +23,10 @@ from integrations.calendars.time_zones import TimeZones
 
 MAX_DAYS_LISTED = 50_000
 """Expanded days of all events of a calendar together."""
+
+
+_RULE = re.compile(r"^RRULE[;:][^\r\n]*", re.IGNORECASE | re.MULTILINE)
+"""A rule, which some programs write with spaces in its lists (`BYDAY=MO, TU`)."""
 
 
 class _NoZones(ZONEINFO):
@@ -63,11 +68,15 @@ def _calendars(text: str) -> list[Calendar] | None:
     """Return the calendars of a text, its times without their zones; None if it is malformed."""
     tzp.use(_NoZones())
     try:
-        return Calendar.from_ical(text.encode(), multiple=True)
+        return Calendar.from_ical(_RULE.sub(_without_spaces, text).encode(), multiple=True)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
     finally:
         tzp.use_default()
+
+
+def _without_spaces(rule: re.Match[str]) -> str:
+    return rule[0].replace(" ", "")
 
 
 def _name_of(calendars: list[Calendar]) -> str:

@@ -38,10 +38,11 @@ def translate(rule: Rule, start: date, clock: time | None, zone: ZoneInfo) -> Re
     """Return the recurrence of an event that starts on `start`, or None if it must be expanded.
 
     It has the days of the rule, of which `start` need not be one. `clock` is the local time at which the event starts,
-    None for whole days: an UNTIL before it excludes its day. Raise UnusableError.
+    None for whole days: an UNTIL before it excludes its day, but for the start. Raise UnusableError.
     """
-    written = _plainest(_recurrence(rule, start, _until(rule, clock, zone)))
-    _check(replace(written, start_date=max(start, EARLIEST)))
+    written = _plainest(_recurrence(rule, start, _until(rule, start, clock, zone)))
+    by_day = () if "BYWEEKNO" in rule else written.by_day
+    _check(replace(written, start_date=max(start, EARLIEST), by_day=by_day))
     return None if set(rule) & EXPANDED else written
 
 
@@ -150,13 +151,13 @@ def _check(recurrence: Recurrence) -> None:
         raise UnusableError("unsupported_recurrence", f"has a rule that is not supported: {why}") from None
 
 
-def _until(rule: Rule, clock: time | None, zone: ZoneInfo) -> date | None:
+def _until(rule: Rule, start: date, clock: time | None, zone: ZoneInfo) -> date | None:
     until = _first(rule, "UNTIL", None)
     if until is None:
         return None
     if not isinstance(until, datetime):
         return until if isinstance(until, date) else None
     shown = until.astimezone(zone) if until.tzinfo is not None and clock is not None else until
-    if clock is None or clock <= shown.time():
-        return min(shown.date(), LATEST)
-    return min(shown.date(), LATEST) - timedelta(days=1)
+    day = min(shown.date(), LATEST)
+    is_excluded = clock is not None and shown.time() < clock and day != start
+    return day - timedelta(days=1) if is_excluded else day

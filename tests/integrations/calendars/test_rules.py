@@ -21,6 +21,33 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FIRST, LISTED_UNTIL, LAST = NOW.date() + timedelta(days=1), date(2031, 12, 31), date(2032, 12, 31)
 
 
+def test_rule_with_spaces_in_its_lists_is_read() -> None:
+    [found] = read(calendar("UID:1\nDTSTART:20261207T090000Z\nDURATION:PT1H\nRRULE:FREQ=WEEKLY;BYDAY=MO, TU")).found
+    assert found.recurrence["by_day"] == ["MO", "TU"]
+
+
+def test_rule_that_ends_before_the_start_of_its_first_day_has_that_day() -> None:
+    [found] = read(
+        calendar("UID:1\nDTSTART:20261207T090000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;UNTIL=20261207T080000Z")
+    ).found
+    assert list(days(recurrence_of(found.recurrence), FIRST, LAST)) == [date(2026, 12, 7)]
+    [skipped] = read(
+        calendar("UID:1\nDTSTART:20261207T090000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;UNTIL=20261206T080000Z")
+    ).skipped
+    assert skipped.code == "unsupported_recurrence"
+
+
+def test_rule_with_weeks_and_weekdays_is_expanded() -> None:
+    rule = "RRULE:FREQ=YEARLY;BYWEEKNO=51;BYDAY=MO,TU"
+    [found] = read(calendar(f"UID:1\nDTSTART;VALUE=DATE:20261214\n{rule}")).found
+    assert found.recurrence["dates"][:4] == ["2026-12-14", "2026-12-15", "2027-12-20", "2027-12-21"]
+
+
+def test_event_that_ends_in_the_second_in_which_it_starts_has_no_length() -> None:
+    [skipped] = read(calendar("UID:1\nDTSTART:20261207T090030Z\nDTEND:20261207T090030Z")).skipped
+    assert skipped.code == "no_length"
+
+
 @st.composite
 def written_rules(draw: st.DrawFn) -> str:
     """Draw a rule as calendars write it, sensible or not."""

@@ -18,7 +18,8 @@ def preview_scope(uow: UnitOfWork, body: dict[str, Any]) -> object:
 def create_freeze(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Start a freeze."""
     wanted = start.NewFreeze(**body)
-    return views.view(uow, start.start(uow, wanted, max_targets=uow.dependencies.max_targets))
+    freeze = start.start(uow, wanted, max_targets=uow.dependencies.max_targets)
+    return views.view_with_others(uow, freeze, "already_frozen")
 
 
 def list_freezes(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -38,7 +39,7 @@ def list_freeze_targets(uow: UnitOfWork, freeze_id: str, state: str | None, curs
 
 def lift_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any] | None) -> object:
     """End a freeze."""
-    return views.view(uow, end.lift(uow, freeze_id, (body or {}).get("reason")))
+    return views.view_with_others(uow, end.lift(uow, freeze_id, (body or {}).get("reason")), "still_frozen")
 
 
 def preview_lift(uow: UnitOfWork, freeze_id: str) -> object:
@@ -59,7 +60,7 @@ def extend_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> obje
 
 def thaw_override_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> object:
     """End the freeze of a schedule inside its window."""
-    return views.view(uow, end.override(uow, freeze_id, body["reason"]))
+    return views.view_with_others(uow, end.override(uow, freeze_id, body["reason"]), "still_frozen")
 
 
 def retry_freeze(uow: UnitOfWork, freeze_id: str) -> object:

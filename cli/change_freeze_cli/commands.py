@@ -171,7 +171,7 @@ def lift(
         session.note("Nothing was frozen.")
         session.show_json(error.body)
         return
-    shown = {"data": [answer.json]} if one else answer.json
+    shown = {**answer.json, "data": [answer.json]} if one else answer.json
     session.show(answer, lambda: views.lifted(shown))
 
 

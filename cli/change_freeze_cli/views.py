@@ -89,6 +89,15 @@ def freeze(one: Json, time: Time) -> Iterator[str]:
     else:
         yield f"  until     {end_of(one, time)}"
     yield f"  branches  {', '.join(f'{number} {name}' for name, number in counts.items())}"
+    yield from _frozen_by_others(one, "alreadyFrozen", "already frozen")
+    yield from _frozen_by_others(one, "stillFrozen", "still frozen")
+
+
+def _frozen_by_others(body: Json, name: str, how: str) -> Iterator[str]:
+    """Yield by which other freezes how many branches are frozen, if any are."""
+    if body.get(f"{name}Count"):
+        by = sorted({str(freeze) for one in rows_of(body, name) for freeze in one.get("freezeIds") or ()})
+        yield f"{count(body[f'{name}Count'], 'branch is', 'branches are')} {how} by {', '.join(by)}."
 
 
 _BLOCKING = {
@@ -179,10 +188,7 @@ def lifted(body: Json) -> Iterator[str]:
     """Yield what was lifted, and what is still frozen."""
     for one in rows_of(body):
         yield f"Lifted {one.get('id')} ({scope_text(one.get('scope'))})"
-    if body.get("stillFrozenCount"):
-        by = sorted({str(freeze) for one in rows_of(body, "stillFrozen") for freeze in one.get("freezeIds") or ()})
-        number = count(body["stillFrozenCount"], "branch is", "branches are")
-        yield f"{number} still frozen by {', '.join(by)}."
+    yield from _frozen_by_others(body, "stillFrozen", "still frozen")
 
 
 def pull_request(body: Json, time: Time) -> Iterator[str]:

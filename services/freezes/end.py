@@ -24,11 +24,8 @@ from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
-from services.freezes.views import ended_by_time, views
+from services.freezes.views import ended_by_time, frozen_branches, views
 from services.freezes.windows import begin_windows, due_in_organization, lock_freeze, lock_windows
-
-MAX_LISTED = 100
-"""Branches that are named as still frozen."""
 
 
 def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
@@ -170,15 +167,7 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
     lock_covered_branches(uow, inside)
     for freeze in inside:
         _lift(uow, freeze, reason, scope=scope)
-    still = covering_freezes(uow.session, covered, uow.now)
-    return {
-        "data": views(uow, inside),
-        "still_frozen": [
-            {"branch_id": branch_id, "freeze_ids": [freeze.id for freeze in freezes]}
-            for branch_id, freezes in sorted(still.items())[:MAX_LISTED]
-        ],
-        "still_frozen_count": len(still),
-    }
+    return {"data": views(uow, inside), **frozen_branches(uow, covered, "still_frozen")}
 
 
 def _running(uow: UnitOfWork) -> Select[Freeze]:

@@ -9,6 +9,7 @@ from sqlalchemy import Select, func, select
 
 from models.due_windows import due_of_organization, freeze_of
 from models.freezes import Freeze, FreezeTarget
+from models.queries import covering_freezes
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
 from rules.freezes.blocking import GAPS, BlockingCounts
@@ -17,6 +18,9 @@ from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
+
+MAX_LISTED = 100
+"""Branches that are named as frozen by other freezes."""
 
 TARGET_STATES = ("pending", "applied", "releasing", "released", "failed")
 
@@ -102,6 +106,28 @@ def show(uow: UnitOfWork, freeze_id: str) -> dict[str, Any]:
 def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
     """Return the freeze with the counts of its targets."""
     return views(uow, [freeze])[0]
+
+
+def view_with_others(uow: UnitOfWork, freeze: Freeze, name: str) -> dict[str, Any]:
+    """Return one freeze as in the API, with those of its branches that other freezes cover."""
+    targets = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+    branch_ids = uow.session.scalars(targets).all()
+    return {**view(uow, freeze), **frozen_branches(uow, branch_ids, name, besides=freeze.id)}
+
+
+def frozen_branches(
+    uow: UnitOfWork, branch_ids: Collection[str], name: str, besides: str | None = None
+) -> dict[str, Any]:
+    """Return, as the property `name`, the first of the branches that freezes cover, and as `<name>_count` how many do.
+
+    The freeze `besides` does not count.
+    """
+    covering = {
+        branch_id: [freeze.id for freeze in freezes if freeze.id != besides]
+        for branch_id, freezes in sorted(covering_freezes(uow.session, branch_ids, uow.now).items())
+    }
+    found = [{"branch_id": branch_id, "freeze_ids": ids} for branch_id, ids in covering.items() if ids]
+    return {name: found[:MAX_LISTED], f"{name}_count": len(found)}
 
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ EVERYTHING = {"type": "organization"}
 REASON = "Release 4.2 is being rolled out"
 FIRST = {"scope": EVERYTHING, "reason": REASON, "impactAcknowledged": True}
 UNKNOWN = "frz_00000000000000000000000000"
-FIELDS = set(load_contract().document["components"]["schemas"]["Freeze"]["properties"])
+FIELDS = set(load_contract().document["components"]["schemas"]["Freeze"]["required"])
 
 
 def text(instant: datetime) -> str:

@@ -29,7 +29,7 @@ class TestCreateFreeze:
         shown = answer.json()
         assert answer.headers["location"] == f"/v1/freezes/{shown['id']}"
         assert re.fullmatch("frz_[0-9a-v]{26}", shown["id"])
-        assert set(shown) == FIELDS
+        assert set(shown) == FIELDS | {"alreadyFrozen", "alreadyFrozenCount"}
         assert shown["createdBy"]["type"] == "user"
         started_at = datetime.fromisoformat(shown.pop("startedAt"))
         assert abs((started_at - factories.now()).total_seconds()) < 30
@@ -46,6 +46,8 @@ class TestCreateFreeze:
             "exceptionsAllowed": False,
             "previewedRepoCount": 1,
             "impactAcknowledged": True,
+            "alreadyFrozen": [],
+            "alreadyFrozenCount": 0,
             "scheduleId": None,
             "occurrenceId": None,
             "endedBy": None,

@@ -33,6 +33,18 @@ class TestLiftFreeze:
         assert acme.audit() == ["freeze.lifted"]
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
 
+    def test_freezes_of_the_same_branch_name_each_other(
+        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+    ) -> None:
+        scope = {"type": "branch", "branchId": web.id}
+        second = acme.key().post("/v1/freezes", {"scope": scope, "reason": "The same once more"}).json()
+        others = [{"branchId": web.id, "freezeIds": [freeze.id]}]
+        assert (second["alreadyFrozen"], second["alreadyFrozenCount"]) == (others, 1)
+        lifted = acme.key().post(f"/v1/freezes/{second['id']}/lift").json()
+        assert (lifted["stillFrozen"], lifted["stillFrozenCount"]) == (others, 1)
+        lifted = acme.key().post(f"/v1/freezes/{freeze.id}/lift").json()
+        assert (lifted["stillFrozen"], lifted["stillFrozenCount"]) == ([], 0)
+
     @pytest.mark.parametrize("body", [None, {}, {"reason": "over"}])
     def test_lift_accepts_a_body_or_none(self, acme: Tenant, freeze: Freeze, body: Any) -> None:
         assert acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/lift", body).status_code == 200

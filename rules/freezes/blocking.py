@@ -40,6 +40,8 @@ MAX_WRITE_DELAY = timedelta(seconds=60)
 
 WITHOUT_RULE = frozenset({"no_rule", "removed"})
 """Causes for which a check would stop nothing."""
+_REPORTED = WITHOUT_RULE | {"outdated"}
+"""Causes that people are notified of as such."""
 UNKNOWN_CAUSES = frozenset({"not_read", "outdated"})
 """Causes for which it is not known whether a branch is blocked."""
 STATES: tuple[State, ...] = ("not_blocked", "unknown", "partly", "blocked")
@@ -231,6 +233,9 @@ class BlockingCounts:
 
     @property
     def reported_causes(self) -> list[str]:
-        """What people are notified of: that a rule is missing, or the App, or that checks are late."""
-        found = {gap for state, gap in self.gaps if state == "not_blocked"}
-        return sorted((found & WITHOUT_RULE) | ({"late"} if self.late else set()))
+        """What people are notified of: that a rule is missing, or the App, that checks are late, or rules outdated.
+
+        Rules that were never read are not: they are read within seconds.
+        """
+        found = {gap for _state, gap in self.gaps}
+        return sorted((found & _REPORTED) | ({"late"} if self.late else set()))

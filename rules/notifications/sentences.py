@@ -16,7 +16,7 @@ MAX_TEXT = 120
 _SENTENCES = {
     "freeze.started": "{actor} started a freeze: {name}.",
     "freeze.enforced": "A freeze blocks merges into all of its branches ({targets}{partly}): {name}.{way}",
-    "freeze.unprotected": "A freeze does not block all of its branches ({unprotected}): {name}.{late}{gap}",
+    "freeze.unprotected": "{whether} all of its branches ({unprotected}): {name}.{late}{gap}",
     "freeze.lifted": "{actor} lifted a freeze: {name}.",
     "freeze.overridden": "{actor} lifted the running freeze of a schedule: {name}.",
     "freeze.expired": "A freeze reached its planned end: {name}.",
@@ -54,11 +54,14 @@ def _blocking(details: Mapping[str, Any]) -> Mapping[str, str]:
     gaps, causes, total = details.get("gaps") or {}, details.get("causes") or (), details.get("targets")
     partly, unknown, late = (details.get(name) or 0 for name in ("partly", "unknown", "late"))
     way, gap = first_way(gaps), first_gap(gaps, causes)
-    unprotected = f"{_of(details.get('unprotected'), total)} not blocked"
+    not_blocked = details.get("unprotected") or 0
+    known = [f"{_of(not_blocked, total)} not blocked"] if not_blocked or not unknown else []
+    not_known = [f"{_of(unknown, total)} not known to be{'' if known else ' blocked'}"] if unknown else []
     return {
         "partly": f", {partly} only in part" if partly else "",
         "way": f" {meaning_of(way)}" if partly and way else "",
-        "unprotected": f"{unprotected}, {_of(unknown, total)} not known to be" if unknown else unprotected,
+        "whether": "A freeze does not block" if known else "It is not known whether a freeze blocks",
+        "unprotected": ", ".join([*known, *not_known]),
         "late": f" Checks of {late} are late." if late and "late" in causes else "",
         "gap": f" {meaning_of(gap)}" if gap else "",
     }

@@ -202,6 +202,11 @@ _NOTES = {
         "A freeze does not block all of its branches",
         "freezes do not block all of their branches",
     ),
+    "unknown": (
+        ":large_orange_circle:",
+        "It is not known whether a freeze blocks all of its branches",
+        "freezes are not known to block all of their branches",
+    ),
     "exception.used": (":white_check_mark:", "Merged with an exception", "pull requests merged with an exception"),
     "freeze.bypassed": (":warning:", "Changed in spite of a freeze", "changes in spite of a freeze"),
     "freeze.enforcement_gap": (
@@ -218,7 +223,8 @@ _NOTES = {
 
 def _note(facts: Facts, web_url: str) -> Message:
     """Events of one action within a minute."""
-    mark, title, plural = _NOTES.get(facts["action"], (":information_source:", facts["action"], facts["action"]))
+    about = "unknown" if all(one.get("unknown") for one in facts["shown"]) else facts["action"]
+    mark, title, plural = _NOTES.get(about, (":information_source:", about, about))
     lines = [_note_line(one, web_url) for one in facts["shown"]]
     if facts["total"] == 1:
         name = facts["shown"][0]["name"]

@@ -320,13 +320,17 @@ def _note_facts(
     }
 
 
-def _told(event: Event) -> dict[str, str]:
-    """Return what a message says of a freeze that does not block: the numbers of branches, and the first reason."""
+def _told(event: Event) -> Facts:
+    """Return what a message says of a freeze that does not block: the numbers of branches, and the first reason.
+
+    `unknown`: whether that is only not known.
+    """
     if event.action != "freeze.unprotected":
         return {}
     gap = first_gap(event.details.get("gaps") or {}, event.details.get("causes") or ())
     sentences = [f"{each.text}." for each in numbers_of_audit(event.details).statements if each.state != "blocked"]
-    return {"told": " ".join([*sentences, *([meaning_of(gap)] if gap else [])])}
+    told = " ".join([*sentences, *([meaning_of(gap)] if gap else [])])
+    return {"told": told, "unknown": not event.details.get("unprotected")}
 
 
 def _exceptions_of(event: Event) -> list[str]:

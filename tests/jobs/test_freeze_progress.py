@@ -129,6 +129,35 @@ class TestUnprotected:
         assert (target, details["causes"], details["late"]) == (freeze_id, ["late"], 1)
         assert details["gaps"] == {"rate_limit": 1}
 
+    def test_freeze_that_is_not_known_to_block_any_more_is_reported_once(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        harness.read_rules()
+        freeze_id = harness.freeze()
+        harness.run_until_idle()
+        older = "UPDATE branch_enforcement SET rules_read_at = rules_read_at - interval '{}'"
+        for minutes in (11, 18):
+            harness.sql(older.format(f"{minutes} minutes"))
+            harness.review_enforcement()
+        assert audited(harness, "freeze.unprotected") == []
+        harness.sql(older.format("2 minutes"))
+        for _ in range(2):
+            harness.review_enforcement()
+        [(_, target, details)] = audited(harness, "freeze.unprotected")
+        assert (target, details["causes"], details["unknown"]) == (freeze_id, ["outdated"], 1)
+        assert harness.sql("SELECT enforced_at FROM freezes") == [(None,)]
+        harness.read_rules()
+        found = [action for action, _, _ in audited(harness, "freeze.enforced", "freeze.unprotected")]
+        assert found == ["freeze.enforced", "freeze.unprotected", "freeze.enforced"]
+
+    def test_freeze_whose_rules_were_never_read_is_not_reported(self, harness: Harness, build: Builder) -> None:
+        build("web", pulls=1)
+        harness.freeze()
+        harness.run_until_idle()
+        harness.review_enforcement()
+        assert audited(harness, "freeze.enforced", "freeze.unprotected") == []
+
     def test_rules_of_frozen_branches_are_read_again_without_a_full_resync(
         self, harness: Harness, build: Builder
     ) -> None:

@@ -92,6 +92,9 @@ def test_counts_add_up_and_name_the_worst_gap_first() -> None:
     counts.add(blocking_of(replace(WHOLE, open=True), ways=["forgery", "deletion"]), 2, late=False)
     counts.add(blocking_of(replace(WHOLE, reading="none")), 1, late=False)
     assert (counts.is_enforced, counts.reported_causes) == (False, [])
+    outdated = BlockingCounts()
+    outdated.add(blocking_of(replace(WHOLE, reading="old")), 1, late=False)
+    assert (outdated.is_enforced, outdated.reported_causes) == (False, ["outdated"])
     counts.add(blocking_of(replace(WHOLE, standing=True), "rate_limit"), 3, late=True)
     counts.add(blocking_of(replace(WHOLE, required=False)), 4, late=True)
     assert counts.states == {"blocked": 5, "partly": 2, "unknown": 1, "not_blocked": 7}

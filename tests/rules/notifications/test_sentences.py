@@ -82,6 +82,13 @@ def test_sentence_of_an_unprotected_freeze_has_numbers_and_reason(details: dict[
     assert found.startswith(f"{what}: Quarter-end close. {sentence}")
 
 
+def test_sentence_of_a_freeze_that_is_only_not_known_to_block_says_no_more() -> None:
+    details = {"targets": 5, "blocked": 3, "unknown": 2, "gaps": {"outdated": 2}, "causes": ["outdated"]}
+    found = sentence_of("freeze.unprotected", ADA, TARGET, details)
+    what = "It is not known whether a freeze blocks all of its branches (2 of 5 are not known to be blocked)"
+    assert found.startswith(f"{what}: Quarter-end close. GitHub's rules could not be read for a while")
+
+
 def test_sentence_of_an_enforced_freeze_names_what_is_blocked_in_part() -> None:
     details = {"targets": 5, "blocked": 3, "partly": 2, "gaps": {"deletion": 2, "forgery": 1}}
     found = sentence_of("freeze.enforced", ADA, TARGET, details)

@@ -10,11 +10,12 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository
 from models.slack import SlackSubscription
+from rules.slack.notices import render
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.slack.delivery import MESSAGES
 from tests import factories
 from tests.harness.wakeups import RecordedWakeups
-from tests.services.slack.conftest import Messages, Take
+from tests.services.slack.conftest import WEB_URL, Messages, Take
 
 
 def of_freeze(action: str, freeze: Freeze) -> tuple[str, str, str, str]:
@@ -74,6 +75,27 @@ class TestFreezes:
         found.rules_read_at = factories.now() - timedelta(hours=1)
         take(of_freeze("freeze.enforced", freeze))
         assert (messages()[0].facts["unprotected"], messages()[0].facts["unknown"]) == (0, 1)
+
+    def test_message_is_redrawn_when_a_freeze_is_not_known_to_block_any_more(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        branch = factories.watched(session, acme, "acme/api")
+        reading = factories.branch_enforcement(session, branch)
+        freeze = factories.freeze(session, acme, [branch], enforced_at=factories.now())
+        take(of_freeze("freeze.started", freeze))
+        [message] = messages()
+        assert "fully enforced" in str(render("freezes", message.facts, WEB_URL))
+
+        reading.rules_read_at = factories.now() - timedelta(hours=1)
+        details = {"targets": 1, "unknown": 1, "gaps": {"outdated": 1}, "causes": ["outdated"]}
+        take(of_freeze("freeze.unprotected", freeze), **details)
+        message, note = messages()
+        shown = str(render("freezes", message.facts, WEB_URL)) + str(render("note", note.facts, WEB_URL))
+        assert "fully enforced" not in shown
+        assert "not enforced" in shown
+        assert "A freeze does not block" not in shown
+        title = ":large_orange_circle: *It is not known whether a freeze blocks all of its branches*"
+        assert title in str(render("note", note.facts, WEB_URL))
 
     def test_windows_of_one_minute_share_one_message_across_batches(
         self, session: Session, acme: Organization, take: Take, messages: Messages

@@ -136,6 +136,12 @@ def require_check(github: Core, repository: Repository, branch: str, context: st
 
 def require_queue(github: Core, repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
     """Let a branch be merged into through a merge queue only."""
+    body = queue_ruleset(branch, strategy)
+    create_ruleset(github.world, Actor(github.maintainer), "Repository", repository.id, body)
+
+
+def queue_ruleset(branch: str, strategy: str = "ALLGREEN") -> Json:
+    """Return the ruleset of a merge queue, as people write it."""
     parameters = {
         "check_response_timeout_minutes": 60,
         "grouping_strategy": strategy,
@@ -145,13 +151,12 @@ def require_queue(github: Core, repository: Repository, branch: str, strategy: s
         "min_entries_to_merge": 1,
         "min_entries_to_merge_wait_minutes": 5,
     }
-    body = {
+    return {
         "name": f"Queue for {branch}",
         "enforcement": "active",
         "conditions": {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}},
         "rules": [{"type": "merge_queue", "parameters": parameters}],
     }
-    create_ruleset(github.world, Actor(github.maintainer), "Repository", repository.id, body)
 
 
 def add_pull_request(github: Core, repository: Repository, given: Json) -> PullRequest:

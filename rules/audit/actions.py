@@ -50,7 +50,7 @@ ACTIONS: dict[str, str] = {
     "freeze.retried": "A retry of the failed targets of a freeze was requested.",
     "freeze.started": "A freeze started.",
     "freeze.target_failed": "Checks of a freeze could not be written for some of its branches; they are tried again.",
-    "freeze.unprotected": "A freeze does not block all of its branches, because of rules or late checks, or that is not known.",
+    "freeze.unprotected": "A freeze does not block all of its branches, or it is not known whether it does.",
     "freeze.unprotected_change": "A frozen branch was changed, because no rule at GitHub required our check.",
     "installation.active": "The installation of the GitHub App is active again.",
     "installation.claimed": "An installation of the GitHub App was connected to the organisation.",

@@ -41,8 +41,8 @@ KINDS: Mapping[str, Kind] = {
     "enforcement.restored": Kind(("enforcement.restored",), "GitHub's rules require our check on a branch again."),
     "enforcement.late": Kind(
         ("freeze.unprotected", "enforcement.late", "freeze.target_failed"),
-        "A freeze does not block all of its branches, or that is not known: a rule is missing, checks are late or could "
-        "not be written, or rules could not be read.",
+        "A freeze does not block all of its branches, or that is not known: a rule is missing, checks are late or "
+        "could not be written, or rules could not be read.",
     ),
 }
 """Each kind by its name, in the order in which people choose them."""

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import select, text
@@ -66,8 +67,11 @@ def _unit(harness: Harness) -> Iterator[UnitOfWork]:
         yield uow
 
 
-def what_is_said(harness: Harness) -> dict[tuple[int, str], Said]:
-    """Return what every surface says, by GitHub's id of the repository and name of each branch that is frozen."""
+def what_is_said(harness: Harness, without: Collection[int] = ()) -> dict[tuple[int, str], Said]:
+    """Return what every surface says, by GitHub's id of the repository and name of each branch that is frozen.
+
+    `without`: repositories whose branches are left out.
+    """
     with _unit(harness) as uow:
         rows = uow.session.execute(
             select(WatchedBranch, Repository)
@@ -75,7 +79,11 @@ def what_is_said(harness: Harness) -> dict[tuple[int, str], Said]:
             .where(WatchedBranch.unwatched_at.is_(None), Repository.enabled, Repository.removed_at.is_(None))
         ).all()
         covering = covering_freezes(uow.session, [branch.id for branch, _ in rows], uow.now)
-        frozen = {branch.id: (repository.github_id, branch) for branch, repository in rows if branch.id in covering}
+        frozen = {
+            branch.id: (repository.github_id, branch)
+            for branch, repository in rows
+            if branch.id in covering and repository.github_id not in without
+        }
         said: dict[str, Said] = {branch_id: Said() for branch_id in frozen}
         _read_branches(uow, said)
         _read_freezes(uow, said, covering)
@@ -152,13 +160,20 @@ def attention(harness: Harness) -> list[tuple[str, str]]:
         return [(item["type"], item["severity"]) for item in found]
 
 
-def ways_in(harness: Harness, github_id: int, branch: str) -> list[WayIn]:
-    """Return what GitHub would accept now on a branch, except of those who bypass its rules."""
+def ways_in(harness: Harness, github_id: int, branch: str, let_in: Collection[str] = ()) -> list[WayIn]:
+    """Return what GitHub would accept now on a branch, except of those who bypass its rules.
+
+    `let_in` are heads that exceptions let in: the commits of the merge queue that hold nothing else are left out.
+    """
     world = harness.fake_github.world
     with world.lock:
         repository = world.repositories.get(github_id)
         found = list_ways_in(world, repository, branch, harness.fake_github.app_id) if repository else []
-    return [way for way in found if not way.by_bypass]
+        queue = world.queues.get((github_id, branch), []) if repository else []
+        heads = [repository.pulls[entry.number].head_sha for entry in queue] if repository else []
+    excepted = len(list(takewhile(lambda head: head in let_in, heads)))
+    groups = {entry.head_sha for entry in queue[:excepted]}
+    return [way for way in found if not way.by_bypass and way.sha not in groups]
 
 
 def false_claims(said: Said, ways: list[WayIn]) -> dict[str, list[WayIn]]:

@@ -2,10 +2,10 @@
 
 People make, loosen and delete rules, of the organisation too, and queues; they delete, create and rename branches,
 change the default branch; archive, rename, transfer and delete repositories, and make them again; cut permissions,
-suspend, uninstall and install the App; webhooks arrive or are lost; GitHub fails and limits; freezes, windows, lifts and
-exceptions come in between. After every step GitHub is asked for each way into each frozen branch, and every surface is
-read, Slack messages and mails included. What people did at GitHub and we were not told of yet is left out until we are
-told, but for no longer than a reading of the rules counts.
+suspend, uninstall and install the App; webhooks arrive or are lost; GitHub fails and limits; freezes, windows, lifts
+and exceptions come in between. After every step GitHub is asked for each way into each frozen branch, and every surface
+is read, Slack messages and mails included. What people did at GitHub and we were not told of yet is left out until
+we are told, but for no longer than a reading of the rules counts.
 
 `tests/faults/state_machines.py` says how to explore.
 """

@@ -46,7 +46,9 @@ class BranchEnforcement(Leased, Base):
     verified_at: Mapped[datetime | None]
     """When the last probe ended."""
     rules_read_at: Mapped[datetime | None]
-    """When the last probe ended to which GitHub showed the rules."""
+    """When the last probe began to which GitHub showed the rules."""
+    rules_reported_at: Mapped[datetime | None]
+    """When GitHub last reported a change that may concern the rules."""
 
     __table_args__ = (Index("ix_branch_enforcement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 

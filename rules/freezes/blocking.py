@@ -35,6 +35,8 @@ Reading = Literal["none", "old", "current"]
 
 MAX_READING_AGE = timedelta(minutes=30)
 """For how long a reading of GitHub's rules counts: six full resyncs, each of which reads them again."""
+MAX_REPORT_DELAY = timedelta(seconds=5)
+"""For how long a reading counts after GitHub has reported that the rules may have changed."""
 MAX_WRITE_DELAY = timedelta(seconds=60)
 """For how long a verdict may wait to be written until the branch is late."""
 
@@ -87,7 +89,7 @@ class BlockingFacts:
     archived: bool
     """Whether the repository is archived: GitHub refuses every change."""
     reading: Reading
-    """Whether the rules were read, and recently (`MAX_READING_AGE`)."""
+    """Whether the rules were read, and recently (`MAX_READING_AGE`), and again after a report (`MAX_REPORT_DELAY`)."""
     required: bool
     """Whether a rule in force requires a check of the branch, for merges and pushes."""
     standing: bool

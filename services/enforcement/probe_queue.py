@@ -37,6 +37,7 @@ PROBES = WorkQueue(
         BranchEnforcement.decisive_check,
         BranchEnforcement.open_ways,
         BranchEnforcement.rules_read_at,
+        BranchEnforcement.rules_reported_at,
         Repository.rulesets_authorized_at.is_not(None).label("authorized"),
         Installation.id.label("installation_id"),
     )
@@ -72,6 +73,7 @@ class LeasedProbe:
     decisive_check: str | None
     open_ways: list[str]
     rules_read_at: datetime | None
+    rules_reported_at: datetime | None
     authorized: bool
     """Whether an administrator at GitHub has authorised us to write the rulesets of its repository."""
 

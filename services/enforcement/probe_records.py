@@ -50,8 +50,9 @@ class ProbeResult:
         """Return whether a freeze of the branch may be enforced now, or not any more, on account of this reading."""
         before = (self.probe.decisive_check, self.probe.open_ways)
         after = (self.found.decisive_check, list(self.found.open_ways))
-        read_at = self.probe.rules_read_at
-        return self.found.seen and (read_at is None or read_at < now - MAX_READING_AGE or before != after)
+        read_at, reported_at = self.probe.rules_read_at, self.probe.rules_reported_at
+        is_old = read_at is None or read_at < max(now - MAX_READING_AGE, reported_at or read_at)
+        return self.found.seen and (is_old or before != after)
 
     @property
     def changed_externally(self) -> bool:

@@ -13,13 +13,15 @@ from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
 _SCHEDULE = """
-    INSERT INTO branch_enforcement AS e (branch_id, organization_id, due_at)
-    SELECT b.id, b.organization_id, :now
+    INSERT INTO branch_enforcement AS e (branch_id, organization_id, due_at, rules_reported_at)
+    SELECT b.id, b.organization_id, :now, CAST(:reported_at AS timestamptz)
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
     JOIN installations i ON i.id = r.installation_id
     WHERE {which}
     ORDER BY b.id
-    ON CONFLICT (branch_id) DO UPDATE SET attempts = 0, due_at = {request}
+    ON CONFLICT (branch_id) DO UPDATE
+    SET attempts = 0, due_at = {request},
+        rules_reported_at = coalesce(excluded.rules_reported_at, e.rules_reported_at)
 """
 _REQUEST = REQUEST.format(row="e")
 _THESE = text(_SCHEDULE.format(request=_REQUEST, which="b.id = ANY(:ids)"))
@@ -52,28 +54,34 @@ _RESOLVE_ALERTS = text("""
 """)
 
 
-def schedule_probes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Schedule probes of these branches now."""
+def schedule_probes(uow: UnitOfWork, branch_ids: Collection[str], *, rules_changed: bool = False) -> None:
+    """Schedule probes of these branches now; `rules_changed`: what was read of their rules may be wrong."""
     if branch_ids:
-        uow.session.execute(_THESE, {"ids": list(branch_ids), "now": uow.now})
+        uow.session.execute(_THESE, {"ids": list(branch_ids), **_values(uow, rules_changed=rules_changed)})
         uow.wake("verify")
 
 
-def schedule_repository_probes(uow: UnitOfWork, github_id: int) -> None:
+def schedule_repository_probes(uow: UnitOfWork, github_id: int, *, rules_changed: bool) -> None:
     """Schedule probes of every branch of a repository that we know, watched or not."""
-    uow.session.execute(_OF_REPOSITORY, {"github_id": github_id, "now": uow.now})
+    uow.session.execute(_OF_REPOSITORY, {"github_id": github_id, **_values(uow, rules_changed=rules_changed)})
     uow.wake("verify")
 
 
-def schedule_installation_probes(uow: UnitOfWork, installation_id: int) -> None:
+def schedule_installation_probes(uow: UnitOfWork, installation_id: int, *, rules_changed: bool) -> None:
     """Schedule probes of every branch of an installation that we know, watched or not."""
-    uow.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": uow.now})
+    uow.session.execute(
+        _OF_INSTALLATION, {"installation": installation_id, **_values(uow, rules_changed=rules_changed)}
+    )
     uow.wake("verify")
+
+
+def _values(uow: UnitOfWork, *, rules_changed: bool = False) -> dict[str, datetime | None]:
+    return {"now": uow.now, "reported_at": uow.now if rules_changed else None}
 
 
 def schedule_probes_of_frozen(uow: UnitOfWork, read_before: datetime) -> None:
     """Schedule probes of frozen branches whose rules were last read before an instant, or never."""
-    if uow.session.execute(_OF_FROZEN, {"now": uow.now, "read_before": read_before}).rowcount:  # type: ignore[attr-defined]
+    if uow.session.execute(_OF_FROZEN, {"read_before": read_before, **_values(uow)}).rowcount:  # type: ignore[attr-defined]
         uow.wake("verify")
 
 
@@ -83,5 +91,5 @@ def schedule_all_probes(uow: UnitOfWork) -> None:
     Alerts of branches that cannot be probed any more are resolved.
     """
     uow.session.execute(_RESOLVE_ALERTS, {"now": uow.now})
-    uow.session.execute(_EVERY, {"now": uow.now})
+    uow.session.execute(_EVERY, _values(uow))
     uow.wake("verify")

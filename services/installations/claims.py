@@ -187,4 +187,4 @@ def _request_rereads(uow: UnitOfWork, installation: Installation) -> None:
         uow.session.execute(statement, values)
     request_comparison(uow, [installation.id])
     read_back_installation(uow, installation.id)
-    schedule_installation_probes(uow, installation.id)
+    schedule_installation_probes(uow, installation.id, rules_changed=True)

@@ -208,7 +208,7 @@ def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None
     branch_ids = uow.session.scalars(query).all() if enabled else []
     if branch_ids:
         extend_open_freezes(uow, branch_ids)
-        schedule_probes(uow, branch_ids)
+        schedule_probes(uow, branch_ids, rules_changed=True)
 
 
 def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:

@@ -55,7 +55,10 @@ def _key(standing: LiteralString, is_open: LiteralString) -> LiteralString:
     """Return the expression of `BlockingFacts.key`."""
     return f"""
     CASE WHEN seen.rules_read_at IS NULL THEN 'none'
-         WHEN seen.rules_read_at < CAST(:now AS timestamptz) - interval '30 minutes' THEN 'old' ELSE 'current' END
+         WHEN seen.rules_read_at < CAST(:now AS timestamptz) - interval '30 minutes' THEN 'old'
+         WHEN seen.rules_read_at < seen.rules_reported_at
+              AND seen.rules_reported_at < CAST(:now AS timestamptz) - interval '5 seconds' THEN 'old'
+         ELSE 'current' END
     || CASE WHEN i.state = 'removed' OR r.removed_at IS NOT NULL THEN '1' ELSE '0' END
     || CASE WHEN r.archived THEN '1' ELSE '0' END
     || CASE WHEN seen.decisive_check IS NOT NULL THEN '1' ELSE '0' END

@@ -236,9 +236,9 @@ def _schedule_probes(uow_factory: UnitOfWorkFactory, request: RefreshRequest) ->
     """Schedule probes of the rules, which depend on rulesets, names, owners, permissions and default branches."""
     with uow_factory.open(GITHUB_CALLER) as uow:
         if isinstance(request, InstallationRefresh):
-            schedule_installation_probes(uow, request.installation_id)
+            schedule_installation_probes(uow, request.installation_id, rules_changed=request.rules_changed)
         elif isinstance(request, RepositoryRefresh):
-            schedule_repository_probes(uow, request.github_id)
+            schedule_repository_probes(uow, request.github_id, rules_changed=True)
 
 
 def _names(requests: Iterable[BranchRefresh]) -> dict[int, set[str]]:

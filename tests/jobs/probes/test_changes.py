@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from rules.freezes.blocking import state_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_queue import PROBES
 from services.maintenance.tasks import full_resync
 from services.repositories.enablement import disable
 from services.repositories.watches import unwatch, watch_branch
+from services.verdicts.blocking import blocking_of_branches
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
@@ -21,6 +23,7 @@ from tests.jobs.probes.requests import (
     change_ruleset,
     found,
     look,
+    pass_time,
     permit,
     probe,
     remove,
@@ -164,6 +167,32 @@ def test_conflicting_rule_is_detected_by_webhook(
     webhook_queue.run()
     probe(harness)
     assert found(harness).light == "red"
+
+
+def test_reported_change_that_cannot_be_read_makes_the_blocking_unknown(
+    harness: Harness, web: RepositoryBuilder
+) -> None:
+    def state() -> str:
+        branch_id = harness.branches["acme/web"].id
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
+            return state_of(blocking_of_branches(uow.session, {branch_id}, uow.now)[branch_id].facts)
+
+    webhook_queue = WebhookQueue(harness)
+    look(harness)
+    harness.freeze()
+    work(harness)
+    number = next(iter(harness.fake_github.world.rulesets))
+    harness.person("PUT", f"/repos/acme/web/rulesets/{number}", {"enforcement": "disabled"})
+    harness.fake_github.faults.add("error", count=100)
+    webhook_queue.deliver(webhook_queue.take())
+    assert state() == "partly"
+    pass_time(harness, timedelta(seconds=6))
+    probe(harness)
+    assert state() == "unknown"
+    harness.fake_github.faults.clear()
+    pass_time(harness, timedelta(minutes=5))
+    probe(harness)
+    assert state() == "not_blocked"
 
 
 def test_newly_watched_branch_is_probed(harness: Harness, web: RepositoryBuilder) -> None:

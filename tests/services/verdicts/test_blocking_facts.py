@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.blocking import MAX_READING_AGE, MAX_WRITE_DELAY, Blocking
+from rules.freezes.blocking import MAX_READING_AGE, MAX_REPORT_DELAY, MAX_WRITE_DELAY, Blocking
 from services.verdicts import blocking_facts
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 from services.verdicts.lights import count_lights, statuses
@@ -89,6 +89,18 @@ def test_state_follows_from_what_was_read(
     change(session, statement)
     found = blocking()
     assert (found.state, list(found.gaps)) == (state, [gap] if gap else [])
+
+
+@pytest.mark.parametrize(("read", "reported", "state"), [(60, 4, "blocked"), (60, 6, "unknown"), (4, 6, "blocked")])
+def test_reading_counts_for_seconds_after_github_has_reported_a_change(
+    session: Session, blocking: Callable[[], Blocking], read: int, reported: int, state: str
+) -> None:
+    statement = """
+        UPDATE branch_enforcement SET rules_read_at = now() - :read * interval '1 s',
+               rules_reported_at = now() - :reported * interval '1 s'
+    """
+    change(session, statement, read=read, reported=reported)
+    assert blocking().state == state
 
 
 class TestStandingSuccess:
@@ -249,7 +261,8 @@ class TestLights:
 
 def test_intervals_of_the_statements_are_those_of_the_rules() -> None:
     minutes, seconds = int(MAX_READING_AGE.total_seconds() // 60), int(MAX_WRITE_DELAY.total_seconds())
+    reported = int(MAX_REPORT_DELAY.total_seconds())
     for statement in (blocking_facts.FROZEN_KEY, blocking_facts.KEY, blocking_facts.WAITS_FOR, blocking_facts.IS_LATE):
         found = set(re.findall(r"interval '([^']*)'", statement))
-        assert found <= {f"{minutes} minutes", f"{seconds} seconds"}
+        assert found <= {f"{minutes} minutes", f"{seconds} seconds", f"{reported} seconds"}
     assert timedelta(minutes=minutes) == MAX_READING_AGE

@@ -43,6 +43,11 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() else default
 
 
+def page_size(query: dict[str, str]) -> int:
+    """Return how many items of a list a page has."""
+    return max(1, min(_number(query, "per_page", PER_PAGE), MAX_PER_PAGE))
+
+
 def paged(
     url: str,
     query: dict[str, str],
@@ -52,7 +57,7 @@ def paged(
 ) -> Answer:
     """Answer one page of a list, with the `Link` header; `envelope` wraps total and page into an object."""
     everything = list(items)
-    size = max(1, min(_number(query, "per_page", PER_PAGE), MAX_PER_PAGE))
+    size = page_size(query)
     page = max(1, _number(query, "page", 1))
     last = max(1, -(-len(everything) // size))
     shown = [shape(item) for item in everything[(page - 1) * size : page * size]]

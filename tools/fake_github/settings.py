@@ -13,6 +13,7 @@ class Settings(settings.Settings):
     webhook_url: str | None = None
     webhook_secret: str | None = None
     webhook_events: list[str] | None = None  # only these events; None = all that installations subscribe to
+    filters_deliveries: bool = True  # the log of deliveries knows the parameter `status`; older servers ignore it
     primary_limits: bool = False
     rest_points_per_hour: int | None = None  # None = GitHub's formula for the installation
     graphql_points_per_hour: int | None = None

@@ -1,6 +1,8 @@
 """The App, its installations and its tokens."""
 
-from tools.fake_github.answers import paged
+from urllib.parse import urlencode
+
+from tools.fake_github.answers import page_size, paged
 from tools.fake_github.identity import LEVELS
 from tools.fake_github.model.installations import accessible, suspend, uninstall
 from tools.fake_github.model.records import Installation
@@ -168,9 +170,24 @@ def update_hook_config(call: Call) -> Answer:
 
 @route("GET", "/app/hook/deliveries", credential="app")
 def list_deliveries(call: Call) -> Answer:
-    """List the recorded webhook deliveries, newest first."""
-    newest = reversed(call.github.sender.deliveries.values())
-    return paged(call.url, call.query, newest, lambda delivery: delivery.summary())
+    """List the deliveries of the log, newest first: a page from `cursor` on, of one `status` where that is known."""
+    log, query = call.github.sender.log(), call.query
+    if call.github.settings.filters_deliveries and (status := query.get("status")) is not None:
+        if status not in {"success", "failure"}:
+            raise validation_failed("Hook", "status")
+        low, high = (200, 399) if status == "success" else (400, 599)
+        log = [found for found in log if low <= found.status_code <= high]
+    if (cursor := query.get("cursor")) is not None:
+        number = cursor.removeprefix("v1_")
+        if not (number.isascii() and number.isdigit()):
+            raise validation_failed("Hook", "cursor")
+        log = [found for found in log if found.id <= int(number)]
+    size = page_size(query)
+    headers = {}
+    if len(log) > size:
+        following = urlencode({**query, "cursor": f"v1_{log[size].id}"})
+        headers["Link"] = f'<{call.url}?{following}>; rel="next"'
+    return Answer(200, [found.summary() for found in log[:size]], headers)
 
 
 @route("GET", "/app/hook/deliveries/{delivery_id}", credential="app")

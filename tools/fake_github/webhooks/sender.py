@@ -5,18 +5,24 @@ import hmac
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import orjson
 
 from tools.fake_github.core import Core
+from tools.fake_github.model.identifiers import timestamp
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Event
 from tools.fake_github.webhooks.payloads import make_body
 from tools.simulation.post_queue import PostQueue, delays_of
 from tools.simulation.poster import Poster
 
-KEPT = 1000
+KEPT = 4000
+KEPT_FOR = timedelta(days=3)
+"""For how long the log of deliveries has one."""
+PENDING = "pending"
+"""The status of a delivery that was not tried yet: the log does not have it."""
 ONLY_TO_OWNER = {"rerequested", "requested_action"}
 
 
@@ -34,7 +40,7 @@ class Delivery:
     delivered_at: str
     redelivery: bool = False
     status_code: int = 0
-    status: str = "pending"
+    status: str = PENDING
     duration: float = 0.0
     url: str = ""
     request_headers: dict[str, str] = field(default_factory=dict)
@@ -155,6 +161,12 @@ class Sender(PostQueue[Delivery]):
         for delay in delays_of(self.github.faults, self._label(delivery)):
             self.enqueue(delivery, delay)
 
+    def log(self) -> list[Delivery]:
+        """Return what the log of deliveries has: those that were tried in the last three days, newest first."""
+        oldest = timestamp(self.github.world.clock() - KEPT_FOR)
+        tried = (found for found in list(self.deliveries.values()) if found.status != PENDING)
+        return [found for found in reversed(list(tried)) if found.delivered_at >= oldest]
+
     def forget(self) -> None:
         """Forget what was sent, and what waits to be sent."""
         super().forget()
@@ -183,6 +195,8 @@ class Sender(PostQueue[Delivery]):
         if not url:
             return
         delivery.url, delivery.request_headers = url, self.headers(delivery)
+        delivery.delivered_at = self.github.world.now()
         posted = poster.post(url, delivery.body, delivery.request_headers)
-        delivery.status, delivery.status_code, delivery.duration = posted.status, posted.status_code, posted.seconds
+        delivery.status_code, delivery.duration = posted.status_code, posted.seconds
         delivery.response_headers, delivery.response_body = posted.headers, posted.body
+        delivery.status = posted.status  # last: from now on the log has it

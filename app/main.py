@@ -1,5 +1,6 @@
 """The ASGI application, built once per process. `python -m app api` runs it."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import psycopg
 import redis.asyncio
+import sqlalchemy.exc
 from sqlalchemy import Engine
 
 from app import logs
@@ -45,9 +47,10 @@ from schemas.serialization import Serializers
 from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
 from services.core.read_context import HealthCheck
-from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
+from services.core.unit_of_work import GITHUB_CALLER, UnitOfWorkFactory, Wakeups
 from services.identity.access_tokens import verify_access_token
 from services.identity.oauth.access_tokens import verify_grant_token
+from services.maintenance.webhook_log import request_reading
 from web.error_page import find_error_page
 
 logger = logging.getLogger(__name__)
@@ -126,13 +129,28 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
         },
     )
 
+    edge = make_edge(config, parts, resources)
+
     @asynccontextmanager
     async def lifespan(running: Any) -> AsyncIterator[None]:
         with telemetry(config, "api"):
             async with resources.lifespan(running):
+                requested = asyncio.create_task(asyncio.to_thread(_request_log, edge.uow_factories["organization"]))
                 yield
+                await requested
 
-    return assemble(make_edge(config, parts, resources), parts, lifespan, base_url=config.base_url)
+    return assemble(edge, parts, lifespan, base_url=config.base_url)
+
+
+def _request_log(uow_factory: UnitOfWorkFactory) -> None:
+    """Have GitHub's log of webhooks read: while no API process answered, none of them arrived."""
+    if uow_factory.dependencies.github is None:
+        return
+    try:
+        with uow_factory.open(GITHUB_CALLER) as uow:
+            request_reading(uow)
+    except sqlalchemy.exc.SQLAlchemyError as error:  # it is read every 15 seconds in any case
+        logger.warning("a reading of the log of webhooks was not requested: %s", type(error).__name__)
 
 
 def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:

@@ -22,6 +22,7 @@ from services.enforcement.probe_queue import PROBES
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import SETUPS, apply_due
 from services.mail.delivery import has_mail, send_due
+from services.maintenance.webhook_log import LOG, read_log
 from services.notifications.dispatch import dispatch_due
 from services.notifications.dispatch import has_work as has_events
 from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
@@ -77,6 +78,7 @@ JOBS = {
     job.name: job
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES.has_work),
+        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True),
         Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES.has_work),
         Job("setup", _with_github(apply_due), SETUPS.has_work),

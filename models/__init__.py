@@ -24,6 +24,7 @@ from models import (
     schedules,
     slack,
     stripe,
+    webhook_log,
 )
 from models.base import Base
 
@@ -52,4 +53,5 @@ __all__ = [
     "schedules",
     "slack",
     "stripe",
+    "webhook_log",
 ]

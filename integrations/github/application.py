@@ -15,6 +15,7 @@ from integrations.github.tokens import AppCalls, AppTokens, InstallationToken
 from integrations.github.transport import Transport
 from integrations.github.users import OAuthClient, UserAuthorization
 from integrations.github.values import InstallationInfo, installation_from_rest
+from integrations.github.webhook_log import WebhookLog
 
 
 class GitHub:
@@ -25,6 +26,8 @@ class GitHub:
         self._clock = clock
         self._transport = Transport(settings)
         self._app = AppCalls(settings, self._transport, AppTokens(settings, clock))
+        self.webhook_log = WebhookLog(self._app, RateLimitTracker(clock))
+        """What GitHub has sent to the App, and with what result."""
         self._clients: dict[int, InstallationClient] = {}
         self._lock = threading.Lock()
 

@@ -5,12 +5,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from requests.utils import parse_header_links
-
 from integrations.github.budget import RateLimitTracker, Resource
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.graphql import LIMITS, Data, read_data
-from integrations.github.responses import error_of, read_list, read_object, require_success
+from integrations.github.responses import error_of, next_page, read_list, read_object, require_success
 from integrations.github.settings import GitHubSettings
 from integrations.github.sockets import Deadline
 from integrations.github.transport import Bearer, Request, Response, Transport, unavailable
@@ -23,14 +21,6 @@ def path(*segments: str | int) -> str:
     if any(str(segment) in {"", ".", ".."} for segment in segments):
         raise GitHubError(ErrorKind.NOT_FOUND, "GitHub has no object with that name")
     return "".join("/" + quote(str(segment), safe="") for segment in segments)
-
-
-def _next_page(response: Response) -> str | None:
-    """Return the URL of the next page from the `Link` header, or None on the last page."""
-    for link in parse_header_links(response.headers.get("link", "")):
-        if link.get("rel") == "next":
-            return str(link["url"])
-    return None
 
 
 class Token(Protocol):
@@ -96,7 +86,7 @@ class Calls:
         while True:
             response = self._request("rest", request, _require_ok)
             yield response
-            url = _next_page(response)
+            url = next_page(response)
             if url is None:
                 return
             self._transport.check_origin(url)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rules.webhook_log import Content
+
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BRANCH_PREFIX = "refs/heads/"
 _QUEUE = re.compile(r"gh-readonly-queue/(?P<base>.+)/[^/]+")
@@ -104,6 +106,14 @@ def read_event(event: str, payload: Mapping[str, Any], *, app_id: int | None = N
         return []
 
 
+def content_of(event: str, action: str | None) -> Content:
+    """Return what a delivery of an event may say, before its payload is known."""
+    if event == "check_run" and action in _WRITTEN:
+        return "check"
+    actions = _ACTIONS.get(event)
+    return "request" if event in _READERS and (actions is None or action in actions) else "nothing"
+
+
 @dataclass(frozen=True, slots=True)
 class _Payload:
     """Typed access to untyped JSON. Raise `_MalformedPayloadError` for a missing or wrong field."""
@@ -167,6 +177,8 @@ def _rules(payload: _Payload) -> list[RefreshRequest]:
     return [RepositoryRefresh(payload.installation_id, payload.github_id, rules_changed=True)]
 
 
+_WRITTEN = {"created", "completed"}
+_REQUESTED = {"rerequested", "requested_action"}
 _PULL_ACTIONS = {
     "opened",
     "reopened",
@@ -226,7 +238,7 @@ def _created_or_deleted(payload: _Payload) -> list[RefreshRequest]:
 
 
 def _check_run(payload: _Payload) -> list[RefreshRequest]:
-    requested = payload.action in {"rerequested", "requested_action"}
+    requested = payload.action in _REQUESTED
     if not requested and not _written_by_another(payload):
         return []
     found: list[RefreshRequest] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
@@ -249,7 +261,7 @@ def _requested_action(payload: _Payload) -> RequestedAction:
 
 def _written_by_another(payload: _Payload) -> bool:
     """True if another actor wrote a check run of our app; the app itself writes as its bot user."""
-    if payload.action not in {"created", "completed"} or payload.app_id is None:
+    if payload.action not in _WRITTEN or payload.app_id is None:
         return False
     if not _is_ours(payload):
         return False
@@ -274,6 +286,12 @@ def _branch_name(ref: str) -> str:
     return name
 
 
+_ACTIONS = {
+    "pull_request": {*_PULL_ACTIONS, "edited"},
+    "check_run": _REQUESTED,
+    "check_suite": {"rerequested"},
+}
+"""The actions of an event that request something; without an entry: all."""
 _READERS: dict[str, Callable[[_Payload], list[RefreshRequest]]] = {
     "installation": _installation,
     "installation_repositories": _installation,

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from requests.utils import parse_header_links
+
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.transport import Response, unavailable
 
@@ -40,6 +42,14 @@ def read_list(response: Response) -> list[Any]:
     if not isinstance(payload, list):
         raise unavailable("sent a response that is not a JSON list", maybe_applied=False, status=response.status)
     return payload
+
+
+def next_page(response: Response) -> str | None:
+    """Return the URL of the next page from the `Link` header, or None on the last page."""
+    for link in parse_header_links(response.headers.get("link", "")):
+        if link.get("rel") == "next":
+            return str(link["url"])
+    return None
 
 
 def require_success(response: Response) -> None:

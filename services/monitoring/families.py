@@ -209,6 +209,9 @@ WEBHOOK_LAG = Family(
     "Longest time from a webhook of GitHub to its processing: of those of the last 5 minutes and those that wait",
     _SWEEPER,
 )
+WEBHOOK_LOG_AGE = Family(
+    "webhook_log_age_seconds", "gauge", "Time since GitHub's log of webhooks was read without a gap", _SWEEPER
+)
 MAIL_OLDEST_UNSENT = Family(
     "mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail that is not sent; 0 without a mail server", _SWEEPER
 )

@@ -18,6 +18,7 @@ from models.installations import Installation
 from models.notifications import NotificationDestination
 from models.queries import NOW
 from models.repositories import Repository, WatchedBranch
+from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
 from rules.notifications.kinds import NOTIFIED_ACTIONS
 from rules.rate_budget import HOUR, MINUTE
@@ -35,6 +36,7 @@ from services.events.destinations import FOR_SYSTEMS
 from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
 from services.mail.delivery import MAILS
+from services.maintenance.webhook_log import LOG
 from services.monitoring import families
 from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from services.offboarding.withdrawal import WITHDRAWALS
@@ -83,7 +85,7 @@ def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
         (dependencies.stripe, (CUSTOMERS, CATALOGUES)),
         (dependencies.slack, (SLACK_MESSAGES, CONNECTIONS)),
     )
-    always = (DELIVERIES, BRANCHES, FROZEN_BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
+    always = (DELIVERIES, LOG, BRANCHES, FROZEN_BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
     return (*always, *(queue for server, queues in optional if server is not None for queue in queues))
 
 
@@ -208,9 +210,10 @@ _WEBHOOKS = text("""
 
 
 def read_webhooks(uow: UnitOfWork) -> Iterator[Reading]:
-    """Read how late webhooks of GitHub are processed."""
+    """Read how late webhooks of GitHub are processed, and when the log of them was read."""
     lag = uow.session.scalar(_WEBHOOKS, {"now": uow.now, "since": uow.now - WEBHOOKS_SEEN}) or timedelta()
     yield Reading(families.WEBHOOK_LAG, lag.total_seconds())
+    yield Reading(families.WEBHOOK_LOG_AGE, _seconds(uow.session.scalar(select(WebhookLog.read_at)), uow))
 
 
 _OLDEST_MAIL = text("SELECT min(created_at) FROM mails WHERE due_at IS NOT NULL")

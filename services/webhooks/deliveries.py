@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
-from sqlalchemy import select, text, update
+from sqlalchemy import ARRAY, Text, any_, bindparam, select, text, update
 
 from integrations.github import GitHub, GitHubError
 from integrations.github.events import (
@@ -29,6 +29,7 @@ from integrations.github.events import (
 from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
+from rules.webhook_log import LogEntry
 from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
@@ -79,6 +80,36 @@ def receive(
     requests = bool(read_event(event, payload, app_id=settings.app_id))
     if event in _OF_CHECKS and not requests:
         return {"delivery_id": delivery_id, "duplicate": False}
+    stored = _store(uow, delivery_id, event, payload, requests=requests)
+    return {"delivery_id": delivery_id, "duplicate": not stored}
+
+
+def take(uow: UnitOfWork, entry: LogEntry, payload: Mapping[str, Any] | None) -> bool:
+    """Store a delivery of GitHub's log as one that has arrived; False if it has arrived meanwhile.
+
+    It is stored in any case, so that it is taken once. Without a payload it requests nothing.
+    """
+    settings = client.github(uow).settings
+    requests = payload is not None and bool(read_event(entry.event, payload, app_id=settings.app_id))
+    known = {"installation": {"id": entry.installation_id}}
+    return _store(uow, entry.guid, entry.event, _storable(payload) if requests else known, requests=requests)
+
+
+def read_checks_back(uow: UnitOfWork, entries: Collection[LogEntry]) -> None:
+    """Have the checks of whole repositories read back, instead of taking each delivery about one of their checks."""
+    for entry in entries:
+        take(uow, entry, None)
+    _mark(uow, [(github_id, None, True) for github_id in sorted({entry.repository_id or 0 for entry in entries})])
+
+
+def arrived(uow: UnitOfWork, delivery_ids: Collection[str]) -> set[str]:
+    """Return which deliveries are stored."""
+    wanted = WebhookDelivery.delivery_id == any_(bindparam("ids", type_=ARRAY(Text)))
+    return set(uow.session.scalars(select(WebhookDelivery.delivery_id).where(wanted), {"ids": list(delivery_ids)}))
+
+
+def _store(uow: UnitOfWork, delivery_id: str, event: str, payload: dict[str, Any], *, requests: bool) -> bool:
+    """Store a delivery, without its payload if it requests nothing; False if it is stored already."""
     values = {
         "id": delivery_id,
         "event": event,
@@ -91,7 +122,7 @@ def receive(
     stored = uow.session.execute(_STORE, values).first()
     if requests:
         uow.wake("webhooks")
-    return {"delivery_id": delivery_id, "duplicate": stored is None}
+    return stored is not None
 
 
 _STORE = text("""
@@ -270,11 +301,16 @@ _MARK = text("""
 
 def mark_due(uow: UnitOfWork, requests: Iterable[BranchRefresh]) -> None:
     """Make the requested branches due; the checks of a requested head are read back."""
-    rows = [
+    rows: list[tuple[int, str | None, bool]] = [
         (request.github_id, name, request.head_sha is not None)
         for request in requests
         for name in (sorted(request.names) if request.names else [None])
     ]
+    _mark(uow, rows)
+
+
+def _mark(uow: UnitOfWork, rows: Sequence[tuple[int, str | None, bool]]) -> None:
+    """Make branches due: GitHub's id of the repository, the name or None for all, and whether to read back."""
     if rows:
         repositories, names, read_back = map(list, zip(*rows, strict=True))
         uow.session.execute(

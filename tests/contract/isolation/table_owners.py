@@ -11,6 +11,7 @@ WITHOUT_OWNER = {
     "sessions",
     "signing_keys",
     "webhook_deliveries",
+    "webhook_log",
     "periodic_tasks",
     "github_api_usage",
     "throttled_attempts",

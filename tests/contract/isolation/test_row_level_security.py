@@ -107,6 +107,8 @@ class TestRowLevelSecurity:
             "SELECT payload FROM webhook_deliveries",
             "UPDATE webhook_deliveries SET payload = '{}'",
             "DELETE FROM webhook_deliveries",
+            "UPDATE webhook_log SET since = now()",
+            "DELETE FROM webhook_log",
             "UPDATE periodic_tasks SET done_at = now()",
             "SET ROLE change_freeze_worker",
             "SET ROLE change_freeze_identity",

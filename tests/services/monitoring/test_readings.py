@@ -18,6 +18,7 @@ from models.leases import LeaseHolder
 from models.notifications import NotificationDestination
 from models.organizations import Organization
 from models.requests import WebhookDelivery
+from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES
 from rules.ids import new_id
 from rules.rate_budget import GitHubLimits
@@ -225,6 +226,14 @@ def test_webhook_lag_is_that_of_recent_and_waiting_deliveries(
     delivery(session, "waits", received_at=now - minutes(12), due_at=now + minutes(1), attempts=3)
     session.commit()
     assert Values(jobs, "webhooks").minutes("webhook_lag_seconds") == 12
+
+
+def test_webhook_log_age_is_the_time_since_the_last_reading(
+    jobs: UnitOfWorkFactory, session: Session, now: datetime
+) -> None:
+    added(session, WebhookLog(id=1, since=now - minutes(90), read_at=now - minutes(7), attempts=0))
+    session.commit()
+    assert Values(jobs, "webhooks").minutes("webhook_log_age_seconds") == 7
 
 
 def test_mail_and_notification_lag_are_the_age_of_what_waits(

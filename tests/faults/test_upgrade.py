@@ -12,7 +12,7 @@ from tests.faults.suite.judge import forbidden, lost, wrong_heads
 from tests.faults.suite.load import Load
 from tests.faults.suite.processes import ROOT, wait_until
 from tests.faults.suite.releases import PREVIOUS_RELEASE, Release, previous_release
-from tests.faults.suite.runner import rest, resync_if_webhooks_were_lost
+from tests.faults.suite.runner import rest, resync_if_webhooks_left_no_trace
 from tests.faults.suite.stack import Stack, running
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(45)]
@@ -77,7 +77,7 @@ def test_upgrade_under_load_loses_nothing_and_fails_no_request(stack: Stack, rel
                 replace(stack, name)
             block_and_release(stack, client)
     load.leave_nothing()
-    resync_if_webhooks_were_lost(stack)  # nobody listens for a second while the API is replaced
+    resync_if_webhooks_left_no_trace(stack)
     rest(stack)
     assert load.failures == []
     assert lost(stack, ledger) == []

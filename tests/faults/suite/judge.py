@@ -4,7 +4,7 @@ It shares no code with the service: it reads freezes with SQL of its own, and th
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tests.faults.suite.client import AcknowledgedFreeze, Ledger
 from tests.faults.suite.seeding import Organization
@@ -32,6 +32,7 @@ _BUSY = """
          + (SELECT count(*) FROM webhook_deliveries
             WHERE processed_at IS NULL AND (installation_id IS NULL OR installation_id = ANY(%s)))
 """
+_TAKEN = "SELECT delivery_id FROM webhook_deliveries WHERE delivery_id = ANY(%s)"
 _RECORDS = """
     SELECT left(h.head_sha, 8), h.branch_id, h.conclusion, h.tracked, h.unconfirmed, h.evaluation, h.written_at,
            p.number, p.base_branch, p.state, p.seen_at
@@ -91,7 +92,22 @@ def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
     [[count]] = stack.sql(_BUSY, [one.id for one in whose], [one.installation_id for one in whose])
-    return bool(count) or not (of or stack.github.sender.drain(0))
+    return bool(count) or not (of or stack.github.sender.drain(0)) or bool(untaken(stack, whose))
+
+
+def untaken(stack: Stack, of: Collection[Organization]) -> set[str]:
+    """Return the GUIDs of webhooks that GitHub's log shows as failed, and that were not taken from it.
+
+    A release that does not read the log takes none.
+    """
+    installations = {one.installation_id for one in of}
+    log = [found for found in stack.github.sender.log() if found.installation_id in installations]
+    failed = {found.guid for found in log if found.status_code >= 400} - {
+        found.guid for found in log if found.status_code < 400
+    }
+    if not failed or stack.sql("SELECT to_regclass('webhook_log')") == [(None,)]:
+        return set()
+    return failed - {row[0] for row in stack.sql(_TAKEN, sorted(failed))}
 
 
 def unfinished_work(stack: Stack) -> str:
@@ -111,7 +127,7 @@ def unfinished_work(stack: Stack) -> str:
     )
     return (
         f"wrong heads {wrong}, their records {records}, their writes {writes}, branches {branches}, "
-        f"deliveries {deliveries}"
+        f"deliveries {deliveries}, webhooks that nobody took {untaken(stack, [stack.acme, stack.beta])}"
     )
 
 

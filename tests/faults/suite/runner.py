@@ -12,6 +12,7 @@ from tests.faults.suite.load import Load
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Fault, Trial
+from tools.fake_github.webhooks.sender import PENDING
 
 POLL = 0.04
 STILL = 2.5
@@ -68,7 +69,8 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
             where = traceback.extract_tb(error.__traceback__)[-1]
             trial.broken.append(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         stack.mend()
-    resync_if_webhooks_were_lost(stack)
+    stack.read_webhook_log_now()
+    resync_if_webhooks_left_no_trace(stack)
     outcome.broken = trial.broken
     if load is not None:
         trial.broken += load.failures
@@ -80,13 +82,15 @@ def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
     return outcome
 
 
-def resync_if_webhooks_were_lost(stack: Stack) -> None:
-    """Request a full resync if a webhook was lost."""
+def resync_if_webhooks_left_no_trace(stack: Stack) -> None:
+    """Request a full resync if GitHub has lost a webhook itself; its log has the others that did not arrive."""
     stack.github.sender.drain(10)
     deliveries = stack.github.sender.deliveries
-    if any(delivery.status_code != 202 for delivery in list(deliveries.values())):
+    untried = [delivery.id for delivery in list(deliveries.values()) if delivery.status == PENDING]
+    if untried:
         stack.request_full_resync()
-    deliveries.clear()
+    for each in untried:
+        del deliveries[each]
 
 
 def _settle(stack: Stack, trial: Trial, outcome: Outcome) -> None:

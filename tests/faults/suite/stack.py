@@ -181,6 +181,16 @@ class Stack:
             for table in ("stripe_customers", "stripe_catalogues"):
                 self.sql(f"UPDATE {table} SET due_at = clock_timestamp() WHERE {unleased}")
 
+    def read_webhook_log_now(self) -> None:
+        """Have GitHub's log of webhooks read at once where this is a quick run."""
+        if self.quick:
+            unleased = "lease_until IS NULL OR lease_until < clock_timestamp()"
+            self.sql(f"UPDATE webhook_log SET due_at = clock_timestamp() WHERE {unleased}")
+
+    def full_resyncs(self) -> list[tuple[Any, ...]]:
+        """Return when the last full resync was requested; a later one returns something else."""
+        return self.sql("SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'")
+
     def request_full_resync(self) -> None:
         """Have the full resync done now instead of when its period is over."""
         self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")

@@ -3,15 +3,18 @@
 Nothing here skips stored time: PostgreSQL itself notices the death, and ends the leases.
 """
 
+import time
 from collections.abc import Callable
 
 from tests.faults.suite.catalogue.steps import (
     catch_at_a_freeze,
     first_caught,
+    is_settled,
     kill_and_restart,
     trap_reconcilers,
     wait_for_workers,
 )
+from tests.faults.suite.processes import wait_until
 from tests.faults.suite.tcp_proxies import Place
 from tests.faults.suite.trial import Trial, fault
 
@@ -93,3 +96,66 @@ def lock_connection(trial: Trial) -> None:
     late_records = set(stack.sql(recorded, late, stack.acme.id)) - before  # its successor replaces some of the others
     trial.require(not late_records, "what was written after that is not recorded")
     refused.release()
+
+
+def kill_while_webhooks_are_sent(trial: Trial, *roles: str, redis: bool = False) -> None:
+    """Kill processes while people push, and start them again; the recovery counts from when the API answers.
+
+    What was sent meanwhile is found in GitHub's log of webhooks, without a full resync.
+    """
+    stack, before = trial.stack, trial.stack.full_resyncs()
+    if trial.random.random() < 0.5:
+        trial.client.freeze()
+        wait_until(lambda: is_settled(stack), "the freeze", 30)
+    if redis:
+        stack.stop_redis()
+    for role in trial.random.sample(roles, len(roles)):
+        trial.people.push_somewhere(trial.random)
+        stack.processes[role].kill()
+        time.sleep(trial.random.uniform(0, 1))
+    for _ in range(trial.random.randint(1, 8)):
+        trial.people.push_somewhere(trial.random)
+        time.sleep(trial.random.uniform(0, 0.4))
+    stack.start_redis()
+    stack.run_all()
+    trial.injected()
+    wait_until(lambda: is_settled(stack), "what was sent while the API was away", BOUND)
+    trial.require(stack.full_resyncs() == before, "no full resync was needed")
+
+
+@fault("Kills: the API, while webhooks are sent", within=BOUND, load=False)
+def api_and_webhooks(trial: Trial) -> None:
+    kill_while_webhooks_are_sent(trial, "api")
+
+
+@fault("Kills: the API and what writes checks, while webhooks are sent", within=BOUND, load=False)
+def workers_and_webhooks(trial: Trial) -> None:
+    kill_while_webhooks_are_sent(trial, "api", *(each.name for each in trial.stack.reconcilers))
+
+
+@fault("Kills: Redis, the sweeper and the API, while webhooks are sent", within=BOUND, load=False, needs_redis=True)
+def redis_and_webhooks(trial: Trial) -> None:
+    kill_while_webhooks_are_sent(trial, "sweeper-1", "api", redis=True)
+
+
+@fault("Kills: everything, while webhooks are sent", within=BOUND, load=False)
+def everything_and_webhooks(trial: Trial) -> None:
+    kill_while_webhooks_are_sent(trial, *sorted(trial.stack.usual), redis=trial.stack.redis)
+
+
+@fault("Kills: the process that reads GitHub's log of webhooks", within=BOUND, load=False)
+def log_reader(trial: Trial) -> None:
+    stack = trial.stack
+    stack.api.kill()
+    for _ in range(4):
+        trial.people.push_somewhere(trial.random)
+    place: Place = trial.random.choice(("request", "answer"))
+    traps = {
+        each: stack.wire(each, "fake_github").trap("/app/hook/deliveries", place)
+        for name, each in stack.processes.items()
+        if name in stack.usual - {"api"}
+    }
+    stack.api.start()
+    reader = first_caught(traps, 30)
+    stack.wait_for_api()
+    kill_and_restart(trial, reader, traps[reader])

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     report_restore(context.uow_factory, config)
     set_context(context)
     freeze_gc()
+    context.watch.start()
     sweeper = Sweeper(
         context, partial(_workers_available, context, watch), config.full_pass_every, config.synchronous_standbys
     )

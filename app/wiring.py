@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import psycopg
 import sqlalchemy.exc
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine, make_lock_engine, verify_database
+from app.database_connections import ANSWER_TIMEOUT_SECONDS
 from app.metrics.job_counters import JobCounters, QueueCounters
 from integrations.client_documents import ClientDocuments
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
@@ -22,6 +23,7 @@ from integrations.slack import Slack, SlackSettings
 from integrations.stripe import Stripe, StripeSettings
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
+from jobs.loop_watch import LoopWatch
 from rules.access.redirect_uris import is_loopback
 from rules.access.sign_up import SignUpPolicy
 from rules.rate_budget import GitHubLimits
@@ -43,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 DATABASE_RETRY_SECONDS = 1.0
 REPORT_INTERVAL_SECONDS = 60.0
+STATEMENT_SECONDS = int(ANSWER_TIMEOUT_SECONDS) + 1
+"""After so long a statement has failed, for want of an answer."""
 WORKER_CONNECTIONS = 6
 """Of a worker or sweeper: jobs, background threads, and a sweeper's timed tasks and sealer."""
 
@@ -195,14 +199,19 @@ def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) 
     if dependencies.github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers and sweepers")
     wakeups = RedisWakeups(config.redis_url)
-    uow_factory = UnitOfWorkFactory(
-        engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE),
-        DatabaseClock(),
-        wakeups,
-        dependencies,
-    )
+    engine = engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, dependencies)
     reconciler = make_reconciler(uow_factory, dependencies.github, config.web_url)
-    return Context(uow_factory, dependencies.github, reconciler, wakeups.started, JobCounters())
+    watch = LoopWatch()
+    watch_statements(watch, engine)
+    return Context(uow_factory, dependencies.github, reconciler, wakeups.started, JobCounters(), watch)
+
+
+def watch_statements(watch: LoopWatch, engine: Engine) -> None:
+    """Have each statement be a turn of the loop that sends it; one may take as long as PostgreSQL has to answer."""
+    for before in ("before_cursor_execute", "commit"):
+        event.listen(engine, before, lambda *_: watch.turn(within=STATEMENT_SECONDS))
+    event.listen(engine, "after_cursor_execute", lambda *_: watch.turn())
 
 
 def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:

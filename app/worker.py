@@ -100,6 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     stop_requested = Event()
     freeze_gc()
+    context.watch.start()
     with telemetry(config, "worker"):
         try:
             WakeupWorker([queue], stop_requested).work(with_scheduler=False, logging_level=None)

@@ -9,6 +9,7 @@ from typing import Protocol
 from integrations.github import GitHub
 from integrations.spans import root_span
 from integrations.traces import continued, job_metadata
+from jobs.loop_watch import LoopWatch
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.reconciler import Reconciler
 
@@ -61,6 +62,8 @@ class Context:
     """Called with the name of a job when it starts; a wake-up sent later is queued, not merged with this one."""
     observer: JobObserver = field(default_factory=IgnoreJobs)
     """Counts what is done."""
+    watch: LoopWatch = field(default_factory=LoopWatch)
+    """Ends the process when a loop of it hangs, once it was started."""
 
     @property
     def wakeups(self) -> Wakeups:

@@ -56,7 +56,8 @@ class Job:
         if self.in_background:
             run_in_background(self.name, partial(self._measured_step, context))
         else:
-            run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
+            with context.watch.working():
+                run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
 
     def _measured_step(self, context: Context) -> bool:
         began = monotonic()

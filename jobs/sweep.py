@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from math import ceil
 from threading import Event, Thread
 
 import sqlalchemy.exc
 
 from jobs.context import Context
+from jobs.loop_watch import MAX_SECONDS
 from jobs.registry import JOBS, jobs_with_work
 from services.audit.hash_chain import seal_entries
 from services.billing.trials import announce_trial_ends
@@ -119,24 +121,33 @@ class Sweeper:
         ]
         for thread in threads:
             thread.start()
-        while not stop.is_set():
-            self.run_maintenance()
-            sweep_now.wait(interval)
-            sweep_now.clear()
+        with self.context.watch.working():
+            while not stop.is_set():
+                self.run_maintenance()
+                self._wait(sweep_now, interval)
+                sweep_now.clear()
         for thread in threads:
             thread.join()
 
     def _run_timed_tasks_until(self, stop: Event, sweep_now: Event, interval: float) -> None:
-        while not stop.is_set():
-            if self.run_timed_tasks():
-                sweep_now.set()
-            stop.wait(self.pause(interval))
+        with self.context.watch.working():
+            while not stop.is_set():
+                if self.run_timed_tasks():
+                    sweep_now.set()
+                self._wait(stop, self.pause(interval))
         sweep_now.set()
 
     def _seal_until(self, stop: Event) -> None:
-        while not stop.is_set():
-            self.seal()
-            stop.wait(SEAL_INTERVAL)
+        with self.context.watch.working():
+            while not stop.is_set():
+                self.seal()
+                self._wait(stop, SEAL_INTERVAL)
+
+    def _wait(self, event: Event, seconds: float) -> None:
+        """Wait until the event is set, for so many seconds at most; the loop turns before and after."""
+        self.context.watch.turn(within=ceil(seconds) + MAX_SECONDS)
+        event.wait(seconds)
+        self.context.watch.turn()
 
     def pause(self, interval: float) -> float:
         """Return the seconds until the next timed task, at most `interval`."""

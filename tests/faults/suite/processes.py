@@ -87,9 +87,9 @@ class Process:
         self._hangs = True
 
     def resume(self) -> None:
-        """Let it continue if it is paused or hangs."""
+        """Let it continue if it is paused or hangs, and has not ended for that."""
         self._signal(signal.SIGCONT)
-        if self._hangs:
+        if self._hangs and self.runs:
             os.kill(self.pid, signal.SIGUSR2)
             self._hangs = False
 

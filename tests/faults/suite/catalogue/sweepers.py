@@ -1,12 +1,17 @@
 """Sweepers: what is due by time is recorded once, with any number of sweepers and crashes."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from jobs.loop_watch import EXIT_STATUS, MAX_SECONDS
 from tests.faults.suite.catalogue.steps import last_started
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
+
+HUNG = 2.0 * MAX_SECONDS
+"""Seconds in which a process ends whose loop hangs: it may be in a statement, which has a later deadline."""
 
 
 def freezes_that_end(trial: Trial, seconds: float, count: int) -> list[str]:
@@ -92,4 +97,19 @@ def stop_requested(trial: Trial) -> None:
     trial.injected()
     code = sweeper.ended(20)
     trial.require(code == 0, f"it exited with {code}")
+    start_sweeper(trial, "sweeper-1")
+
+
+@fault("The loop of a sweeper hangs: it ends, with the stacks of its threads in the log, and is started again")
+def hangs(trial: Trial) -> None:
+    sweeper = trial.stack.processes["sweeper-1"]
+    before = len(sweeper.log.read_text())
+    sweeper.hang()
+    trial.injected()
+    code = sweeper.ended(HUNG)
+    trial.require(code == EXIT_STATUS, f"it exited with {code}")
+    lines = [json.loads(line) for line in sweeper.log.read_text()[before:].splitlines() if '"stacks"' in line]
+    stacks = {name.partition(" ")[0]: "".join(stack) for line in lines for name, stack in line["stacks"].items()}
+    for thread, place in (("MainThread", "sigwait"), ("time", "_run_timed_tasks_until"), ("seals", "_seal_until")):
+        trial.require(place in stacks.get(thread, ""), f"the log has the stack of {thread}, and has {stacks}")
     start_sweeper(trial, "sweeper-1")

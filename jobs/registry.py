@@ -48,6 +48,8 @@ class Job:
     """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
     """True if it runs on a thread of its own, because a server that hangs would delay the other jobs."""
+    by_sweeper: bool = False
+    """True if sweepers do it themselves when it is due, as it often is, and workers only when it is requested."""
 
     def run(self) -> None:
         """Run until nothing is due or the time slice is over; return at once if it runs in the background."""
@@ -79,7 +81,7 @@ JOBS = {
     job.name: job
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES.has_work),
-        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True),
+        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True, by_sweeper=True),
         Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES.has_work),
         Job("setup", _with_github(apply_due), SETUPS.has_work),

@@ -106,9 +106,10 @@ class Sweeper:
 
     def _run_or_wake_jobs(self) -> None:
         names = jobs_with_work(self.context.uow_factory)
-        if names and self.workers_available():
-            self.context.wakeups.send(set(names))
-            return
+        for_workers = {name for name in names if not JOBS[name].by_sweeper}
+        if for_workers and self.workers_available():
+            self.context.wakeups.send(for_workers)
+            names = [name for name in names if name not in for_workers]
         for name in names:
             self._attempt(JOBS[name].run)
 

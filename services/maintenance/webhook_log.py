@@ -67,7 +67,7 @@ def read_log(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
             with uow_factory.open(SYSTEM_CALLER) as uow:
                 lease.fail(uow, error.code, error.message, uow.now + _delay(error, lease.row.attempts))
 
-    return LOG.work_on_next(uow_factory, read_or_fail, wakes=LOG.kind)
+    return LOG.work_on_next(uow_factory, read_or_fail)
 
 
 def _delay(error: GitHubError, attempts: int) -> timedelta:

@@ -133,6 +133,16 @@ class TestLostWakeups:
         harness.run_until_idle()
         assert set(harness.conclusions().values()) == {"failure"}
 
+    def test_sweep_reads_the_log_of_webhooks_itself(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(harness)
+        harness.freeze()
+        harness.sql("INSERT INTO webhook_log (since, read_at, due_at) SELECT now(), now(), now() - interval '1 s'")
+        sent_wakeups(harness).clear()
+        sweeper().sweep()
+        assert sent_wakeups(harness) == ["reconcile"]
+        eventually(lambda: harness.sql("SELECT 1 FROM webhook_log WHERE due_at > now() + interval '10 s'"))
+
     def test_sweep_wakes_no_worker_without_work(self, harness: Harness, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(harness)

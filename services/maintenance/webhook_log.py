@@ -117,7 +117,9 @@ class _Reading:
         """Return the entries of so many pages at most, newest first, and whether they reach back so far."""
         found: list[LogEntry] = []
         cursor = None
-        for _ in range(most):
+        for number in range(most):
+            if number > 0 and self._is_budget_short():
+                break
             with self.uow_factory.open(SYSTEM_CALLER) as uow:
                 self.lease.require(uow)
             page = self.github.webhook_log.page(cursor, failures=failures)
@@ -176,7 +178,8 @@ class _Reading:
                 uow.session.execute(update(WebhookLog).values(_columns(after)))
                 for entry in self.unreadable:
                     deliveries.take(uow, entry, None)
-            self.lease.release(uow, due_at=uow.now + (SOON if self.taken or not filled else READ_INTERVAL))
+            again = (self.taken or not filled) and not self._is_budget_short()
+            self.lease.release(uow, due_at=uow.now + (SOON if again else READ_INTERVAL))
 
 
 def _columns(mark: Mark) -> dict[str, object]:

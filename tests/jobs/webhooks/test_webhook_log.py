@@ -349,11 +349,27 @@ class TestGaps:
         assert (len(log.stored()), log.resyncs()) == (1, 1)
 
     def test_payloads_leave_half_of_the_hourly_budget(self, harness: Harness, log: Log) -> None:
+        harness.fake_github.limits.reset()
+        harness.fake_github.settings.rest_points_per_hour = 6
+        push_to(harness)
+        log.read()
+        assert (log.payloads, log.resyncs()) == (2, 0)
+        push_to(harness)
+        log.read()
+        assert (log.payloads, log.resyncs()) == (2, 1)
+
+    def test_short_budget_is_used_for_the_newest_page_alone(
+        self, harness: Harness, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("integrations.github.webhook_log.PAGE_SIZE", 1)
         harness.fake_github.settings.rest_points_per_hour = 2
         push_to(harness)
         log.read()
+        push_to(harness)
+        pages = log.pages
         log.read()
-        assert (log.payloads, log.resyncs()) == (0, 1)
+        assert log.pages == pages + 2, "one of all deliveries, and one of those that failed"
+        assert log.mark().wait > timedelta(seconds=13)
 
     def test_long_log_is_read_by_its_failures(
         self, harness: Harness, log: Log, monkeypatch: pytest.MonkeyPatch

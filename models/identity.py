@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, get_args
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, LargeBinary, text
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Identity, Index, LargeBinary, text
 from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -121,3 +121,25 @@ class DeviceAuthorization(Base):
     """The resource of the access tokens that the device wants; None: it signs in as the person."""
     scopes: Mapped[list[str] | None]
     """With a resource: the scopes that it requests, and after the decision those that the person allowed."""
+
+
+class GitHubLink(Base):
+    """A member's own account at GitHub, as GitHub has confirmed it; it ends with the membership."""
+
+    __tablename__ = "github_links"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["organization_id", "user_id"],
+            ["memberships.organization_id", "memberships.user_id"],
+            name="fk_github_links_membership",
+            ondelete="CASCADE",
+        ),
+        Index("uq_github_links_account_id", "organization_id", "account_id", unique=True),
+    )
+
+    organization_id: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[str] = mapped_column(primary_key=True)
+    account_id: Mapped[int] = mapped_column(BigInteger)
+    """GitHub's id of the account, which survives a rename."""
+    login: Mapped[str]
+    created_at: Mapped[datetime]

@@ -63,6 +63,21 @@ class InstallationClient:
         with parsing():
             return repository_from_rest(payload)
 
+    def may_write(self, owner: str, name: str, account_id: int, login: str) -> bool:
+        """True if an account may push to a repository; False if it has gone, or another one has its login now.
+
+        https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
+        """
+        try:
+            found = self._calls.get_object(path("repos", owner, name, "collaborators", login, "permission"))
+        except GitHubError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return False
+            raise
+        user = found.get("user")
+        same = isinstance(user, Mapping) and user.get("id") == account_id
+        return same and found.get("permission") in {"write", "admin"}
+
     def branches(self, owner: str, name: str) -> list[BranchInfo]:
         """Return all branches of a repository."""
         listed = list(self._calls.get_lists(path("repos", owner, name, "branches")))

@@ -73,7 +73,7 @@ class PullRequestState:
 class RequestedAction:
     """The `requested_action` of a check run of ours: a person used its button.
 
-    Only GitHub sends this, for persons who may write to the repository.
+    GitHub does not document who may: the payload proves who it was, and no permission.
     """
 
     installation_id: int | None
@@ -81,6 +81,8 @@ class RequestedAction:
     check_name: str
     head_sha: str
     identifier: str
+    account_id: int
+    """Of the person."""
     login: str
 
 
@@ -255,6 +257,7 @@ def _requested_action(payload: _Payload) -> RequestedAction:
         check_name=payload.text("check_run", "name"),
         head_sha=payload.sha("check_run", "head_sha"),
         identifier=payload.text("requested_action", "identifier"),
+        account_id=payload.id("sender", "id"),
         login=payload.text("sender", "login"),
     )
 

@@ -8,6 +8,8 @@ stored.
 
 Accepted: GitHub is called before anything is locked, so its answers may be outdated by the commit. The sync that a
 claim requests corrects this.
+
+A claim also says whose account at GitHub it was: what is done with it there counts as that member's (`github_links`).
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from typing import Any
 from sqlalchemy import Select, select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
-from integrations.github.users import UserAuthorization, UserClient
+from integrations.github.users import Account, UserAuthorization, UserClient
 from models.installations import Installation
 from models.organizations import Organization
 from rules.access.permissions import CODE_HOST
@@ -26,6 +28,7 @@ from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
+from services.identity import github_links
 from services.installations.status import fetch, read_back_installation, save_state
 from services.installations.sync_requests import request_comparison
 from services.installations.views import NOT_REMOVED, not_found, own, view
@@ -54,8 +57,8 @@ class _Proof:
     """What GitHub returned before anything was locked."""
 
     info: InstallationInfo
-    login: str
-    """GitHub login of the user who administers the installation."""
+    account: Account
+    """The account of the user who administers the installation."""
     gone: frozenset[int]
     """Installations of the organisation that no longer exist at GitHub."""
 
@@ -96,7 +99,8 @@ def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[
     installation = uow.session.get_one(Installation, proof.info.id, with_for_update=True, populate_existing=True)
     target = ("installation", str(installation.id), proof.info.account_login)
     after = {"state": installation.state, "repositorySelection": proof.info.repository_selection}
-    uow.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
+    uow.audit("installation.claimed", target, before=None, after=after, provedBy=proof.account.login)
+    github_links.link(uow, proof.account)
     save_state(uow, installation, proof.info)
     _request_rereads(uow, installation)
     return view(uow, installation)
@@ -110,10 +114,10 @@ def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> 
         raise ServiceError("github_unavailable", message)
     others = uow.session.scalars(_others(uow, installation_id)).all()
     with _translate_errors(installation_id), _user_client(authorization, code) as user, user.shared_deadline():
-        login = _administrator(user, installation_id)
+        account = _administrator(user, installation_id)
         info = github.installation(installation_id)
         gone = frozenset(each.id for each in others if fetch(github, each.id) is None)
-    return _Proof(info, login, gone)
+    return _Proof(info, account, gone)
 
 
 @contextmanager
@@ -143,8 +147,8 @@ def _user_client(authorization: UserAuthorization, code: str) -> Iterator[UserCl
         raise ServiceError("invalid_parameter", f"code {message}.", details=(detail,)) from None
 
 
-def _administrator(user: UserClient, installation_id: int) -> str:
-    """Return the login of a user who administers the installation's account. Raise if they do not."""
+def _administrator(user: UserClient, installation_id: int) -> Account:
+    """Return the account of a user who administers the installation's account. Raise if they do not."""
     account = user.account()
     listed = next((each for each in user.installations() if each.id == installation_id), None)
     if listed is None:
@@ -159,7 +163,7 @@ def _administrator(user: UserClient, installation_id: int) -> str:
             "An owner must claim the installation."
         )
         raise ServiceError("github_permission_denied", message)
-    return account.login
+    return account
 
 
 def _others(uow: UnitOfWork, installation_id: int) -> Select[Installation]:

@@ -1,10 +1,15 @@
-"""The action on a check at GitHub that requests an exception, as the person who takes it there."""
+"""The action on a check at GitHub that requests an exception, as the person who takes it there.
+
+That is a member, if the account is linked to one. Others need write access to the repository.
+"""
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import select
 
+from integrations.github import GitHub
 from integrations.github.events import RequestedAction
 from models.organizations import Organization
 from models.pull_requests import PullRequest
@@ -14,6 +19,8 @@ from rules.errors import ServiceError
 from rules.freezes.check_text import REQUEST_EXCEPTION
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.github_access.failures import require_no_pause
+from services.identity.github_links import member_of_account
 from services.pull_request_exceptions.requests import ExceptionInput, request_for
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
 
@@ -22,31 +29,47 @@ logger = logging.getLogger(__name__)
 REASON = "Requested at GitHub, with the button of the check."
 
 
-def handle_check_action(uow_factory: UnitOfWorkFactory, action: RequestedAction) -> None:
+def handle_check_action(uow_factory: UnitOfWorkFactory, github: GitHub, action: RequestedAction) -> None:
     """Request an exception, as the sender, for each open pull request whose head has the check.
 
     Pull requests of the same head into the same branch share the check, and only exceptions for all of them turn it
     green. A pull request that has an exception or a request, or cannot have one, is left as it is: a delivery may come
-    twice, or again after it was handled in part.
+    twice, or again after it was handled in part. Raise `GitHubError` if GitHub does not say what the sender may do.
     """
     if action.identifier != REQUEST_EXCEPTION:
         return
     with uow_factory.open(GITHUB_CALLER) as uow:
-        organizations = uow.session.scalars(
-            select(Organization.id)
-            .join(Repository, Repository.organization_id == Organization.id)
+        repositories = uow.session.scalars(
+            select(Repository)
+            .join(Organization, Organization.id == Repository.organization_id)
             .where(Repository.github_id == action.github_id, Repository.removed_at.is_(None), Repository.enabled)
             .where(Organization.deleted_at.is_(None))
         ).all()
-        grants = plan_grants(uow, organizations)
-    for organization_id in organizations:
-        actor = Actor("code_host", action.login, action.login)
-        caller = Caller(organization_id, actor, "code_host", grants[organization_id])
+        grants = plan_grants(uow, [repository.organization_id for repository in repositories])
+    for repository in repositories:
+        sender = Actor("code_host", str(action.account_id), action.login)
+        organization_id = repository.organization_id
+        caller = Caller(organization_id, sender, "code_host", grants[organization_id])
         with uow_factory.open(caller) as uow:
             requestable = uow.plan.includes("pr_exceptions")
             pull_ids = [tracked.pull.id for tracked in _pull_requests(uow, action)] if requestable else []
+            member = member_of_account(uow, action.account_id)
+            if pull_ids and member is None:
+                require_no_pause(uow, repository.installation_id)
+        if not pull_ids:
+            continue
+        if member is not None:
+            caller = replace(caller, actor=member, user_id=member.id)
+        elif not _may_write(github, repository, action):
+            logger.info("check action ignored: its sender may not write to the repository")
+            continue
         for pull_id in pull_ids:
             _request(uow_factory, caller, action, pull_id)
+
+
+def _may_write(github: GitHub, repository: Repository, action: RequestedAction) -> bool:
+    client = github.client(repository.installation_id)
+    return client.may_write(repository.owner, repository.name, action.account_id, action.login)
 
 
 def _request(uow_factory: UnitOfWorkFactory, caller: Caller, action: RequestedAction, pull_id: str) -> None:

@@ -1,7 +1,8 @@
 """Decisions on exceptions: granting, denying and revoking them, and who may do that.
 
 A key decides by its scope, a person by the role that the organisation requires. A request of one's own is decided by
-another person, unless the organisation allows self-approval; the audit then says so. Revoking needs no plan.
+another person, unless the organisation allows self-approval; the audit then says so. Own is what the person behind the
+actor requested: with a key that they made, or with their account at GitHub. Revoking needs no plan.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +19,14 @@ from models.queries import covering_freezes, exception_states
 from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import role_reaches
+from rules.access.persons import Sameness, same_person
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_request_exceptions import OPEN_STATES
 from rules.ids import new_id
 from services.core.lookups import get_exception, role_of_caller
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future
+from services.identity.github_links import person_behind
 from services.pull_request_exceptions.changes import (
     audit_change,
     audit_snapshots,
@@ -81,7 +84,7 @@ def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInp
             f"{pull_request_name(uow, tracked.pull.id)} has an exception from every freeze that covers it: "
             f"{locked.listed}.",
         )
-    self_approved = check_self_approval(uow, [*pending, *_settled_requests(uow, locked)])
+    self_approved = check_self_approval(uow, pending, _settled_requests(uow, locked))
     before = audit_snapshots(uow, pending)
     group_id = pending[0].request_group_id if pending else new_id("exg")
     rows = [*pending, *add_rows(uow, locked, locked.uncovered_freezes, group_id)]
@@ -121,7 +124,7 @@ def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> S
     pending = [one for one in group if states[one.id] == "pending"]
     if not pending:
         raise ServiceError("invalid_state", f"The request is not pending any more: it is {states[row.id]}.")
-    self_approved = check_self_approval(uow, pending)
+    self_approved = check_self_approval(uow, pending) if decision.granted else check_self_denial(uow, pending)
     before = audit_snapshots(uow, pending)
     if decision.granted:
         _set_terms(uow, pending, decision)
@@ -214,24 +217,53 @@ def require_decider(uow: UnitOfWork) -> None:
 
 
 def is_requester(uow: UnitOfWork, row: PullRequestException) -> bool:
-    """Return True if the caller made this request."""
-    requester = row.requested_by or {}
-    return uow.actor.id is not None and (requester.get("type"), requester.get("id")) == (uow.actor.type, uow.actor.id)
+    """Return True if the person behind the caller made this request."""
+    return _compared_with_caller(uow, [row]) == {"same"}
 
 
-def check_self_approval(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> dict[str, bool]:
-    """Return what the audit says of a decision on one's own request: nothing if no request is the caller's.
+def check_self_approval(
+    uow: UnitOfWork, pending: Iterable[PullRequestException], settled: Iterable[PullRequestException] = ()
+) -> dict[str, bool | None]:
+    """Return what the audit says of a grant to one's own request: nothing if no request is the caller's.
 
-    Raise `insufficient_permission` for a request of one's own unless the organisation has set `selfApproval`.
+    `selfApproved` is null of a request from an account at GitHub of which nobody knows whether it is the caller's.
+    Raise `insufficient_permission` for a request that is or may be one's own, and for one that was settled before and
+    is one's own, unless the organisation has set `selfApproval`.
     """
-    if not any(is_requester(uow, row) for row in rows):
-        return {}
-    if not _settings(uow).self_approval:
-        raise ServiceError(
-            "insufficient_permission",
-            "You have requested this exception: another person has to decide on it.",
+    found = _compared_with_caller(uow, pending)
+    if "same" in found or "same" in _compared_with_caller(uow, settled):
+        _require_self_approval(uow, "You have requested this exception: another person has to decide on it.")
+        return {"selfApproved": True}
+    if "unknown" in found:
+        _require_self_approval(
+            uow,
+            "This was requested at GitHub, with an account that may be yours: it belongs to no member, and your own "
+            "account is not known here. Deny the request and grant an exception in your own name, or let a member "
+            "decide who has connected the GitHub App with their own account.",
         )
-    return {"selfApproved": True}
+        return {"selfApproved": None}
+    return {}
+
+
+def check_self_denial(uow: UnitOfWork, pending: Iterable[PullRequestException]) -> dict[str, bool | None]:
+    """Return what the audit says of a denial; raise `insufficient_permission` for a request that is one's own."""
+    if "same" not in _compared_with_caller(uow, pending):
+        return {}
+    return check_self_approval(uow, pending)
+
+
+def _require_self_approval(uow: UnitOfWork, message: str) -> None:
+    if not _settings(uow).self_approval:
+        raise ServiceError("insufficient_permission", message)
+
+
+def _compared_with_caller(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> set[Sameness]:
+    """Return how the requesters compare with the caller."""
+    requesters = [row.requested_by for row in rows if row.requested_by is not None]
+    if not requesters:
+        return set()
+    caller = person_behind(uow, uow.actor.as_json())
+    return {same_person(person_behind(uow, each), caller) for each in requesters}
 
 
 def _settings(uow: UnitOfWork) -> OrganizationSettings:

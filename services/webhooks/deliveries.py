@@ -254,7 +254,7 @@ def _apply_refresh(uow_factory: UnitOfWorkFactory, github: GitHub, request: Refr
                 with uow_factory.open(GITHUB_CALLER) as uow:
                     request_comparison(uow, [request.installation_id])
         elif isinstance(request, RequestedAction):
-            handle_check_action(uow_factory, request)
+            handle_check_action(uow_factory, github, request)
         elif isinstance(request, RepositoryRefresh):
             sync.refresh_repository(uow_factory, github, request.github_id)
     except GitHubError as error:

@@ -12,7 +12,7 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.billing import PlanGrant
 from models.calendar_feeds import CalendarFeed
-from models.identity import Invitation, OneTimeToken
+from models.identity import GitHubLink, Invitation, OneTimeToken
 from models.oauth import OAuthClient, OAuthGrant
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
@@ -153,6 +153,18 @@ def member_token(session: Session, of: Organization, role: str = "member", *, su
     person = user(session, role.title())
     membership(session, of, person, role)
     return session_token(session, person, of, support=support)
+
+
+def github_link(session: Session, of: Organization, person: User, **columns: Any) -> GitHubLink:
+    """Add the account at GitHub of a member."""
+    given = {
+        "organization_id": of.id,
+        "user_id": person.id,
+        "account_id": next(numbers),
+        "login": f"account-of-{person.id}",
+        "created_at": now(),
+    }
+    return added(session, GitHubLink(**given | columns))
 
 
 @dataclass(frozen=True, slots=True)

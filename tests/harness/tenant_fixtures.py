@@ -298,9 +298,10 @@ def connected(session: Session, organization: Organization, owner: User) -> OAut
 
 
 def slack_workspace(session: Session, organization: Organization, owner: User) -> SlackSubscription:
-    """Add a workspace with a link of the owner and a subscribed channel that got a message."""
+    """Add a workspace with links of the owner, here and at GitHub, and a subscribed channel that got a message."""
     connection = factories.slack_connection(session, organization)
     factories.slack_link(session, connection, owner)
+    factories.github_link(session, organization, owner)
     subscription = factories.slack_subscription(session, organization)
     factories.slack_message(session, subscription)
     return subscription

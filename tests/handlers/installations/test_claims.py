@@ -12,7 +12,7 @@ from models.attention import AttentionItem
 from models.audit import AuditEntry
 from models.base import Base
 from models.freezes import Freeze
-from models.identity import OneTimeToken
+from models.identity import GitHubLink, OneTimeToken
 from models.installations import Installation, RepositorySync
 from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
@@ -68,6 +68,15 @@ class TestClaimInstallation:
         assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
         after = {"state": "active", "repositorySelection": "all"}
         assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})
+
+    def test_claim_installation_links_the_github_account_to_the_person(
+        self, connection: ConnectionFixture, session: Session
+    ) -> None:
+        for login in ("grace", "grace", "ada"):
+            assert connection.claim(connection.install(login)).status_code == 200
+            [row] = session.scalars(select(GitHubLink).execution_options(populate_existing=True))
+            expected = (connection.host.world.logins[login].id, login)
+            assert (row.account_id, row.login) == expected
 
     def test_repeated_claim_is_replayed_under_the_same_idempotency_key(self, connection: ConnectionFixture) -> None:
         body, headers = connection.install(), {"Idempotency-Key": "one"}

@@ -141,10 +141,11 @@ def test_rerequested_check_is_a_hint_for_its_head(action: str) -> None:
 def test_button_press_hint_has_its_user_and_place() -> None:
     run = RUN | {"name": "change-freeze/main"}
     pressed = {"action": "requested_action", "check_run": run, "requested_action": {"identifier": "request_exception"}}
-    found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}}, app_id=42)
-    button = RequestedAction(7, 9, "change-freeze/main", SHA, "request_exception", "octocat")
+    found = read_event("check_run", {**pressed, **BASE, "sender": {"id": 5, "login": "octocat"}}, app_id=42)
+    button = RequestedAction(7, 9, "change-freeze/main", SHA, "request_exception", 5, "octocat")
     assert found == [branches(head_sha=SHA), button]
-    assert read_event("check_run", {**pressed, **BASE, "sender": None}, app_id=42) == []
+    for sender in (None, {"login": "octocat"}, {"id": "5", "login": "octocat"}):
+        assert read_event("check_run", {**pressed, **BASE, "sender": sender}, app_id=42) == []
 
 
 def test_button_of_a_check_of_another_app_is_no_button_press() -> None:

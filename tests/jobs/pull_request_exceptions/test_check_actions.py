@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 import requests
+from sqlalchemy import select
 
+from models.organizations import Organization
+from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.pull_request_exceptions.grants import check, grant
@@ -41,17 +44,68 @@ def requested(harness: Harness) -> list[Any]:
     return [tuple(found) for found in harness.sql(query)]
 
 
-OCTOCAT = {"type": "code_host", "id": "octocat", "name": "octocat"}
+def account(harness: Harness, login: str = "octocat") -> dict[str, str]:
+    """Return the actor of an account at GitHub that is no member's."""
+    number = harness.fake_github.world.add_account(login, "User").id
+    return {"type": "code_host", "id": str(number), "name": login}
+
+
+def link(harness: Harness, login: str) -> str:
+    """Make an account at GitHub a new member's own; returns the member's id."""
+    organization = harness.session.scalars(select(Organization)).one()
+    person = factories.user(harness.session, "Ada")
+    factories.membership(harness.session, organization, person, "viewer")
+    factories.github_link(harness.session, organization, person, account_id=int(account(harness, login)["id"]))
+    harness.session.commit()
+    return person.id
+
+
+def restrict(harness: Harness, login: str, role: str | None) -> None:
+    """Give a person one role in the repository at GitHub, and nothing else; None: not even that."""
+    rights = {} if role is None else {"acme/web": role}
+    body = {"login": login, "rights": rights}
+    assert requests.put(f"{harness.base_url}/_control/persons", json=body, timeout=10).status_code == 204
 
 
 def test_check_action_files_a_request_as_its_sender(harness: Harness, freeze: str, webhook_queue: WebhookQueue) -> None:
     assert press(harness) == 204
     webhook_queue.run()
-    assert requested(harness) == [(1, freeze, OCTOCAT, None, False)]
+    octocat = account(harness)
+    assert requested(harness) == [(1, freeze, octocat, None, False)]
     [(actor, source, name)] = harness.sql(
         "SELECT actor, source, target ->> 'name' FROM audit_entries WHERE action = 'exception.requested'"
     )
-    assert (actor, source, name) == (OCTOCAT, "code_host", "acme/web#1")
+    assert (actor, source, name) == (octocat, "code_host", "acme/web#1")
+
+
+@pytest.mark.parametrize(("role", "counts"), [(None, False), ("read", False), ("triage", False), ("write", True)])
+def test_check_action_is_for_writers_of_the_repository(
+    harness: Harness, freeze: str, webhook_queue: WebhookQueue, role: str | None, counts: bool
+) -> None:
+    restrict(harness, "mallory", role)
+    press(harness, login="mallory")
+    webhook_queue.run()
+    assert [found[2]["name"] for found in requested(harness)] == (["mallory"] if counts else [])
+    assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
+
+
+def test_check_action_of_a_login_that_changed_hands_is_ignored(
+    harness: Harness, freeze: str, webhook_queue: WebhookQueue
+) -> None:
+    press(harness, login="octocat")
+    pressed = webhook_queue.take()
+    world = harness.fake_github.world
+    world.logins["octocat"] = world.add_account("hubot", "User")
+    webhook_queue.deliver(pressed)
+    assert requested(harness) == []
+
+
+def test_check_action_counts_as_the_linked_member(harness: Harness, freeze: str, webhook_queue: WebhookQueue) -> None:
+    user_id = link(harness, "ada")
+    restrict(harness, "ada", None)
+    press(harness, login="ada")
+    webhook_queue.run()
+    assert [found[2] for found in requested(harness)] == [{"type": "user", "id": user_id, "name": "Ada"}]
 
 
 def test_request_alone_allows_nothing(harness: Harness, freeze: str, webhook_queue: WebhookQueue) -> None:
@@ -91,7 +145,7 @@ def test_repeated_check_action_changes_nothing(harness: Harness, freeze: str, we
         webhook_queue.deliver(deliveries)
         harness.sql("UPDATE webhook_deliveries SET processed_at = NULL, due_at = received_at")
         harness.process_webhooks()
-    assert [found[2]["id"] for found in requested(harness)] in (["octocat"], ["hubot"])
+    assert [found[2]["name"] for found in requested(harness)] in (["octocat"], ["hubot"])
     assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
 
 

@@ -1,0 +1,47 @@
+"""Which account at GitHub is a member's own, so that what they do there counts as theirs.
+
+Revision ID: 0040
+Revises: 0038
+"""
+
+from alembic import op
+
+revision = "0040"
+down_revision = "0038"
+branch_labels = None
+depends_on = None
+
+TABLE = """
+CREATE TABLE github_links (
+    organization_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    account_id BIGINT NOT NULL,
+    login TEXT NOT NULL,
+    created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT pk_github_links PRIMARY KEY (organization_id, user_id),
+    CONSTRAINT fk_github_links_membership FOREIGN KEY (organization_id, user_id)
+        REFERENCES memberships (organization_id, user_id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX uq_github_links_account_id ON github_links (organization_id, account_id);
+"""
+RIGHTS = """
+ALTER TABLE github_links ENABLE ROW LEVEL SECURITY;
+ALTER TABLE github_links FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_organization ON github_links TO change_freeze_app
+    USING (organization_id = current_setting('app.organization_id', true))
+    WITH CHECK (organization_id = current_setting('app.organization_id', true));
+CREATE POLICY every_organization ON github_links TO change_freeze_worker USING (true) WITH CHECK (true);
+GRANT SELECT, INSERT, UPDATE, DELETE ON github_links TO change_freeze_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON github_links TO change_freeze_worker;
+"""
+
+
+def upgrade() -> None:
+    """Add the table; nobody is linked yet."""
+    op.execute(TABLE)
+    op.execute(RIGHTS)
+
+
+def downgrade() -> None:
+    """Drop the table."""
+    op.execute("DROP TABLE github_links")

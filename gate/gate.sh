@@ -37,12 +37,19 @@ ask() {  # the key goes through a pipe, since arguments can be seen by other pro
       -o "$body" -D "$headers" -w '%{http_code}' 2> /dev/null || printf '000'
 }
 
+# Prints true or false if the answer is one whole object that says so once, and nothing otherwise.
+said_frozen() {
+  jq -se 'length == 1 and (.[0] | type == "object")' "$body" > /dev/null 2>&1 || return 0
+  jq -rn --stream '[inputs | select(length == 2 and .[0] == ["frozen"]) | .[1]] | select(length == 1) | .[0] | booleans' \
+    "$body" 2> /dev/null || return 0
+}
+
 header() { LC_ALL=C sed -n "s/^$1: *\([^[:cntrl:]]*\).*/\1/Ip" "$headers" | head -n 1; }
 
 while :; do
   status=$(ask); status=${status: -3}
   if [ "$status" = 200 ]; then
-    frozen=$(jq -r '.frozen | booleans' "$body" 2> /dev/null) || frozen=""
+    frozen=$(said_frozen)
     enforced=$(jq -r '.enforced | booleans' "$body" 2> /dev/null) || enforced=""
     until=$(jq -r '.frozenUntil | strings | select(test("^[0-9TZ:.+-]+$"))' "$body" 2> /dev/null) || until=""
     next=$(jq -r '.nextChangeAt | strings | select(test("^[0-9TZ:.+-]+$"))' "$body" 2> /dev/null) || next=""
@@ -72,12 +79,12 @@ while :; do
     true) text+="; GitHub refuses merges into all that is frozen" ;;
     false) text+="; GitHub is not known to refuse merges into all that is frozen" ;;
   esac
-  if [ "$frozen" = true ] && [ "$on_frozen" = wait ] && [ "$SECONDS" -lt "$deadline" ]; then
+  if [ "$frozen" != false ] && [ "$on_frozen" = wait ] && [ "$SECONDS" -lt "$deadline" ]; then
     printf '%s\n' "$(plain "$text")"; sleep "$poll_seconds"; continue
   fi
   output frozen "$frozen"; output enforced "$enforced"; output frozen-until "$until"
   output next-change-at "$next"
-  [ "$frozen" = true ] || { printf '%s\n' "$(plain "$subject is open.")"; exit 0; }
+  if [ "$frozen" = false ]; then printf '%s\n' "$(plain "$subject is open.")"; exit 0; fi
   if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then printf '### Frozen\n\n    %s\n' "$(plain "$text")" >> "$GITHUB_STEP_SUMMARY"; fi
   [ "$on_frozen" = fail ] || [ "$on_frozen" = wait ] || { printf '%s\n' "$(plain "$text")"; exit 0; }
   fail 1 "$text"

@@ -36,9 +36,9 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The object of the body; None if it is not JSON."""
+        """The object of the body; None if it is not JSON, or names a property twice."""
         try:
-            return json.loads(self.body)
+            return json.loads(self.body, object_pairs_hook=_unambiguous)
         except ValueError:
             return None
 
@@ -159,10 +159,19 @@ def segment(value: str) -> str:
     return quote(value, safe="")
 
 
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a property is there twice")
+    return found
+
+
 def _answer_of(response: Any) -> Answer:
     body = response.read(MAX_ANSWER_BYTES + 1)
     if len(body) > MAX_ANSWER_BYTES:
         raise UnclearError("The answer is too long.")
+    if response.length:
+        raise UnclearError("The answer broke off.")
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Answer(response.status, headers, body.decode(errors="replace"))
 

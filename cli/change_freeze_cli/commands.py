@@ -74,7 +74,7 @@ def state(ctx: click.Context, session: Session, repository: str | None, branch: 
             raise UnclearError(error.message) from None
         raise
     frozen = answer.json.get("frozen")
-    if not isinstance(frozen, bool):
+    if answer.status != 200 or not isinstance(frozen, bool):
         raise UnclearError("The answer does not say whether it is frozen.")
     session.show(answer, lambda: views.state(answer.json, session.time))
     if exit_code and frozen:

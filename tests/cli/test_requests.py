@@ -63,7 +63,7 @@ def service() -> Iterator[Service]:
                 self.close_connection = True
                 return
             self.send_response(reply[0])
-            for name, value in {**reply[1], "Content-Length": str(len(reply[2]))}.items():
+            for name, value in {"Content_Length": str(len(reply[2])), **reply[1]}.items():
                 self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(reply[2])
@@ -145,6 +145,11 @@ class TestAnswers:
             (200, {}, b"[]"),
             success({"frozen": "false"}),
             success({"frozen": None}),
+            (200, {}, b'{"frozen": true}{"frozen": false}'),
+            (200, {}, b'{"frozen": true, "frozen": false}'),
+            (200, {}, b'{"frozen": false, "freezes": [{'),
+            (200, {"Content_Length": "400"}, b'{"frozen": false}'),
+            success({"frozen": False}, 206),
             (302, {"Location": "https://elsewhere.example/"}, b""),
             (500, {}, b'{"error": "no"}'),
         ],

@@ -99,8 +99,11 @@ def gate(acme: Tenant, web: WatchedBranch, served: str, tmp_path: Path) -> Gate:
 
 
 @contextmanager
-def answering(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
-    """Serve this answer to every request, and yield the address and the paths that were requested."""
+def answering(status: int, body: bytes, announced: int | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Serve this answer to every request, and yield the address and the paths that were requested.
+
+    With `announced`, it breaks off before this length.
+    """
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -108,7 +111,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
             seen.append(self.path)
             self.send_response(status)
             self.send_header("Location", "https://elsewhere.example/")
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body) if announced is None else announced))
             self.end_headers()
             self.wfile.write(body)
 
@@ -224,12 +227,25 @@ class TestGate:
             (200, b""),
             (200, b'{"frozen": "false"}'),
             (200, b'{"frozen": null}'),
+            (200, b'{"frozen": true}{"frozen": false}'),
+            (200, b'{"frozen": false}{"frozen": false}'),
+            (200, b'{"frozen": true, "frozen": false}'),
+            (200, b'[{"frozen": false}]'),
+            (200, b'{} {"frozen": false}'),
+            (200, b'{"frozen": false, "freezes": [{'),
+            (200, b'{"frozen": false}\n{'),
+            (206, b'{"frozen": false}'),
             (204, b""),
             (304, b""),
         ],
     )
     def test_gate_fails_closed_when_the_answer_is_malformed(self, gate: Gate, status: int, body: bytes) -> None:
         with answering(status, body) as (address, seen):
+            ended = gate.run(FREEZE_URL=address)
+        assert (ended.status, ended.outputs, len(seen)) == (2, {}, 4)
+
+    def test_gate_fails_closed_when_the_answer_breaks_off(self, gate: Gate) -> None:
+        with answering(200, b'{"frozen": false}', announced=400) as (address, seen):
             ended = gate.run(FREEZE_URL=address)
         assert (ended.status, ended.outputs, len(seen)) == (2, {}, 4)
 

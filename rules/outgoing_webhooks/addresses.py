@@ -10,6 +10,9 @@ from rules.access.redirect_uris import is_plain_address
 from rules.public_addresses import is_allowed
 
 _NETLOC = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_CHARACTER = r"[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}"
+_URI = re.compile(rf"https://[^/?]*(?:/(?:{_CHARACTER})*)?(?:\?(?:{_CHARACTER}|\?)*)?")
+"""The characters of a path and a query are those of RFC 3986; the host is judged by itself."""
 _NUMBER = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)\Z")
 """The last part of a host that is an address, in whatever form."""
 
@@ -23,6 +26,8 @@ def problem_with(url: str, *, loopback: bool = False) -> str | None:
     host = _host_of(url)
     if host is None:
         return "must be https://, a host, and a path; user names and passwords are not allowed"
+    if _URI.fullmatch(url) is None:
+        return "must be a URI: % and two hexadecimal digits stand for characters that its path or query cannot have"
     return None if _may_be_public(host, loopback=loopback) else "must be a host of the public internet"
 
 

@@ -301,3 +301,20 @@ class TestRedeliverWebhook:
             path = path_of(endpoint, "deliveries", message_id, "redeliver")
             refusal(admin.post(path), 404, "webhook_delivery_not_found")
         assert session.scalars(select(WebhookMessage.attempt_count)).one() == 0
+
+
+@pytest.mark.parametrize("text", ["%", "%zz", "{x}", "<x>", '"', "^", "`", "|", "?a=%", "?[x]", "/[x]", "?a=%e", "%2"])
+def test_address_that_is_no_uri_is_refused_in_its_field(
+    admin: Caller, endpoint: WebhookEndpoint, session: Session, text: str
+) -> None:
+    address = f"https://hooks.example.com/{text}"
+    created = admin.post(WEBHOOKS, {**WANTED, "url": address})
+    changed = admin.patch(path_of(endpoint), {"url": address})
+    for answer in (created, changed):
+        assert [row["path"] for row in refusal(answer, 422, "invalid_parameter")["details"]] == ["/url"]
+    assert session.scalars(select(WebhookEndpoint)).all() == [endpoint]
+
+
+def test_address_may_have_everything_that_a_uri_has(admin: Caller) -> None:
+    address = "https://hooks.example.com:8443/a~b/(c);d=1/%C3%A9//?q=a/b?c&d=%20'!$*+,:@"
+    assert new_webhook(admin, url=address)["webhook"]["url"] == address

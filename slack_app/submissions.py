@@ -41,7 +41,7 @@ async def submit(submission: Submission, calls: Calls, web_url: str) -> Answer:
 
 def _refused(submission: Submission, error: RefusedError) -> Answer:
     """Return the answer that shows errors below their fields; one without a field is below the last field."""
-    fields = [block["block_id"] for block in submission.view.get("blocks", ()) if block.get("type") == "input"]
+    fields = submission.fields
     if not fields:
         return show("Not done", answers.refusal(error.message).text)
     errors: dict[str, str] = {}
@@ -58,9 +58,9 @@ def show(title: str, text: str) -> Answer:
 
 async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
     """Start a freeze; if its scope is open-ended (everything, or patterns), show first how much it reaches."""
-    values = forms.values_of(submission.view)
+    values = submission.values
     wanted: dict[str, Any] = {
-        "scope": values.get(names.SCOPE) or "",
+        "scope": _written(values, names.SCOPE),
         "until": values.get(names.UNTIL),
         "reason": _reason(values),
     }
@@ -78,11 +78,12 @@ async def _start(submission: Submission, calls: Calls, web_url: str) -> Answer:
 
 async def _confirm(submission: Submission, calls: Calls, web_url: str) -> Answer:
     try:
-        wanted = forms.confirmed_values(submission.view)
+        wanted = forms.confirmed_values(submission.metadata)
+        scope = read_scope(wanted["scope"])
     except ValueError:
         return _CLOSE
     confirmed = {"previewedRepoCount": wanted["count"]}
-    return await _freeze(wanted, read_scope(wanted["scope"]), confirmed, submission, calls, web_url)
+    return await _freeze(wanted, scope, confirmed, submission, calls, web_url)
 
 
 async def _freeze(
@@ -101,23 +102,27 @@ async def _freeze(
 
 
 async def _request(submission: Submission, calls: Calls, web_url: str) -> Answer:
-    values = forms.values_of(submission.view)
-    body = {"pullRequest": (values.get(names.PULL_REQUEST) or "").strip(), "reason": _reason(values)}
+    values = submission.values
+    body = {"pullRequest": _written(values, names.PULL_REQUEST).strip(), "reason": _reason(values)}
     exceptions = await calls.call("create_exception_request", Call(body=body, key=submission.key))
     return show("Exception requested", answers.requested(exceptions["data"], web_url))
 
 
 async def _deny(submission: Submission, calls: Calls, _web_url: str) -> Answer:
-    reason = _reason(forms.values_of(submission.view)).strip()
-    path_params = {"exceptionId": str(submission.view.get("private_metadata", ""))}
+    reason = _reason(submission.values).strip()
+    path_params = {"exceptionId": submission.metadata}
     body = {"decision": "deny"} | ({"reason": reason} if reason else {})
     await calls.call("decide_exception_request", Call(path_params=path_params, body=body, key=submission.key))
     return _CLOSE
 
 
-def _reason(values: Mapping[str, Any]) -> str:
+def _reason(values: Mapping[str, str | int]) -> str:
     """Return the reason without control characters, which a confirmation could not carry; line feeds stay."""
-    return "".join(letter for letter in values.get(names.REASON) or "" if letter >= " " or letter == "\n")
+    return "".join(letter for letter in _written(values, names.REASON) if letter >= " " or letter == "\n")
+
+
+def _written(values: Mapping[str, str | int], field: str) -> str:
+    return str(values.get(field, ""))
 
 
 def _errors(errors: Mapping[str, str]) -> Answer:

@@ -8,6 +8,7 @@ from typing import Any
 from rules.slack import actions as names
 from rules.slack.blocks import MAX_TITLE, Block, plain_text, section
 from rules.slack.markup import MAX_REASON, at, count, words
+from rules.slack.payloads import MAX_INSTANT
 
 MAX_REASON_LENGTH = 1000
 MAX_SCOPE_LENGTH = 400
@@ -92,23 +93,19 @@ def done_form(title: str, text: str) -> Form:
     }
 
 
-def values_of(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a person wrote into a form, by field: text, or seconds since the epoch for an instant."""
-    state = view.get("state")
-    rows = state.get("values") if isinstance(state, Mapping) else None
-    found: dict[str, Any] = {}
-    for field, elements in (rows or {}).items():
-        element = elements.get(names.VALUE) if isinstance(elements, Mapping) else None
-        if isinstance(element, Mapping):
-            found[field] = element.get("value") if "value" in element else element.get("selected_date_time")
-    return found
-
-
-def confirmed_values(view: Mapping[str, Any]) -> dict[str, Any]:
+def confirmed_values(metadata: str) -> dict[str, Any]:
     """Return what a confirmation carries. Raise ValueError if it is not ours."""
-    carried = json.loads(str(view.get("private_metadata", "")))
-    if not isinstance(carried, dict) or not {"scope", "until", "reason", "count"} <= carried.keys():
+    try:
+        carried = json.loads(metadata)
+    except RecursionError:
+        raise ValueError("a confirmation is not nested") from None
+    kinds = {"scope": str, "reason": str, "count": int, "until": int | None}
+    if not isinstance(carried, dict) or not all(
+        name in carried and isinstance(carried[name], kind) for name, kind in kinds.items()
+    ):
         raise ValueError("a confirmation carries what was written before")
+    if carried["until"] is not None and not 0 < carried["until"] < MAX_INSTANT:
+        raise ValueError("an instant is seconds since the epoch")
     return carried
 
 

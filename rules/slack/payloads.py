@@ -6,16 +6,22 @@ Their signature has been verified. What they hold is still checked, because it b
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
+
+from rules.slack.actions import UNTIL, VALUE
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 _MAX_FIELDS = 100
 _MAX_ID = 64
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_VALUE = 2000
+_MAX_METADATA = 3000
+"""Characters that a form carries, and at most that a field has."""
+MAX_INSTANT = 2**35
+"""Seconds: the year 3058."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,12 @@ class Submission:
     person: Person
     form: str
     view_id: str
-    view: Mapping[str, Any]
+    fields: Sequence[str]
+    """The fields of the form, in their order."""
+    values: Mapping[str, str | int]
+    """What the person wrote, by field: text, or seconds since the epoch for an instant."""
+    metadata: str
+    """What the form carries."""
 
     @property
     def key(self) -> str:
@@ -157,13 +168,15 @@ def _read_form(form: Mapping[str, str]) -> Inbound:
 
 
 def _read_interaction(body: Mapping[str, Any]) -> Inbound:
-    if body.get("type") not in {"block_actions", "view_submission"} or not isinstance(body.get("team"), Mapping):
+    if body.get("type") not in ("block_actions", "view_submission") or not isinstance(body.get("team"), Mapping):
         return Ignored()  # among others that of an installation for a whole enterprise, which has no team
     user, team_id = _object(body.get("user")), _id(body["team"].get("id"))
     person = Person(team_id, _id(user.get("id")), user.get("team_id", team_id) != team_id)
     if body["type"] == "view_submission":
         view = _object(body.get("view"))
-        return Submission(person, _text(view.get("callback_id"), 255), _id(view.get("id")), view)
+        metadata = _text(view.get("private_metadata") or "", _MAX_METADATA)
+        form, view_id = _text(view.get("callback_id"), 255), _id(view.get("id"))
+        return Submission(person, form, view_id, _fields_of_view(view), _values_of_view(view), metadata)
     actions = body.get("actions")
     if not isinstance(actions, list) or not actions:
         return Ignored()
@@ -177,6 +190,31 @@ def _read_interaction(body: Mapping[str, Any]) -> Inbound:
         _text(body.get("trigger_id", ""), 200),
         _text(body.get("response_url", ""), 500),
     )
+
+
+def _fields_of_view(view: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the blocks of a form that people fill in."""
+    listed = view.get("blocks")
+    blocks = listed if isinstance(listed, list) else []
+    return [_text(block.get("block_id"), 255) for block in map(_object, blocks) if block.get("type") == "input"]
+
+
+def _values_of_view(view: Mapping[str, Any]) -> dict[str, str | int]:
+    """Return what a person wrote into a form, without the fields that they left empty."""
+    rows = _object(_object(view.get("state") or {}).get("values") or {})
+    found: dict[str, str | int] = {}
+    for field, elements in rows.items():
+        element = _object(_object(elements).get(VALUE) or {})
+        value = element.get("value") if "value" in element else element.get("selected_date_time")
+        if value is not None:
+            found[_text(field, 255)] = _instant(value) if field == UNTIL else _text(value, _MAX_METADATA)
+    return found
+
+
+def _instant(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < MAX_INSTANT:
+        raise ValueError("an instant is seconds since the epoch")
+    return value
 
 
 def _object(value: Any) -> Mapping[str, Any]:

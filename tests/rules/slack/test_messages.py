@@ -67,7 +67,7 @@ def test_forms_are_within_the_limits_of_slack(scope: str, reason: str) -> None:
             assert len(form.get(part, {}).get("text", "")) <= blocks.MAX_TITLE
         parsed = [Block.parse(block) for block in form["blocks"]]
         View(**{**form, "blocks": parsed}).to_dict()
-    carried = forms.confirmed_values(made[0])
+    carried = forms.confirmed_values(made[0]["private_metadata"])
     assert (carried["scope"], carried["reason"]) == (scope[: forms.MAX_SCOPE_LENGTH], reason[:1000])
 
 

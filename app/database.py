@@ -1,6 +1,6 @@
 """Access to PostgreSQL: an engine for units of work in worker threads, and a pool for frequent reads on the event loop.
 
-Both act as a role to which row-level security applies, wait at most two seconds for a free connection, and find dead
+Both act as a role to which row-level security applies, wait for a free connection for some seconds only, and find dead
 connections before they use them.
 """
 
@@ -198,7 +198,7 @@ class Reads:
     async def fetch(
         self, sql: LiteralString, parameters: Parameters = (), organization_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Run one query and return its rows. Raise `database_unavailable` if all connections stay busy.
+        """Run one query and return its rows. Raise `busy` if all connections stay in use.
 
         Row-level security shows only rows of `organization_id`; None is for functions that read across organisations.
         A query on an idle connection that turns out to be dead runs again on a new one.

@@ -11,7 +11,7 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException
 
 from app.edge.connexion_adapter import Application
-from app.edge.errors import database_unavailable, is_database_unavailable
+from app.edge.errors import database_error
 from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.wsgi import WsgiAdapter, WsgiApplication
@@ -74,9 +74,9 @@ class DatabaseMailedLinks:
         try:
             return retry_on_serialization_failure(partial(self._find, purpose, token))
         except Exception as error:
-            if not is_database_unavailable(error):
+            if (found := database_error(error)) is None:
                 raise
-            raise database_unavailable(getattr(error, "orig", error)) from error
+            raise found from error
 
     def _find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
         with self.uow_factory.open(Caller(None, ANONYMOUS, "dashboard"), read_only=True) as uow:

@@ -6,7 +6,9 @@ from prometheus_client import Counter
 
 from rules.errors import ServiceError
 
-MAX_WAIT_SECONDS = 2.0
+MAX_WAIT_SECONDS = 10.0
+"""Longer than a burst of freezes of one organisation takes, which lock the same branches one after the other."""
+RETRY_AFTER_SECONDS = 1
 
 
 class Slots:
@@ -19,7 +21,7 @@ class Slots:
         self._waits, self._refusals = waits, refusals
 
     async def acquire(self) -> None:
-        """Acquire a slot. Raise `database_unavailable` if all stay in use."""
+        """Acquire a slot. Raise `busy` if all stay in use."""
         if self._free.locked():
             await self._wait()
         else:
@@ -38,5 +40,5 @@ class Slots:
                 await self._free.acquire()
         except TimeoutError:
             self._refusals.inc()
-            message = "All database connections are in use. Try again."
-            raise ServiceError("database_unavailable", message, retry_after=1) from None
+            message = "The service is busy with other requests. Nothing was changed; try again."
+            raise ServiceError("busy", message, retry_after=RETRY_AFTER_SECONDS) from None

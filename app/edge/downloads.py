@@ -76,10 +76,10 @@ class DatabaseDownloads:
         self._open: set[DatabaseDownload] = set()
 
     async def open(self, organization_id: str) -> DatabaseDownload:
-        """Open a download. Raise `rate_limited` or `database_unavailable` if too many are running."""
+        """Open a download. Raise `rate_limited` or `busy` if too many are running."""
         if self._opening + len(self._open) >= MAX_DOWNLOADS:
             message = "All download connections are in use. Try again later."
-            raise ServiceError("database_unavailable", message, retry_after=RETRY_AFTER_SECONDS)
+            raise ServiceError("busy", message, retry_after=RETRY_AFTER_SECONDS)
         self._opening += 1
         try:
             connection = await open_async_connection(

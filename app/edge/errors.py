@@ -3,7 +3,7 @@
 Below the prefix of the compatibility API an error has the older shape, whatever its cause.
 
 Status, type and documentation URL follow from the code, by the contract's error catalogue. An exception that is no
-ServiceError is either an unavailable database (503, safe to retry) or a bug of ours (500; details go to the log only).
+ServiceError is an unavailable or a busy database (503, safe to retry), or a bug of ours (500; only the log says more).
 """
 
 import logging
@@ -37,8 +37,9 @@ _CHALLENGES = {
 _UNAVAILABLE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    sqlalchemy.exc.TimeoutError,
 )
+_BUSY_SQLSTATES = frozenset({"40001", "40P01", "55P03", "57014"})
+"""Serialization failure, deadlock, a lock that was not granted in time, a statement that took too long."""
 
 
 class ErrorMapper:
@@ -66,10 +67,10 @@ class ErrorMapper:
             if error.code in self._catalogue:
                 return error
             logger.error("code %s is not in the catalogue", error.code, extra=_log_fields(request))
-        elif is_database_unavailable(error):
+        elif (found := database_error(error)) is not None:
             cause = getattr(error, "orig", error)
-            logger.warning("database unavailable: %s", type(cause).__name__, extra=_log_fields(request))
-            return database_unavailable(cause)
+            logger.warning("%s: %s", found.code, type(cause).__name__, extra=_log_fields(request))
+            return found
         logger.error("request failed", exc_info=error, extra=_log_fields(request))
         return ServiceError("internal_error", "Something went wrong on our side. Freezes are unchanged.")
 
@@ -106,15 +107,18 @@ class ErrorMapper:
         return Reply(status, headers, body, cacheable=True, code=error.code)
 
 
-def is_database_unavailable(error: BaseException) -> bool:
-    """True if PostgreSQL was unreachable, shutting down, or out of connections."""
-    if isinstance(error, sqlalchemy.exc.DBAPIError):
-        return error.connection_invalidated or isinstance(error.orig, _UNAVAILABLE)
-    return isinstance(error, _UNAVAILABLE)
+def database_error(error: BaseException) -> ServiceError | None:
+    """Return the 503 for an error of the database: `busy`, or `database_unavailable`; None for any other error.
 
-
-def database_unavailable(cause: BaseException) -> ServiceError:
-    """Return the error of a request that the database did not answer; the request may be repeated."""
+    PostgreSQL is busy if other transactions were in the way for too long, of rows or of connections. It is unavailable
+    if it was unreachable, shutting down, or refuses connections. The request changed nothing, and may be repeated.
+    """
+    cause = getattr(error, "orig", error)
+    if isinstance(error, sqlalchemy.exc.TimeoutError) or getattr(cause, "sqlstate", None) in _BUSY_SQLSTATES:
+        message = "Other requests are changing the same things. Nothing was changed; try again."
+        return ServiceError("busy", message, retry_after=DATABASE_RETRY_AFTER_SECONDS)
+    if not isinstance(cause, _UNAVAILABLE) and not getattr(error, "connection_invalidated", False):
+        return None
     reason = str(cause) if isinstance(cause, DatabaseNotReadyError) else "The service cannot reach its database."
     message = f"{reason} Checks that are written already stay as they are. Try again."
     return ServiceError("database_unavailable", message, retry_after=DATABASE_RETRY_AFTER_SECONDS)

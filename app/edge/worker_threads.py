@@ -2,7 +2,7 @@
 
 The pool of `organization` has as many threads as there are database connections, so no thread waits for a connection.
 The pool of `identity` has more threads than connections, because a thread that hashes a password holds none. A request
-that gets no thread within two seconds is rejected with `database_unavailable` instead of queueing without limit.
+that gets no thread within `MAX_WAIT_SECONDS` is rejected with `busy` instead of queueing without limit.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Workers:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return the function's result. Raise `database_unavailable` if all threads stay busy."""
+        """Return the function's result. Raise `busy` if all threads stay in use."""
         await self.slots.acquire()
         try:
             run = contextvars.copy_context().run

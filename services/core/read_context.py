@@ -40,7 +40,7 @@ class Downloads(Protocol):
     async def open(self, organization_id: str) -> Download:
         """Open a download that sees only the organisation's rows.
 
-        Raise `rate_limited` if the organisation has too many running, `database_unavailable` if the process has.
+        Raise `rate_limited` if the organisation has too many running, `busy` if the process has.
         """
 
 

@@ -49,7 +49,7 @@ ADDITIVE_CODES = {
     412: "precondition_failed",
     409: "installation_suspended",
     422: "weak_password github_rejected",
-    503: "too_many_connections",
+    503: "too_many_connections busy",
 }
 """Codes that the specification of `/v1` does not have: of signing in, connections, calendars, webhooks and HTTP, what
 GitHub rejects, and a suspended App."""

@@ -151,7 +151,7 @@ def assert_classic_error(response: httpx.Response) -> None:
     assert response.headers["Cache-Control"] == "private, no-store"
     if response.status_code == 401:
         assert response.headers["WWW-Authenticate"].startswith("Bearer")
-    if error["code"] in {"rate_limited", "database_unavailable", "maintenance"}:
+    if error["code"] in {"rate_limited", "database_unavailable", "busy", "maintenance"}:
         assert int(response.headers["Retry-After"]) >= 0
 
 
@@ -169,5 +169,5 @@ def assert_envelope(response: httpx.Response) -> None:
     assert all({"path", "message"} <= set(detail) for detail in error.get("details", ()))
     if response.status_code == 401:
         assert response.headers["WWW-Authenticate"].startswith("Bearer")
-    if error["code"] in {"rate_limited", "database_unavailable", "maintenance"}:
+    if error["code"] in {"rate_limited", "database_unavailable", "busy", "maintenance"}:
         assert int(response.headers["Retry-After"]) >= 0

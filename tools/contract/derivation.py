@@ -95,6 +95,7 @@ APPLICABLE: Mapping[str, Condition] = {
     "token_expired": lambda operation: operation.credentialled,
     "rate_limited": lambda operation: operation.credentialled or "x-rate-limit" in operation.raw,
     "database_unavailable": lambda operation: bool(operation.schemes),
+    "busy": lambda operation: bool(operation.schemes),
     "maintenance": lambda operation: bool(operation.schemes),
 }
 """Cross-cutting code → the fact under which it applies; a code that is not here applies to every operation."""

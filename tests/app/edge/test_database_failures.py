@@ -7,7 +7,10 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+import sqlalchemy.exc
+from sqlalchemy import NullPool, create_engine, text
 
+from app.edge.errors import database_error
 from app.main import Parts, create_app
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
@@ -66,17 +69,50 @@ def test_connections_closed_by_postgresql_are_replaced(
 
 
 def test_request_is_refused_with_retry_after_when_every_worker_is_busy(
-    small_contract: Contract, database: str, redis_url: str, acme: Tenant
+    small_contract: Contract, database: str, redis_url: str, acme: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("app.slots.MAX_WAIT_SECONDS", 0.1)
     config = product_config(database, redis_url, database_pool_size=1)
     headers = {"Authorization": f"Bearer {acme.key()}"}
     with serving(create_app(config, parts(small_contract))) as url, client_of(url, headers=headers) as client:
         with things.holding(lambda: client.post("/v1/things/a/hold")) as held:
             refused = client.get("/v1/things")
-            assert code(refused) == (503, "database_unavailable")
+            assert code(refused) == (503, "busy")
             assert int(refused.headers["Retry-After"]) <= 2
             assert client.get("/v1/things/a/peek").status_code == 200
         assert held.result().status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("setting", "statement"),
+    [
+        ("lock_timeout", "LOCK TABLE audit_entries"),
+        ("statement_timeout", "LOCK TABLE audit_entries"),
+        ("statement_timeout", "SELECT pg_sleep(9)"),
+    ],
+)
+def test_database_whose_rows_are_in_use_is_busy_and_not_unavailable(
+    database: str, setting: str, statement: str
+) -> None:
+    engine = create_engine(database, poolclass=NullPool)
+    with engine.begin() as holding, engine.connect() as waiting:
+        holding.execute(text("LOCK TABLE audit_entries"))
+        waiting.execute(text(f"SET LOCAL {setting} = '20ms'"))
+        with pytest.raises(sqlalchemy.exc.OperationalError) as raised:
+            waiting.execute(text(statement))
+    found = database_error(raised.value)
+    assert found is not None
+    assert (found.code, found.retry_after) == ("busy", 1)
+
+
+def test_pool_without_a_free_connection_is_busy(database: str) -> None:
+    engine = create_engine(database, pool_size=1, max_overflow=0, pool_timeout=0.01)
+    with engine.connect(), pytest.raises(sqlalchemy.exc.TimeoutError) as raised:
+        engine.connect()
+    engine.dispose()
+    found = database_error(raised.value)
+    assert found is not None
+    assert found.code == "busy"
 
 
 def test_unit_of_work_without_its_audit_entry_has_no_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:

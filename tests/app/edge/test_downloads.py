@@ -115,7 +115,7 @@ def test_downloads_are_limited_per_organization_and_process(filled: str) -> None
         return refusals
 
     refusals = with_downloads(filled, open_many)
-    assert [error.code for error in refusals] == ["rate_limited", "database_unavailable"]
+    assert [error.code for error in refusals] == ["rate_limited", "busy"]
     assert all(error.retry_after for error in refusals)
 
 

@@ -194,7 +194,7 @@ class TestExportStreaming:
             running += [readers(token) for _ in range(2)]
         assert all(reader.read() for reader in running)
         refused = acme.person("viewer").get(PATH)
-        refusal(refused, 503, "database_unavailable")
+        refusal(refused, 503, "busy")
         assert acme.person("viewer").get("/v1/freezes").status_code == 200
 
 

@@ -1,15 +1,16 @@
 """Creating and updating schedules. A saved schedule is planned at once and compared with the others."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import select
 from sqlalchemy import update as sql_update
 
 from models.billing import schedule_count
+from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
 from rules.billing.plans import require_schedules
@@ -35,7 +36,7 @@ _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """Properties that determine the windows."""
 _OF_FREEZES = {*_TERMS, "scope", "reason", "exceptions_allowed"}
 """Properties that determine the freeze of a window."""
-_COMPARED = {*_TERMS, "scope", "allow_overlap"}
+COMPARED = {*_TERMS, "scope", "allow_overlap"}
 """Properties that determine overlaps."""
 _AUDITED = (
     "name",
@@ -86,7 +87,8 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
 
 def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     """Create and plan a schedule whose terms and quota have been checked. Raise `schedule_overlap`."""
-    schedule = _new(uow, wanted, timezone)
+    schedule = new_schedule(uow, wanted, timezone)
+    uow.session.add(schedule)
     plan(uow, schedule)
     _require_no_overlap(uow, schedule)
     uow.audit(
@@ -99,8 +101,9 @@ def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Sched
     return schedule
 
 
-def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
-    schedule = Schedule(
+def new_schedule(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
+    """Return a schedule that is not stored yet. Raise `validation_failed` for its reason."""
+    return Schedule(
         id=new_id("sch"),
         organization_id=uow.organization,
         name=wanted.name,
@@ -119,8 +122,6 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
         created_at=uow.now,
         updated_at=uow.now,
     )
-    uow.session.add(schedule)
-    return schedule
 
 
 def update(
@@ -153,13 +154,9 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     A due window that the change would take away, or move to other branches, begins first (I14).
     """
     begin_due(uow, schedule, unless=lambda occurrence: _stays(schedule, changes, occurrence))
-    before, former = audit_snapshot(schedule), _Former.of(schedule)
-    for name, value in changes.items():
-        column = _COLUMNS.get(name, name)
-        if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
-            setattr(schedule, column, checked_reason(value, "validation_failed") if name == "reason" else value)
+    before, former = audit_snapshot(schedule), Former.of(schedule)
+    changed = assign(schedule, changes)
     after = audit_snapshot(schedule)
-    changed = {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
     if changed:
         schedule.updated_at = uow.now
     if changed & _TERMS:
@@ -167,8 +164,8 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     if "scope" in changed:
         coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
-    if changed & _COMPARED:
-        _require_no_overlap(uow, schedule, None if "allow_overlap" in changed else former)
+    if changed & COMPARED:
+        _require_no_overlap(uow, schedule, () if "allow_overlap" in changed else former.beside(uow))
     if not changed:
         return schedule
     names = sorted(camel_case(name) for name in changed)
@@ -179,6 +176,17 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         after={name: after[name] for name in names},
     )
     return schedule
+
+
+def assign(schedule: Schedule, changes: Mapping[str, Any]) -> set[str]:
+    """Give a schedule checked values, and return the names of the terms that differ from before."""
+    before = audit_snapshot(schedule)
+    for name, value in changes.items():
+        column = _COLUMNS.get(name, name)
+        if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
+            setattr(schedule, column, checked_reason(value, "validation_failed") if name == "reason" else value)
+    after = audit_snapshot(schedule)
+    return {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
 
 
 def _stays(schedule: Schedule, changes: Mapping[str, Any], occurrence: Occurrence) -> bool:
@@ -200,7 +208,7 @@ def is_equal(name: str, value: Any, other: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Former:
+class Former:
     """What a schedule was before a change."""
 
     planned: Schedule
@@ -210,22 +218,24 @@ class _Former:
 
     @classmethod
     def of(cls, schedule: Schedule) -> Self:
+        """Return what a schedule is now."""
         was_changed = schedule.updated_at > schedule.created_at
         planned = Schedule(id=schedule.id, scope=schedule.scope, windows=schedule.windows)
         return cls(planned, schedule.updated_at if was_changed and not schedule.enabled else None)
 
-    def not_beside(self, uow: UnitOfWork) -> ColumnElement[bool]:
-        """Return the condition of the schedules that were not planned side by side with it."""
-        if self.paused_at is not None:
-            return Schedule.created_at > self.paused_at
-        return Schedule.id.not_in(ids_overlapping(uow, self.planned))
+    def beside(self, uow: UnitOfWork) -> Collection[str]:
+        """Return the ids of the schedules that were planned side by side with it."""
+        if self.paused_at is None:
+            return ids_overlapping(uow, self.planned)
+        earlier = select(Schedule.id).where(existing(uow.organization), Schedule.created_at <= self.paused_at)
+        return uow.session.scalars(earlier).all()
 
 
-def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, former: _Former | None = None) -> None:
+def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, beside: Collection[str] = ()) -> None:
     schedule.overlaps_checked_at = None
     uow.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
-        require_no_overlap(uow, schedule, *([former.not_beside(uow)] if former is not None else []))
+        require_no_overlap(uow, schedule, beside)
 
 
 def audit_snapshot(schedule: Schedule) -> dict[str, Any]:

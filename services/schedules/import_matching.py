@@ -23,8 +23,8 @@ from rules.billing.plans import require_schedules
 from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
-from services.schedules.changes import NewSchedule, camel_case, change, insert_checked, is_equal
-from services.schedules.deletion import delete_locked
+from services.schedules.changes import NewSchedule, camel_case, is_equal
+from services.schedules.import_writes import RehearsedWrites, StoredWrites, Writes
 from services.schedules.terms import is_over, recurrence_of, window_of
 
 Format = Literal["ics", "holidays"]
@@ -80,7 +80,8 @@ class Entry:
 class Matching:
     """The schedules that calendars of one format were imported as with one scope, and the events of a calendar.
 
-    The caller has locked the organisation. `scope` is the normalized scope of the import.
+    The caller has locked the organisation, but not in a dry run: that works on copies, and locks and writes nothing.
+    `scope` is the normalized scope of the import.
     """
 
     def __init__(self, uow: UnitOfWork, wanted: Import, scope: Mapping[str, Any], parsed: ParsedCalendar) -> None:
@@ -90,8 +91,14 @@ class Matching:
         self._prefix = f"{wanted.format}:{_digest(scope)}:"
         query = select(Schedule).where(Schedule.organization_id == uow.organization)
         query = query.where(Schedule.import_key.startswith(self._prefix)).order_by(Schedule.id)
-        rows = uow.session.scalars(query.options(undefer(Schedule.imported)).with_for_update(key_share=True)).all()
+        query = query.options(undefer(Schedule.imported))
+        query = query if wanted.dry_run else query.with_for_update(key_share=True)
+        rows = uow.session.scalars(query).all()
         uow.refresh_now()
+        self._writes: Writes = RehearsedWrites(uow) if wanted.dry_run else StoredWrites(uow)
+        if wanted.dry_run:
+            for row in rows:
+                uow.session.expunge(row)
         self._rows = {str(row.import_key): row for row in rows}
         self._taking_place = {found.uid for found in parsed.found} | self._skipped_with("past")
         self._uids = self._taking_place | {item.uid for item in parsed.skipped}
@@ -122,7 +129,7 @@ class Matching:
     def _require_quota(self, added: int) -> None:
         self._uow.session.flush()
         count = schedule_count(self._uow.organization)
-        require_schedules(self._uow.plan, self._uow.session.scalar(count) or 0, added)
+        require_schedules(self._uow.plan, (self._uow.session.scalar(count) or 0) - self._writes.uncounted, added)
 
     def _skipped_with(self, code: str) -> set[str]:
         return {item.uid for item in self._parsed.skipped if item.code == code}
@@ -206,9 +213,9 @@ class Matching:
         if remaining:
             imported = merging.with_days(row.recurrence, self._days_of_other_years(row))
             row.imported = row.imported and {**row.imported, "recurrence": imported}
-            change(self._uow, row, {"recurrence": merging.with_days(row.recurrence, remaining)})
+            self._writes.change(row, {"recurrence": merging.with_days(row.recurrence, remaining)})
             return Entry("updated", uid, row.name, row.id, _shown(row), ["recurrence"], [], before, code, message)
-        delete_locked(self._uow, row)
+        self._writes.delete(row)
         row.import_key = None
         return Entry("removed", uid, row.name, row.id, before=before, code=code, message=message)
 
@@ -231,7 +238,7 @@ class Matching:
         if found.past:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
-        made = insert_checked(self._uow, replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
+        made = self._writes.insert(replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
         code, message = _remark(found)
         return Entry("created", found.uid, made.name, made.id, _shown(made), code=code, message=message)
 
@@ -253,7 +260,7 @@ class Matching:
             base = imported and imported["recurrence"]
             changes["recurrence"] = merging.merged_days(row.recurrence, base, found.recurrence, self._years)
         changed = [camel_case(name) for name, value in changes.items() if not is_equal(name, value, now[name])]
-        change(self._uow, row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
+        self._writes.change(row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
         edited = [camel_case(name) for name in merging.edited(merging.terms_of(row), new)]
         code, message = _remark(found) if alike or "recurrence" not in changed else self._lost_days(found, others)
         if not changed:

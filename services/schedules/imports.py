@@ -9,8 +9,8 @@ A repeated import with the same scope
   file may hold a part of a calendar. Days of a holiday in years that were not requested are not missing;
 - does not create again what people have deleted, except on request (`restoreDeleted`).
 
-The calendar is read before the transaction. A dry run does everything in a savepoint that is rolled back, so it
-reports and rejects exactly what the import would.
+The calendar is read before the transaction. A dry run works on copies in memory, and reports and rejects what the
+import would, without a lock that others wait for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,16 +52,12 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     """
     scope, parsed = _read(uow, wanted)
     _require_usable(wanted, parsed)
-    organization, wakeups = lock_current(uow), set(uow.wakeups)
-    savepoint = uow.session.begin_nested()
+    organization = None if wanted.dry_run else lock_current(uow)
     entries = list(Matching(uow, wanted, scope, parsed).entries())
     counts = _count(entries)
-    if wanted.dry_run:
-        savepoint.rollback()
-        uow.wakeups = wakeups
+    if organization is None:
         entries = [replace(entry, schedule_id=None) if entry.action == "created" else entry for entry in entries]
     else:
-        savepoint.commit()
         if any(counts[action] for action in ("created", "updated", "removed")):
             refresh_all_texts(uow)
         _audit(uow, wanted, organization, entries, counts)

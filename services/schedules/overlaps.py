@@ -57,14 +57,25 @@ class Overlaps:
 NONE = Overlaps(0, ())
 
 
-def require_no_overlap(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> None:
+def require_no_overlap(uow: UnitOfWork, schedule: Schedule, beside: Collection[str] = ()) -> None:
     """Raise `schedule_overlap` if the windows of an enabled schedule overlap with others, and neither allows it.
 
-    `conditions` restrict the others. An advisory lock serializes comparisons in the organisation until the commit, so
-    that of two overlapping schedules that are saved at the same time the second one is rejected.
+    `beside` are the ids of the schedules with which it may. An advisory lock serializes comparisons in the organisation
+    until the commit, so that of two overlapping schedules that are saved at the same time the second one is rejected.
     """
     acquire_lock(uow, f"schedules {uow.organization}")
-    found = overlaps_of(uow, schedule, not_(Schedule.allow_overlap), *conditions)
+    refuse_overlaps(refused_overlaps(uow, schedule, beside))
+
+
+def refused_overlaps(
+    uow: UnitOfWork, schedule: Schedule, beside: Collection[str], reached: Sequence[BranchRef] | None = None
+) -> Overlaps:
+    """Return the overlaps that neither schedule allows, but for those with the schedules `beside`, by their ids."""
+    return overlaps_of(uow, schedule, not_(Schedule.allow_overlap), Schedule.id.not_in(beside), reached=reached)
+
+
+def refuse_overlaps(found: Overlaps) -> None:
+    """Raise `schedule_overlap` if there are overlaps."""
     if not found.count:
         return
     others = f" and {found.count - 1} more" if found.count > 1 else ""

@@ -102,7 +102,7 @@ def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, occurrence: Occurre
     """Raise `schedule_overlap` if this window would overlap a schedule that no other window overlaps."""
     alone = Schedule(id=schedule.id, organization_id=schedule.organization_id, scope=schedule.scope)
     alone.windows = [Range(occurrence.starts_at, occurrence.ends_at)]
-    require_no_overlap(uow, alone, Schedule.id.not_in(ids_overlapping(uow, schedule)))
+    require_no_overlap(uow, alone, ids_overlapping(uow, schedule))
 
 
 def _get(uow: UnitOfWork, schedule: Schedule, occurrence_id: str) -> Occurrence:

@@ -72,7 +72,7 @@ class OAuthCode(Base):
 
 
 class OAuthRefreshToken(Base):
-    """The SHA-256 of a refresh token; the first use replaces it."""
+    """The SHA-256 of a refresh token; the first use replaces it, and a second one soon after."""
 
     __tablename__ = "oauth_refresh_tokens"
 
@@ -82,3 +82,5 @@ class OAuthRefreshToken(Base):
     issued_at: Mapped[datetime]
     expires_at: Mapped[datetime] = mapped_column(index=True)
     used_at: Mapped[datetime | None]
+    reused_at: Mapped[datetime | None]
+    """When it was used a second time, by another process of the client."""

@@ -1,4 +1,4 @@
-"""Which account at GitHub is a member's own, so that what they do there counts as theirs.
+"""Which account at GitHub is a member's own, and the second use of a refresh token.
 
 Revision ID: 0040
 Revises: 0038
@@ -37,11 +37,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON github_links TO change_freeze_worker;
 
 
 def upgrade() -> None:
-    """Add the table; nobody is linked yet."""
+    """Add table and column; nobody is linked yet."""
     op.execute(TABLE)
     op.execute(RIGHTS)
+    op.execute("ALTER TABLE oauth_refresh_tokens ADD COLUMN reused_at TIMESTAMP WITH TIME ZONE")
 
 
 def downgrade() -> None:
-    """Drop the table."""
+    """Drop column and table."""
+    op.execute("ALTER TABLE oauth_refresh_tokens DROP COLUMN reused_at")
     op.execute("DROP TABLE github_links")

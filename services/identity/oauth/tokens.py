@@ -1,8 +1,8 @@
 """The token endpoint: authorization codes and refresh tokens are exchanged for tokens, or revoked.
 
 A code is spent by the first attempt, right or wrong; a second one ends the grant. A refresh token is replaced by its
-first use. It works for two more minutes, because clients with several processes share one; later the grant ends,
-because a copy of the token is in use. These changes must be committed although the response is an error.
+first use. It works once more within two minutes, because clients with several processes share one. Its use after that
+time ends the grant, because a copy of the token is about. These changes must be committed although the response is an error.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ from services.identity.signing_keys import PUBLISHED_KEYS, current_signer, verif
 CODE_LIFETIME = timedelta(seconds=60)
 REFRESH_LIFETIME = timedelta(days=30)
 REFRESH_GRACE = timedelta(seconds=120)
-"""How long a refresh token works after its first use."""
+"""How long after its first use a refresh token may be used a second time."""
 _SECOND = timedelta(seconds=1)
 
 
@@ -103,7 +103,12 @@ def refresh(uow: UnitOfWork, refresh_token: str, client_id: str, scope: str | No
     scopes = scope.split() if scope is not None else grant.scopes
     if not scopes or not set(scopes) <= {*grant.scopes, "offline_access"}:
         raise OAuthError("invalid_scope", "The connection does not have all of these scopes.")
-    row.used_at = row.used_at or uow.now
+    if row.reused_at is not None:
+        raise OAuthError("invalid_grant", "The refresh token has been used twice. Use the newer ones.")
+    if row.used_at is None:
+        row.used_at = uow.now
+    else:
+        row.reused_at = uow.now
     return issue_tokens(uow, grant, client, set(scopes) & set(grant.scopes))
 
 

@@ -43,6 +43,8 @@ INTERVAL = 5
 POLL_TOLERANCE = timedelta(seconds=1)
 """How early a poll may arrive, to allow for network latency."""
 MAX_CLIENT_ID_LENGTH = 100
+_UNVERIFIED = " (not verified)"
+"""Follows what a device calls itself wherever its connection is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ def _connect(uow: UnitOfWork, device: DeviceAuthorization, person: User) -> dict
             uow,
             user_id=person.id,
             client_id=device.client_id,
-            client_name=device.client_id[:MAX_NAME_LENGTH],
+            client_name=device.client_id[: MAX_NAME_LENGTH - len(_UNVERIFIED)] + _UNVERIFIED,
             resource=str(device.resource),
             scopes=device.scopes or (),
         )

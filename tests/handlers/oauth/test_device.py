@@ -49,7 +49,7 @@ class TestDevice:
         assert tool(http, tokens["access_token"], "svc_list_freezes").code is None
         refusal(Caller(http, tokens["access_token"]).get("/v1/freezes"), 401, "invalid_token")
         grant = session.scalars(select(OAuthGrant)).one()
-        assert (grant.user_id, grant.organization_id, grant.client_name) == (ada.id, acme.id, NAME)
+        assert (grant.user_id, grant.organization_id, grant.client_name) == (ada.id, acme.id, f"{NAME} (not verified)")
         assert session.scalars(select(LoginSession).where(LoginSession.kind == "device")).all() == []
         renewed = http.post(
             "/oauth/token",

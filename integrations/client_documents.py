@@ -54,8 +54,7 @@ class ClientDocuments:
         except NotPublicError:
             raise ClientRefusedError(f"{host} is not a host of the public internet.") from None
         except UnreachableError as error:
-            logger.info("client document at %s: %s", host, error)
-            raise ClientRefusedError(f"{host} cannot be reached, or does not speak https.") from None
+            raise ClientRefusedError(f"{host} cannot be reached, or does not speak https: {error}") from None
         if response.status != 200:
             raise ClientRefusedError(f"The document of the client is not there: {host} answered {response.status}.")
         media = response.headers.get_content_type() if "content-type" in response.headers else ""

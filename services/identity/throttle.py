@@ -37,7 +37,7 @@ Kind = Literal[
 class Limit:
     """How many attempts are allowed within a time.
 
-    They are for one account (of `client_document`: one host of clients), and from one network address.
+    They are for one account (of `client_document`: one document), and from one network address.
     """
 
     account: int
@@ -55,7 +55,7 @@ LIMITS: dict[Kind, Limit] = {
     "change_mail": Limit(account=5, address=30, within=timedelta(hours=1)),
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
-    "client_document": Limit(account=60, address=30),
+    "client_document": Limit(account=30, address=30),
 }
 RETENTION = timedelta(days=1)
 MAX_SESSIONS = 100

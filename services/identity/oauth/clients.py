@@ -1,6 +1,8 @@
 """OAuth clients: their metadata documents, fetched when needed and kept for as long as their `Cache-Control` says."""
 
+import logging
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from sqlalchemy.dialects.postgresql import insert
@@ -15,33 +17,72 @@ from rules.access.client_documents import (
     read_document,
 )
 from rules.access.oauth import OAuthError
+from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.identity import throttle
+
+logger = logging.getLogger(__name__)
+
+MAX_STALENESS = timedelta(days=30)
+"""How long after it was fetched a document is used that cannot be fetched again."""
 
 
 def find_client(uow: UnitOfWork, client_id: str, *, overdue: timedelta = timedelta()) -> ClientDocument:
     """Return the client with an id, whose document is fetched without a transaction if it is not fresh.
 
-    A document that expired less than `overdue` ago counts as fresh. Raise ClientRefusedError, or `rate_limited` after
-    too many fetches. A failure is not stored.
+    A document that expired less than `overdue` ago counts as fresh. Where it cannot be fetched now, the last
+    one is used for `MAX_STALENESS`. Raise ClientRefusedError, which says nothing of what its host answers, or
+    `rate_limited` after too many failures. A failure is not stored.
     """
     if not is_document_address(client_id):
         raise ClientRefusedError("The client is not identified by the https address of a client metadata document.")
     row = _hold_unblocked(uow, client_id)
     if row is not None and row.document and row.fresh_until and uow.now < row.fresh_until + overdue:
         return read_document(client_id, row.document)
-    host = urlsplit(client_id).hostname
-    throttle.count_attempt(uow, "client_document", account=host, address=uow.caller.address)
+    try:
+        attempt = throttle.count_attempt(uow, "client_document", account=client_id, address=uow.caller.address)
+    except ServiceError:
+        known = _last_known(uow, client_id)
+        if known is None:
+            raise
+        return known
     with uow.outside_transaction():
-        fetched = uow.dependencies.client_documents.fetch(client_id)
-        document = parse_document(client_id, fetched.body)
+        fetched = _fetch(uow, client_id)
     uow.refresh_now()
-    fresh_until = uow.now + freshness(fetched.cache_control)
-    values = {"document": document, "fetched_at": uow.now, "fresh_until": fresh_until}
+    if fetched is None:
+        known = _last_known(uow, client_id)
+        if known is not None:
+            return known
+        host = urlsplit(client_id).hostname
+        raise ClientRefusedError(f"The client cannot be used: {host} serves no valid document that describes it.")
+    attempt.reset()
+    document, lasting = fetched
+    values = {"document": document, "fetched_at": uow.now, "fresh_until": uow.now + lasting}
     stored = insert(OAuthClient).values(client_id=client_id, **values)
     uow.session.execute(stored.on_conflict_do_update(index_elements=[OAuthClient.client_id], set_=values))
     _hold_unblocked(uow, client_id)
     return read_document(client_id, document)
+
+
+def _fetch(uow: UnitOfWork, client_id: str) -> tuple[dict[str, Any], timedelta] | None:
+    """Return a client's document and for how long it may be kept; None, and a line in the log, if there is none.
+
+    Strangers may name any host here, so why it failed is not for them.
+    """
+    try:
+        fetched = uow.dependencies.client_documents.fetch(client_id)
+        return parse_document(client_id, fetched.body), freshness(fetched.cache_control)
+    except ClientRefusedError as error:
+        logger.info("client document at %s: %s", urlsplit(client_id).hostname, error)
+        return None
+
+
+def _last_known(uow: UnitOfWork, client_id: str) -> ClientDocument | None:
+    """Return the document as it was fetched last, if that is not too long ago. Raise ClientRefusedError if blocked."""
+    row = _hold_unblocked(uow, client_id)
+    if row is None or not row.document or row.fetched_at is None or uow.now > row.fetched_at + MAX_STALENESS:
+        return None
+    return read_document(client_id, row.document)
 
 
 def hold_client(uow: UnitOfWork, client_id: str) -> OAuthClient | None:

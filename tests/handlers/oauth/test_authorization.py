@@ -1,19 +1,23 @@
 """The authorization endpoint: who is redirected where, and what a person can grant."""
 
+import json
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from integrations.client_documents import ClientDocuments, FetchedDocument
 from models.audit import AuditEntry
 from models.identity import ThrottledAttempt
 from models.oauth import OAuthClient, OAuthCode, OAuthGrant
 from models.organizations import Membership, User
+from rules.access.client_documents import ClientRefusedError
 from services.core.tokens import token_hash
+from services.identity import throttle
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.device_sign_in.requests import signed_in
@@ -147,14 +151,58 @@ class TestPreview:
         row = session.get_one(OAuthClient, CLIENT_ID, populate_existing=True)
         assert row.document == DOCUMENT, "a failure is kept"
 
-    def test_fetches_of_documents_are_limited_per_network(self, session: Session, client: Client) -> None:
+    def test_document_is_used_for_some_days_while_it_cannot_be_fetched(
+        self, session: Session, client: Client, later: Any
+    ) -> None:
+        row = session.get_one(OAuthClient, CLIENT_ID)
+        row.fresh_until = factories.now()
+        session.flush()
+        for days in (1, 28):
+            later(days=days)
+            assert client.preview(query_of()).json()["consent"]["clientName"] == "Example Client"
+        later(days=2)
+        refusal(client.preview(query_of()), 400, "invalid_parameter")
+
+    def test_failures_of_a_network_keep_it_from_unknown_clients_alone(self, session: Session, client: Client) -> None:
         for _ in range(29):
             session.add(ThrottledAttempt(kind="client_document_address", subject="127.0.0.1", at=factories.now()))
+        session.get_one(OAuthClient, CLIENT_ID).fresh_until = factories.now()
         session.flush()
         unknown = query_of(client_id="https://10.0.0.1/metadata.json")
         refusal(client.preview(unknown), 400, "invalid_parameter")
         refusal(client.preview(unknown), 429, "rate_limited")
-        assert client.preview(query_of()).json()["consent"] is not None, "a known client needs no fetch"
+        assert client.preview(query_of()).json()["consent"] is not None, "what is known is used, fresh or not"
+
+    def test_strangers_cannot_keep_people_from_a_client(
+        self, session: Session, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fetch(_: ClientDocuments, client_id: str) -> FetchedDocument:
+            if client_id != CLIENT_ID:
+                raise ClientRefusedError("It is not there.")
+            return FetchedDocument(json.dumps(DOCUMENT).encode(), "no-cache")
+
+        monkeypatch.setattr(ClientDocuments, "fetch", fetch)
+        monkeypatch.setitem(throttle.LIMITS, "client_document", throttle.Limit(account=2, address=1000))
+        client = Client(http)
+        for number in range(9):
+            wrong = f"https://client.example/{number}.json"
+            refusal(client.preview(query_of(client_id=wrong)), 400, "invalid_parameter")
+            session.execute(update(OAuthClient).values(fresh_until=factories.now()))
+            assert client.preview(query_of()).json()["consent"] is not None
+
+    def test_refusal_does_not_say_what_a_host_answers(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        messages = set()
+        wrong = "https://other.example/metadata.json"
+        for body in (None, b"", b"{}", b"[]", json.dumps({**DOCUMENT, "client_secret": "x"}).encode()):
+
+            def fetch(_: ClientDocuments, client_id: str, found: bytes | None = body) -> FetchedDocument:
+                if found is None:
+                    raise ClientRefusedError(f"{client_id} cannot be reached, or does not speak https.")
+                return FetchedDocument(found, "")
+
+            monkeypatch.setattr(ClientDocuments, "fetch", fetch)
+            messages.add(refusal(client.preview(query_of(client_id=wrong)), 400, "invalid_parameter")["message"])
+        assert messages == {"The client cannot be used: other.example serves no valid document that describes it."}
 
 
 class TestDecide:

@@ -2,7 +2,7 @@
 
 A code is spent by the first attempt, right or wrong; a second one ends the grant. A refresh token is replaced by its
 first use. It works once more within two minutes, because clients with several processes share one. Its use after that
-time ends the grant, because a copy of the token is about. These changes must be committed although the response is an error.
+time ends the grant, because a copy of the token is about. These changes must be committed with the error.
 """
 
 from collections.abc import Collection

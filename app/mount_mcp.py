@@ -1,5 +1,6 @@
 """Mounts the MCP server at `{base_url}/mcp`: the request pipeline before it, and behind each of its tools."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,17 +11,27 @@ import orjson
 
 from app.edge.authentication import Identity
 from app.edge.bodies import read_bytes, require_json
+from app.edge.errors import JSON
 from app.edge.operation import Edge
 from app.edge.rate_limits import raise_if_exceeded
-from app.edge.request_context import IDENTITY, RequestContext
-from mcp_server.server import CALLER, McpServer
+from app.edge.request_context import IDENTITY, Reply, RequestContext, budget_headers
+from mcp_server.messages import read_message
+from mcp_server.server import CALLER, MAX_BODY, McpServer
 from rules import web_addresses
 from rules.access.permissions import Principal
 from rules.errors import MethodNotAllowedError, ServiceError
-from schemas.calls import REQUEST_ID, Application
+from schemas.calls import REQUEST_ID, Answer, Application
 from schemas.contract import Operation
 
 _METADATA_PATH = f"/.well-known/oauth-protected-resource{web_addresses.MCP}"
+_NO_MESSAGE = orjson.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32600, "message": "The body must be one request or notification of JSON-RPC 2.0."},
+    }
+)
+_PORT = re.compile(r":[0-9]+\Z")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -33,6 +44,8 @@ class McpCaller:
     identity: Identity
     counted: bool = False
     """True if the request has been counted against the rate limits, or its operation does it."""
+    limits: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """The headers of the operation that has counted the request."""
     refused: tuple[Operation, str] | None = None
     """The operation that has refused the caller, and the code."""
 
@@ -46,10 +59,21 @@ class McpCaller:
         scope[IDENTITY] = self.identity
         self.counted = True
 
-    async def count(self) -> None:
+    async def count(self, *, refuse: bool = True) -> None:
         """Count a request that calls no operation, as a read. Raise `rate_limited` if there were too many."""
         self.counted = True
-        raise_if_exceeded(await self.edge.rate_limits.count(self.principal, write=False))
+        self.request.budget = await self.edge.rate_limits.count(self.principal, write=False)
+        if refuse:
+            raise_if_exceeded(self.request.budget)
+
+    def limit_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that say what is left of the rate limits."""
+        budget = self.request.budget
+        return self.limits if budget is None else budget_headers(budget)
+
+    def note_limits(self, answer: Answer) -> None:
+        """Note what an operation has left of the rate limits."""
+        self.limits = [header for header in answer.headers if header[0].startswith(b"ratelimit-")]
 
     def envelope(self, error: ServiceError) -> bytes:
         """Return the error envelope of the contract."""
@@ -63,9 +87,12 @@ class McpCaller:
 class MountedMcp:
     """Serves `/mcp`: checks origin and credential, then passes the request to the MCP server."""
 
-    def __init__(self, edge: Edge, server: McpServer, *, base_url: str, origins: Sequence[str]) -> None:
+    def __init__(
+        self, edge: Edge, server: McpServer, *, base_url: str, hosts: Sequence[str], origins: Sequence[str]
+    ) -> None:
         self._edge = edge
         self._server = server
+        self._hosts = hosts
         self._origins = origins
         scopes = " ".join(sorted({scope for tool in server.tools.values() for scope in tool.operation.any_scope}))
         self._metadata = f'resource_metadata="{base_url}{_METADATA_PATH}"'
@@ -80,22 +107,29 @@ class MountedMcp:
         """Serve one request."""
         request: RequestContext = scope["request_context"]
         request.operation_id = "mcp"
-        if scope["method"] != "POST":  # the SDK would hold a GET open, although nothing is ever sent there
-            raise MethodNotAllowedError(scope["method"], "POST")
+        self._check_host(request)
         self._check_origin(request)
         self._edge.maintenance.check()
         identity = await self._identify(request)
         if identity is None:
             return
+        caller = McpCaller(self._edge, request, identity)
+        if scope["method"] != "POST":  # the SDK would hold a GET open, although nothing is ever sent there
+            await caller.count()
+            raise MethodNotAllowedError(scope["method"], "POST")
         require_json(request)
-        body = await read_bytes(request, self._server.max_body)
+        body = await read_bytes(request, MAX_BODY)
         if request.is_late:
             identity = await self._identify(request)
             if identity is None:
                 return
-        caller = McpCaller(self._edge, request, identity)
-        if _method_of(body) != "tools/call":
+            caller.identity = identity
+        message = read_message(body)
+        if message is None or message["method"] != "tools/call":
             await caller.count()
+        if message is None:
+            request.reply = Reply(400, [JSON], _NO_MESSAGE)
+            return
         inner = {
             **scope,
             "headers": [
@@ -105,8 +139,6 @@ class MountedMcp:
             CALLER: caller,
         }
         await self._server(inner, _Body(body, receive), partial(self._send, caller, send))
-        if not caller.counted:  # the SDK has refused the call
-            await self._edge.rate_limits.count(caller.principal, write=False)
 
     async def _identify(self, request: RequestContext) -> Identity | None:
         """Return whose credential a request has; without a valid one, challenge the client and return None."""
@@ -116,7 +148,16 @@ class MountedMcp:
             self._challenge_client(request, error)
             return None
         request.principal = identity.principal
+        if identity.organization_deleted:
+            raise ServiceError("organization_deleted", "The organisation has been deleted.")
         return identity
+
+    def _check_host(self, request: RequestContext) -> None:
+        """Raise `misdirected_request` for a host that is not this server's."""
+        host = (request.header(b"host") or b"").decode("latin-1")
+        name = host.rpartition(":")[0] if _PORT.search(host) else host
+        if host not in self._hosts and name not in _LOOPBACK:
+            raise ServiceError("misdirected_request", "The MCP server is not at this host.")
 
     def _check_origin(self, request: RequestContext) -> None:
         """Raise `origin_not_allowed` for a request by a web page of another origin."""
@@ -125,10 +166,15 @@ class MountedMcp:
             raise ServiceError("origin_not_allowed", "Web pages of other origins cannot use the MCP server.")
 
     async def _send(self, caller: McpCaller, send: Any, message: dict[str, Any]) -> None:
-        """Send a message of a response. One whose tool needs a further scope has status 403, and names all scopes.
+        """Send a message of a response, with what is left of the rate limits.
 
-        So the client can ask the person for them; the scopes of a key never change.
+        One whose tool needs a further scope has status 403, and names all scopes. So the client can ask the person for
+        them; the scopes of a key never change.
         """
+        if message["type"] == "http.response.start":
+            if not caller.counted:  # the SDK has refused the call
+                await caller.count(refuse=False)
+            message = {**message, "headers": [*message["headers"], *caller.limit_headers()]}
         if message["type"] == "http.response.start" and caller.principal.kind != "api_key" and caller.refused:
             operation, code = caller.refused
             if code == "insufficient_scope":
@@ -162,19 +208,10 @@ class _Body:
         return {"type": "http.request", "body": self.body, "more_body": False}
 
 
-def _method_of(body: bytes) -> str | None:
-    """Return the JSON-RPC method of a request; None if it is not valid, which the SDK says."""
-    try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return message.get("method") if isinstance(message, dict) else None
-
-
 def mount_mcp(edge: Edge, application: Application, *, base_url: str) -> MountedMcp:
     """Return the MCP server, whose tools call the operations of the application."""
     web_url = edge.uow_factories["identity"].dependencies.web_url
     hosts = [*(urlsplit(url).netloc for url in (base_url, web_url)), *_LOOPBACK, *(f"{host}:*" for host in _LOOPBACK)]
     origins = [f"{parts.scheme}://{parts.netloc}".lower() for parts in map(urlsplit, (base_url, web_url))]
     server = McpServer(edge.contract, application, website_url=web_url, hosts=hosts, origins=origins)
-    return MountedMcp(edge, server, base_url=base_url, origins=origins)
+    return MountedMcp(edge, server, base_url=base_url, hosts=hosts, origins=origins)

@@ -4,6 +4,7 @@ The SDK serves the revisions with a handshake (up to 2025-11-25) and the one wit
 authenticated before: `scope["change_freeze.mcp"]` has its caller.
 """
 
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,10 +24,12 @@ from mcp_server.tools import Tool, tools_of
 from rules.access.permissions import Principal
 from rules.errors import Detail, ServiceError
 from schemas.calls import Answer, Application, call_application, call_scope
-from schemas.contract import MIN_BODY_LIMIT, Contract, Operation
+from schemas.contract import Contract, Operation
 
 CALLER = "change_freeze.mcp"
 """The key of the caller in the scope of a request."""
+MAX_BODY = 1 << 16
+"""Bytes of a request, which is read on the event loop."""
 LIST_LIFETIME_MS = 300_000
 """How long a client may keep the list of tools."""
 _WITHOUT_HANDSHAKE = "2026-07-28"
@@ -63,6 +66,9 @@ class Caller(Protocol):
     def note_refusal(self, operation: Operation, code: str) -> None:
         """Note the code with which an operation has refused the caller."""
 
+    def note_limits(self, answer: Answer) -> None:
+        """Note what an operation has left of the caller's rate limits."""
+
 
 class McpServer:
     """Serves the tools of a contract, whose operations it calls in `application`."""
@@ -78,8 +84,6 @@ class McpServer:
     ) -> None:
         """Make the tools. A request is served only for one of `hosts`, and from a web page only of one of `origins`."""
         self.tools = tools_of(contract)
-        self.max_body = MIN_BODY_LIMIT + max((tool.operation.body_limit for tool in self.tools.values()), default=0)
-        """In bytes."""
         self._application = application
         self._security = TransportSecuritySettings(allowed_hosts=list(hosts), allowed_origins=list(origins))
         self._sessions: StreamableHTTPSessionManager | None = None
@@ -104,7 +108,7 @@ class McpServer:
             json_response=True,
             stateless=True,
             security_settings=self._security,
-            max_request_body_size=self.max_body,
+            max_request_body_size=MAX_BODY,
         )
         async with sessions.run():
             self._sessions = sessions
@@ -139,12 +143,13 @@ class McpServer:
             if tool is None:
                 await caller.count()
                 raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
-            if tool.confirms and given.get(CONFIRM) is not True and not _is_confirmed(params):
+            if tool.confirms and given.get(CONFIRM) is not True and not _is_confirmed(context, params):
                 await caller.count()
                 return _request_confirmation(context, params, tool)
             answer = await self._call_operation(context, tool, given)
         except ServiceError as error:
             return _error_result(caller.envelope(error), retry_after=error.retry_after)
+        caller.note_limits(answer)
         if answer.status >= 400:
             caller.note_refusal(tool.operation, answer.content["error"]["code"])
             return _error_result(answer.body, retry_after=answer.header(b"retry-after"))
@@ -182,12 +187,23 @@ def _caller_of(context: Context) -> Caller:
     return caller
 
 
-def _is_confirmed(params: types.CallToolRequestParams) -> bool:
-    """True if the person has confirmed the call in the form of their client."""
+def _is_confirmed(context: Context, params: types.CallToolRequestParams) -> bool:
+    """True if the person has confirmed this call, with these arguments, in the form of their client.
+
+    Revisions with a handshake have no such form.
+    """
+    if context.protocol_version < _WITHOUT_HANDSHAKE or params.request_state != _digest(params):
+        return False
     given = (params.input_responses or {}).get(CONFIRM)
     if not isinstance(given, types.ElicitResult) or given.action != "accept":
         return False
     return (given.content or {}).get(CONFIRM) is True
+
+
+def _digest(params: types.CallToolRequestParams) -> str:
+    """Return what a tool and its arguments have in common with a repeated call alone."""
+    call = json.dumps([params.name, params.arguments or {}], sort_keys=True)
+    return hashlib.sha256(call.encode()).hexdigest()
 
 
 def _request_confirmation(
@@ -197,7 +213,8 @@ def _request_confirmation(
 
     Raise `missing_parameter` if the client cannot do that, or if the person has seen the form and did not confirm.
     """
-    shown = CONFIRM in (params.input_responses or {})
+    answered = params.request_state == _digest(params)
+    shown = answered and CONFIRM in (params.input_responses or {})
     capabilities: Any = (context.meta or {}).get(_CAPABILITIES) or {}
     if not shown and context.protocol_version >= _WITHOUT_HANDSHAKE and "elicitation" in capabilities:
         arguments = ", ".join(f"{name} {value}" for name, value in (params.arguments or {}).items())
@@ -209,7 +226,9 @@ def _request_confirmation(
                 "required": [CONFIRM],
             },
         )
-        return types.InputRequiredResult(input_requests={CONFIRM: types.ElicitRequest(params=form)})
+        return types.InputRequiredResult(
+            input_requests={CONFIRM: types.ElicitRequest(params=form)}, request_state=_digest(params)
+        )
     message = (
         "The person did not confirm. Nothing was changed."
         if shown

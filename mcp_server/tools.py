@@ -10,9 +10,6 @@ from rules.access.permissions import Principal, Role, role_reaches, scopes_reach
 from rules.errors import Detail, ServiceError
 from schemas.contract import Contract, Operation
 
-MAX_ADDRESS_LENGTH = 65_536
-"""Characters of the values in path and query together, as for a request from the network."""
-
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
@@ -67,7 +64,7 @@ class Tool:
         """Return the arguments of a call, by where the operation takes them; it validates them itself.
 
         Unknown arguments go into the body, or into the query if there is no body, and are refused there. Raise
-        `missing_parameter` without a parameter of the path, and `malformed_request` for an oversized address.
+        `missing_parameter` without a parameter of the path.
         """
         rest = {name: value for name, value in given.items() if not (self.confirms and name == CONFIRM)}
         key = rest.pop(IDEMPOTENCY_KEY, None) if self.operation.effect == "write" else None
@@ -77,8 +74,6 @@ class Tool:
         path_params = {name: _text(rest.pop(name)) for name in self._path}
         in_query = [name for name in rest if name in self._query or not self._takes_body]
         query = {name: _query_value(value) for name in in_query if (value := rest.pop(name)) is not None}
-        if sum(len(str(value)) for value in (*path_params.values(), *query.values())) > MAX_ADDRESS_LENGTH:
-            raise ServiceError("malformed_request", "The arguments are too long for an address.")
         body = json.dumps(rest).encode() if self._takes_body and (rest or self.operation.body_required) else b""
         return Arguments(path_params, query, body, None if key is None else _text(key))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
-from app.edge.request_context import REFUSAL, Reply, RequestContext
+from app.edge.request_context import REFUSAL, Reply, RequestContext, budget_headers
 from app.edge.streaming import send_stream
 from integrations.spans import root_span
 from integrations.traces import CURRENT
@@ -100,8 +100,7 @@ class _HeaderInjectingSend:
 async def _send(request: RequestContext, reply: Reply, common: Headers) -> None:
     headers = [(b"x-request-id", request.request_id.encode()), *common, *reply.headers]
     if request.budget is not None:
-        headers.append((b"ratelimit-remaining", b"%d" % max(0, request.budget.remaining)))
-        headers.append((b"ratelimit-reset", b"%d" % request.budget.reset))
+        headers += budget_headers(request.budget)
     if not reply.cacheable:
         headers.append(_NO_STORE)
     if reply.status not in _WITHOUT_BODY and reply.stream is None:

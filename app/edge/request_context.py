@@ -40,6 +40,12 @@ class Budget(NamedTuple):
     reset: int
 
 
+def budget_headers(budget: Budget) -> list[tuple[bytes, bytes]]:
+    """Return the headers that say what is left of a budget."""
+    remaining = (b"ratelimit-remaining", b"%d" % max(0, budget.remaining))
+    return [remaining, (b"ratelimit-reset", b"%d" % budget.reset)]
+
+
 @dataclass(slots=True)
 class Reply:
     """A response that has not been sent, with all headers that the middleware does not add."""

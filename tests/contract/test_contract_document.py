@@ -48,6 +48,7 @@ ADDITIVE_CODES = {
     408: "request_timeout",
     412: "precondition_failed",
     409: "installation_suspended",
+    421: "misdirected_request",
     422: "weak_password github_rejected",
     503: "too_many_connections busy",
 }
@@ -64,6 +65,7 @@ FAMILIES = {
     410: "gone",
     412: "conflict",
     413: "payload_too_large",
+    421: "invalid_request",
     422: "validation_failed",
     429: "rate_limited",
     500: "internal_error",

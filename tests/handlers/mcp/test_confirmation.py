@@ -9,6 +9,7 @@ from tests.handlers.callers import Tenant
 from tests.harness.mcp_client import McpClient
 from tools.mcp_requests import ERAS, Era
 
+ACCEPTED = {"confirm": {"action": "accept", "content": {"confirm": True}}}
 CAN_ASK: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
@@ -57,9 +58,26 @@ class TestForm:
         assert state(acme, freeze) == "in_force"
 
     def test_freeze_ends_once_the_person_has_confirmed(self, acme: Tenant, freeze: Freeze) -> None:
-        answer = {"confirm": {"action": "accept", "content": {"confirm": True}}}
-        assert self.asked(acme, freeze, inputResponses=answer)["isError"] is False
+        shown = self.asked(acme, freeze)["requestState"]
+        assert self.asked(acme, freeze, inputResponses=ACCEPTED, requestState=shown)["isError"] is False
         assert state(acme, freeze) == "ended"
+
+    def test_confirmation_is_for_these_arguments_alone(self, acme: Tenant, freeze: Freeze) -> None:
+        client = McpClient(acme.key(), capabilities=CAN_ASK)
+        harmless = {"name": "svc_end_freeze", "arguments": {"freezeId": "frz_00000000000000000000000000"}}
+        shown = client.request("tools/call", harmless)["requestState"]
+        for given in ({"requestState": shown}, {}):
+            result = self.asked(acme, freeze, inputResponses=ACCEPTED, **given)
+            assert result["resultType"] == "input_required"
+        assert state(acme, freeze) == "in_force"
+
+    def test_revision_without_forms_takes_no_confirmation_from_one(self, acme: Tenant, freeze: Freeze) -> None:
+        shown = self.asked(acme, freeze)["requestState"]
+        client = McpClient(acme.key(), "handshake")
+        call = {"name": "svc_end_freeze", "arguments": {"freezeId": freeze.id}}
+        result = client.request("tools/call", {**call, "inputResponses": ACCEPTED, "requestState": shown})
+        assert result["isError"] is True
+        assert state(acme, freeze) == "in_force"
 
     @pytest.mark.parametrize(
         "answer",
@@ -74,7 +92,8 @@ class TestForm:
     def test_freeze_goes_on_if_the_person_has_not_confirmed(
         self, acme: Tenant, freeze: Freeze, answer: dict[str, Any]
     ) -> None:
-        result = self.asked(acme, freeze, inputResponses={"confirm": answer})
+        shown = self.asked(acme, freeze)["requestState"]
+        result = self.asked(acme, freeze, inputResponses={"confirm": answer}, requestState=shown)
         assert result["isError"] is True
         assert "did not confirm" in result["content"][0]["text"]
         assert state(acme, freeze) == "in_force"

@@ -55,6 +55,7 @@ def _select_due(now: Any, *conditions: ColumnElement[bool]) -> Select[Any]:
             Schedule.name,
             Schedule.reason,
             Schedule.exceptions_allowed,
+            Schedule.public_text,
         )
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .where(Occurrence.is_due(now, Schedule.is_running, may_start(Occurrence.organization_id)), *conditions)
@@ -142,6 +143,7 @@ def freeze_of(window: DueWindow, organization_id: str) -> Freeze:
         id=window.freeze_id,
         organization_id=organization_id,
         reason=window.reason,
+        public_text=window.public_text,
         scope=dict(window.scope),
         source="schedule",
         started_at=window.starts_at,

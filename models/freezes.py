@@ -22,6 +22,8 @@ class Freeze(Base):
     id: Mapped[Id]
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     reason: Mapped[str]
+    public_text: Mapped[str | None]
+    """What checks that everybody can read show in place of the reason."""
     scope: Mapped[dict[str, Any]]
     source: Mapped[str]
     """`manual` or `schedule`."""

@@ -13,8 +13,10 @@ from sqlalchemy.orm import Session
 from models.due_windows import branches_of_due, due_on_branches
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
+from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
+from rules.access.organization_settings import OrganizationSettings
 from rules.freezes.pull_request_exceptions import ExceptionState
 from rules.freezes.scope import BranchRef
 from rules.freezes.verdict import CoveringFreeze
@@ -47,11 +49,17 @@ _COVERING = (
         Freeze.ends_at,
         Freeze.exceptions_allowed,
         WatchedBranch.exceptions_allowed,
+        Freeze.public_text,
     )
     .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
     .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
     .where(is_one_of(FreezeTarget.branch_id, "branches"), FreezeTarget.operation == "apply", Freeze.is_in_force(NOW))
     .order_by(Freeze.started_at, Freeze.id)
+)
+_DISCREET = (
+    select(Repository.id, Repository.private, Organization.settings)
+    .join(Organization, Organization.id == Repository.organization_id)
+    .where(is_one_of(Repository.id, "repositories"))
 )
 _ACTIVE_EXCEPTIONS = (
     select(
@@ -88,8 +96,10 @@ def covering_freezes(
     due = due_on_branches(session, branch_ids, now)
     rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now})
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)
-    for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch in rows:
-        covering[branch_id].append(CoveringFreeze(freeze_id, reason, started_at, ends_at, by_freeze and by_branch))
+    for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch, public_text in rows:
+        permitted = by_freeze and by_branch
+        found = CoveringFreeze(freeze_id, reason, started_at, ends_at, permitted, public_text=public_text)
+        covering[branch_id].append(found)
     for branch_id, windows in due.items():
         covering[branch_id] = _with_due(covering[branch_id], windows)
     return covering
@@ -98,11 +108,29 @@ def covering_freezes(
 def _with_due(freezes: Sequence[CoveringFreeze], windows: Iterable[DueWindow]) -> list[CoveringFreeze]:
     begun = {freeze.id for freeze in freezes}
     due = (
-        CoveringFreeze(one.freeze_id, one.reason, one.starts_at, one.ends_at, one.exceptions_allowed, begun=False)
+        CoveringFreeze(
+            one.freeze_id,
+            one.reason,
+            one.starts_at,
+            one.ends_at,
+            one.exceptions_allowed,
+            begun=False,
+            public_text=one.public_text,
+        )
         for one in windows
         if one.freeze_id not in begun
     )
     return sorted([*freezes, *due], key=lambda freeze: (freeze.started_at, freeze.id))
+
+
+def discreet_repositories(session: Session, repository_ids: Collection[str]) -> set[str]:
+    """Return the ids of the repositories whose checks everybody can read, or of organisations that want them so."""
+    rows = session.execute(_DISCREET, {"repositories": list(repository_ids)})
+    return {
+        repository_id
+        for repository_id, private, settings in rows
+        if not private or OrganizationSettings.from_json(settings).check_text == "public"
+    }
 
 
 def frozen_branches(organization: str | ColumnElement[str], now: datetime) -> Select[str]:

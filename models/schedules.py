@@ -49,6 +49,8 @@ class Schedule(Base):
     wall_clock_window: Mapped[dict[str, Any]]
     """The contract's `Window` object, keys in snake_case."""
     reason: Mapped[str]
+    public_text: Mapped[str | None]
+    """That of its freezes."""
     exceptions_allowed: Mapped[bool]
     enabled: Mapped[bool]
     allow_overlap: Mapped[bool]

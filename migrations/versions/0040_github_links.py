@@ -1,4 +1,4 @@
-"""Which account at GitHub is a member's own, and the second use of a refresh token.
+"""Members' accounts at GitHub, second uses of refresh tokens, and public texts of freezes and schedules.
 
 Revision ID: 0040
 Revises: 0038
@@ -37,13 +37,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON github_links TO change_freeze_worker;
 
 
 def upgrade() -> None:
-    """Add table and column; nobody is linked yet."""
+    """Add table and columns; nobody is linked yet."""
     op.execute(TABLE)
     op.execute(RIGHTS)
     op.execute("ALTER TABLE oauth_refresh_tokens ADD COLUMN reused_at TIMESTAMP WITH TIME ZONE")
+    op.execute("ALTER TABLE freezes ADD COLUMN public_text TEXT")
+    op.execute("ALTER TABLE schedules ADD COLUMN public_text TEXT")
 
 
 def downgrade() -> None:
-    """Drop column and table."""
+    """Drop columns and table."""
+    op.execute("ALTER TABLE schedules DROP COLUMN public_text")
+    op.execute("ALTER TABLE freezes DROP COLUMN public_text")
     op.execute("ALTER TABLE oauth_refresh_tokens DROP COLUMN reused_at")
     op.execute("DROP TABLE github_links")

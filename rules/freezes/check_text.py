@@ -1,18 +1,23 @@
 """The text of a check: which freeze blocks the merge, why, until when, and what to do about it.
 
-It names exceptions, who granted them and until when, also if they are not sufficient.
+It names exceptions, who granted them and until when, also if they are not sufficient. Where everybody can read it
+(`public_at`, the address of our pages), it has the public text of a freeze and a link in place of its reason, and names
+no member.
 """
 
 from datetime import datetime
 
 from rules.freezes.verdict import CoveringFreeze, Grant, Verdict
 from rules.plain_text import as_markdown, one_line
+from rules.web_addresses import FREEZE
 
 MAX_LISTED = 10
 """Freezes and exceptions listed in full; GitHub allows 65,535 characters, people read far fewer."""
 MAX_TITLE_LENGTH = 255
 MAX_REASON_LENGTH = 200
 MAX_NAME_LENGTH = 80
+PUBLIC_TEXT = "A change freeze is in force"
+"""What everybody may read of a freeze without a public text."""
 BUTTON = "Request exception"
 """The label of the check's button; GitHub allows 20 characters."""
 BUTTON_DESCRIPTION = "Ask for this pull request to be merged"
@@ -41,23 +46,23 @@ def title(verdict: Verdict) -> str:
     return "No freeze covers this branch"
 
 
-def summary(verdict: Verdict, *, button: bool = False) -> str:
+def summary(verdict: Verdict, *, button: bool = False, public_at: str | None = None) -> str:
     """Return the check's summary as Markdown; `button`: whether the check has a button that requests an exception."""
     if verdict.unprotected:
-        return _unprotected_summary(verdict)
+        return _unprotected_summary(verdict, public_at)
     if verdict.blocking:
-        lines = _shown([_line(freeze) for freeze in verdict.blocking])
+        lines = _shown([_line(freeze, public_at) for freeze in verdict.blocking])
         parts = [
             "This branch is covered by a change freeze:",
             "",
             *lines,
             *_following(verdict),
-            *_not_enough(verdict),
+            *_not_enough(verdict, public_at),
             "",
         ]
         return "\n".join([*parts, _advice(verdict, button=button)])
     if verdict.grants:
-        lines = _shown([_line(freeze) for freeze in verdict.excepted])
+        lines = _shown([_line(freeze, public_at) for freeze in verdict.excepted])
         parts = [
             "This branch is covered by a change freeze:",
             "",
@@ -67,7 +72,7 @@ def summary(verdict: Verdict, *, button: bool = False) -> str:
             "",
         ]
         return "\n".join(
-            [*parts, *_granted(verdict), "", "This check fails again automatically when an exception ends."]
+            [*parts, *_granted(verdict, public_at), "", "This check fails again automatically when an exception ends."]
         )
     return "Merging is allowed. This check fails automatically when a change freeze starts."
 
@@ -83,10 +88,10 @@ SUPERSEDED_SUMMARY = (
 )
 
 
-def _unprotected_summary(verdict: Verdict) -> str:
+def _unprotected_summary(verdict: Verdict, public_at: str | None) -> str:
     """Return why the check of a pattern blocks: for the sake of branches that no rule of their own protects."""
     branches = _shown([f"- `{name}`" for name in verdict.unprotected])
-    lines = _shown([_line(freeze) for freeze in verdict.blocking])
+    lines = _shown([_line(freeze, public_at) for freeze in verdict.blocking])
     return "\n".join(
         [
             "These branches are covered by a change freeze, and no rule at GitHub requires their own check yet:",
@@ -111,27 +116,32 @@ def _following(verdict: Verdict) -> list[str]:
     ]
 
 
-def _line(freeze: CoveringFreeze) -> str:
+def _line(freeze: CoveringFreeze, public_at: str | None) -> str:
     times = f"since {_instant(freeze.started_at)}, until {_end(freeze.ends_at)}"
-    return f"- **{as_markdown(one_line(freeze.reason, MAX_REASON_LENGTH))}** (`{freeze.id}`), {times}"
+    if public_at is None:
+        return f"- **{as_markdown(one_line(freeze.reason, MAX_REASON_LENGTH))}** (`{freeze.id}`), {times}"
+    text = as_markdown(one_line(freeze.public_text or PUBLIC_TEXT, MAX_REASON_LENGTH))
+    return f"- **{text}** ([details]({public_at}{FREEZE.replace('{id}', freeze.id)})), {times}"
 
 
-def _granted(verdict: Verdict) -> list[str]:
-    return _shown([_grant(grant) for grant in verdict.grants])
+def _granted(verdict: Verdict, public_at: str | None) -> list[str]:
+    return _shown([_grant(grant, public_at) for grant in verdict.grants])
 
 
-def _grant(grant: Grant) -> str:
+def _grant(grant: Grant, public_at: str | None) -> str:
     end = _instant(grant.expires_at) if grant.expires_at else "the freeze ends"
+    if public_at is not None:
+        return f"- #{grant.number} may be merged during `{grant.freeze_id}`, until {end}"
     name = as_markdown(one_line(grant.granted_by, MAX_NAME_LENGTH))
     return f"- #{grant.number} may be merged during `{grant.freeze_id}`, granted by {name}, until {end}"
 
 
-def _not_enough(verdict: Verdict) -> list[str]:
+def _not_enough(verdict: Verdict, public_at: str | None) -> list[str]:
     """Return lines about exceptions that are not sufficient: for one freeze only, or for one pull request only."""
     if not verdict.grants:
         return []
     needed = "Each pull request merged with this commit needs an exception from each freeze. Granted so far:"
-    return ["", needed, "", *_granted(verdict)]
+    return ["", needed, "", *_granted(verdict, public_at)]
 
 
 def _shown(lines: list[str]) -> list[str]:

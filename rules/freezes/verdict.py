@@ -25,6 +25,8 @@ class CoveringFreeze:
     exceptions_allowed: bool = True
     begun: bool = True
     """False of a window that is due and that no process has begun."""
+    public_text: str | None = None
+    """What everybody may read of it, where its reason is not for everybody."""
 
 
 @dataclass(frozen=True, slots=True)

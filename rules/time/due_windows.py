@@ -21,6 +21,7 @@ class DueWindow(PlannedWindow):
     schedule_name: str
     reason: str
     exceptions_allowed: bool
+    public_text: str | None = None
 
     @property
     def freeze_id(self) -> str:

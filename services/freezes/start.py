@@ -11,7 +11,7 @@ from sqlalchemy import text
 from models.freezes import Freeze
 from models.queries import lock_affected, lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError, errors_of, merge_errors
-from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason, public_text
 from rules.freezes.scope import OPEN_ENDED
 from rules.ids import id_of_freeze, id_of_target, new_id
 from services.core.unit_of_work import UnitOfWork
@@ -27,6 +27,7 @@ class NewFreeze:
     reason: str
     ends_at: datetime | None = None
     exceptions_allowed: bool = True
+    public_text: str | None = None
     previewed_repo_count: int | None = None
     impact_acknowledged: bool = False
     source: str = "manual"
@@ -72,7 +73,8 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
         "freeze.started",
         ("freeze", freeze.id, freeze.reason),
         before=None,
-        after={"scope": freeze.scope, "endsAt": freeze.ends_at, "exceptionsAllowed": freeze.exceptions_allowed},
+        after={"scope": freeze.scope, "endsAt": freeze.ends_at, "exceptionsAllowed": freeze.exceptions_allowed}
+        | ({"publicText": freeze.public_text} if freeze.public_text else {}),
         targets=len(resolved.branches),
         previewedRepoCount=freeze.previewed_repo_count,
         impactAcknowledged=freeze.impact_acknowledged,
@@ -94,6 +96,7 @@ def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
         id=new_id("frz") if wanted.occurrence_id is None else id_of_freeze(wanted.occurrence_id),
         organization_id=uow.organization,
         reason=reason,
+        public_text=public_text(wanted.public_text),
         scope=wanted.scope,
         source=wanted.source,
         started_at=uow.now,

@@ -36,6 +36,7 @@ def start_window(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) ->
         schedule.reason,
         occurrence.ends_at,
         schedule.exceptions_allowed,
+        schedule.public_text,
         source="schedule",
         schedule_id=schedule.id,
         occurrence_id=occurrence.id,

@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from models.installations import Installation
 from models.organizations import Organization
+from models.queries import frozen_branches, lock_affected, mark_dirty
 from rules.access.organization_settings import OrganizationSettings
 from rules.audit.changes import differences
 from rules.errors import ServiceError
@@ -48,7 +49,12 @@ def update(
         organization.name = name
     if settings:
         organization.settings = {**organization.settings, **settings}
-    old, new = differences(before, _audit_snapshot(organization))
+    after = _audit_snapshot(organization)
+    old, new = differences(before, after)
+    if before["settings"]["checkText"] != after["settings"]["checkText"]:
+        frozen = uow.session.scalars(frozen_branches(organization.id, uow.now)).all()
+        mark_dirty(uow.session, lock_affected(uow.session, frozen), uow.now)
+        uow.wake("reconcile")
     if new:
         target = ("organization", organization.id, organization.name)
         uow.audit("organization.updated", target, before=old, after=new)

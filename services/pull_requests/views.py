@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select, tuple_
 
 from models.exceptions import PullRequestException
-from models.queries import exception_states
+from models.queries import discreet_repositories, exception_states
 from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
 from rules.time.planned_windows import end_of_cover
@@ -41,7 +41,19 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     exceptions = _exceptions(uow, rows, facts.freezes)
     entitled = uow.plan.includes("pr_exceptions")
     blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
-    return [_view(row, facts, exceptions.get(row.pull.id, []), blocking, uow.now, entitled=entitled) for row in rows]
+    discreet = discreet_repositories(uow.session, {row.repository.id for row in rows}) if facts.freezes else ()
+    return [
+        _view(
+            row,
+            facts,
+            exceptions.get(row.pull.id, []),
+            blocking,
+            uow.now,
+            entitled=entitled,
+            public_at=uow.dependencies.web_url if row.repository.id in discreet else None,
+        )
+        for row in rows
+    ]
 
 
 def _exceptions(
@@ -71,6 +83,7 @@ def _view(
     now: datetime,
     *,
     entitled: bool,
+    public_at: str | None,
 ) -> dict[str, Any]:
     pull = row.pull
     verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
@@ -93,9 +106,9 @@ def _view(
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
         "exception_ids": [active[freeze.id] for freeze in covering if freeze.id in active],
         "exceptions": list(exceptions),
-        "check": _check(row, row.branch.check_name, verdict, facts, button=entitled),
+        "check": _check(row, row.branch.check_name, verdict, facts, button=entitled, public_at=public_at),
         "pattern_check": of_pattern
-        and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False),
+        and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False, public_at=public_at),
         "shared_head_with": [reference(other) for other in facts.others_on_head(row)],
     }
 
@@ -129,11 +142,17 @@ def _freeze(freeze: CoveringFreeze, exception_id: str | None) -> dict[str, Any]:
 
 
 def _check(
-    row: TrackedPullRequest, name: str, verdict: Verdict, facts: PullRequestFacts, *, button: bool
+    row: TrackedPullRequest,
+    name: str,
+    verdict: Verdict,
+    facts: PullRequestFacts,
+    *,
+    button: bool,
+    public_at: str | None,
 ) -> dict[str, Any]:
     """Return a check: what was written last, and the text that it has, or is about to have, on an open head.
 
-    `button`: it has the button that requests an exception, if one would help.
+    `button`: it has the button that requests an exception, if one would help. `public_at`: see `summary`.
     """
     written = facts.check(row, name)
     is_open = row.pull.state == "open"
@@ -144,5 +163,5 @@ def _check(
         "name": name,
         "conclusion": written.conclusion if written else None,
         "title": title(verdict) if is_open else None,
-        "summary": summary(verdict, button=button) if is_open else None,
+        "summary": summary(verdict, button=button, public_at=public_at) if is_open else None,
     }

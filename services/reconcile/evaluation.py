@@ -11,6 +11,7 @@ from sqlalchemy import select, text
 
 from integrations.github import CheckState
 from models.pull_requests import HeadCheck
+from models.queries import discreet_repositories
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
 from services.core.database_identity import IS_CONFIRMED
@@ -147,6 +148,13 @@ class _Facts:
     """The organisations whose plan has exceptions."""
     closed: ClosedPatterns
     """The patterns whose checks protect a frozen branch that has no rule of its own."""
+    discreet: Collection[str]
+    """The repositories whose checks have no reasons and no names."""
+    web_url: str
+
+    def public_at(self, head: Head) -> str | None:
+        """Return where people read more, if the text of a head's check must be fit for everybody."""
+        return self.web_url if head.key.repository_id in self.discreet else None
 
     def verdict(self, head: Head) -> Verdict:
         """Return the verdict of a head under the name of its check."""
@@ -180,7 +188,8 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[s
     planned = planned_freezes(uow.session, list(freezes), uow.now)
     grants = plan_grants(uow, {head.organization_id for head in heads}) if freezes else {}
     entitled = {each for each, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
-    return _Facts(freezes, exceptions, planned, entitled, closed)
+    discreet = discreet_repositories(uow.session, {head.key.repository_id for head in heads}) if freezes else ()
+    return _Facts(freezes, exceptions, planned, entitled, closed, discreet, uow.dependencies.web_url)
 
 
 def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -253,7 +262,8 @@ def _content(head: Head, facts: _Facts) -> CheckContent:
         return CheckContent("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
     verdict = facts.verdict(head)
     button = _can_request_exception(head, verdict, facts)
-    return CheckContent(verdict.conclusion, title(verdict), summary(verdict, button=button), button)
+    text = summary(verdict, button=button, public_at=facts.public_at(head))
+    return CheckContent(verdict.conclusion, title(verdict), text, button)
 
 
 def _can_request_exception(head: Head, verdict: Verdict, facts: _Facts) -> bool:

@@ -16,6 +16,7 @@ from sqlalchemy import Select, or_, select, text
 
 from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, RepositoryInfo
 from models.installations import Installation, RepositorySync
+from models.queries import mark_dirty
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
@@ -150,7 +151,7 @@ def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> No
         row = known.pop(info.github_id, None)
         if row is None:
             added.append(_new(uow, installation_id, info, started))
-        elif _refresh(row, installation_id, info, started):
+        elif _refresh(uow, row, installation_id, info, started):
             reached.append(row)
     gone = [row for row in known.values() if row.removed_at is None]
     for row in gone:
@@ -189,8 +190,15 @@ def _new(uow: UnitOfWork, installation_id: int, info: RepositoryInfo, synced_at:
     )
 
 
-def _refresh(row: Repository, installation_id: int, info: RepositoryInfo, synced_at: datetime) -> bool:
-    """Save what was read; True if more scopes may reach the repository, because it is renamed or covered again."""
+def _refresh(uow: UnitOfWork, row: Repository, installation_id: int, info: RepositoryInfo, synced_at: datetime) -> bool:
+    """Save what was read; True if more scopes may reach the repository, because it is renamed or covered again.
+
+    The texts of its checks are written again if other people can read them now.
+    """
+    if row.private != info.private:
+        branches = select(WatchedBranch.id).where(WatchedBranch.repository_id == row.id)
+        mark_dirty(uow.session, uow.session.scalars(branches).all(), uow.now)
+        uow.wake("reconcile")
     changed = row.removed_at is not None or row.full_name != f"{info.owner}/{info.name}"
     if row.owner.lower() != info.owner.lower():
         row.rulesets_authorized_by = row.rulesets_authorized_at = None  # by an administrator of another account
@@ -259,7 +267,7 @@ def _record(uow: UnitOfWork, repository_id: str, info: RepositoryInfo | None) ->
     before = {"fullName": row.full_name, "archived": row.archived, "removed": row.removed_at is not None}
     if info is None or info.owner.lower() != account.lower():  # a public one is readable wherever it has gone
         row.removed_at = row.removed_at or uow.now
-    elif row.removed_at is None and _refresh(row, row.installation_id, info, uow.now):
+    elif row.removed_at is None and _refresh(uow, row, row.installation_id, info, uow.now):
         _extend_freezes(uow, [row])
     after = {"fullName": row.full_name, "archived": row.archived, "removed": row.removed_at is not None}
     if before != after:

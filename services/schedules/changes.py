@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 
 from sqlalchemy import select
@@ -14,6 +15,7 @@ from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
 from rules.billing.plans import require_schedules
+from rules.freezes.reasons import public_text
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
@@ -32,9 +34,14 @@ from services.schedules.views import get_matching
 _COLUMNS = {"window": "wall_clock_window"}
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}
 """Properties with several equal forms, such as with a default or without, and how they are parsed."""
+_TRIMMED: Mapping[str, Callable[[Any], object]] = {
+    "reason": partial(checked_reason, code="validation_failed"),
+    "public_text": public_text,
+}
+"""Properties that are stored without surrounding white space."""
 _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """Properties that determine the windows."""
-_OF_FREEZES = {*_TERMS, "scope", "reason", "exceptions_allowed"}
+_OF_FREEZES = {*_TERMS, "scope", "reason", "public_text", "exceptions_allowed"}
 """Properties that determine the freeze of a window."""
 COMPARED = {*_TERMS, "scope", "allow_overlap"}
 """Properties that determine overlaps."""
@@ -45,6 +52,7 @@ _AUDITED = (
     "recurrence",
     "window",
     "reason",
+    "public_text",
     "exceptions_allowed",
     "enabled",
     "allow_overlap",
@@ -60,6 +68,7 @@ class NewSchedule:
     recurrence: dict[str, Any]
     window: dict[str, Any]
     reason: str
+    public_text: str | None = None
     timezone: str | None = None
     """None means the time zone of the organisation's settings."""
     exceptions_allowed: bool = True
@@ -112,6 +121,7 @@ def new_schedule(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedul
         recurrence=wanted.recurrence,
         wall_clock_window=wanted.window,
         reason=checked_reason(wanted.reason, "validation_failed"),
+        public_text=public_text(wanted.public_text),
         exceptions_allowed=wanted.exceptions_allowed,
         enabled=wanted.enabled,
         allow_overlap=wanted.allow_overlap,
@@ -184,7 +194,8 @@ def assign(schedule: Schedule, changes: Mapping[str, Any]) -> set[str]:
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
         if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
-            setattr(schedule, column, checked_reason(value, "validation_failed") if name == "reason" else value)
+            trim = _TRIMMED.get(name)
+            setattr(schedule, column, value if trim is None else trim(value))
     after = audit_snapshot(schedule)
     return {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
 

@@ -38,8 +38,8 @@ class PlannedFreezes:
     scope: Mapping[str, Any]
     windows: Windows = frozenset()
     """Those to come."""
-    due: frozenset[tuple[datetime, datetime, str, bool]] = frozenset()
-    """Those that are due, which freeze already, with the reason and whether exceptions are allowed."""
+    due: frozenset[tuple[datetime, datetime, str, str | None, bool]] = frozenset()
+    """Those that are due, which freeze already, with reason, public text, and whether exceptions are allowed."""
 
 
 def planned_freezes_of(uow: UnitOfWork, schedule: Schedule) -> PlannedFreezes:
@@ -47,7 +47,7 @@ def planned_freezes_of(uow: UnitOfWork, schedule: Schedule) -> PlannedFreezes:
     planned = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
     rows = uow.session.execute(select(Occurrence.starts_at, Occurrence.ends_at).where(*planned)).all()
     coming = frozenset((start, end) for start, end in rows if start > uow.now)
-    terms = (schedule.reason, schedule.exceptions_allowed)
+    terms = (schedule.reason, schedule.public_text, schedule.exceptions_allowed)
     due = frozenset((start, end, *terms) for start, end in rows if start <= uow.now and schedule.is_running)
     return PlannedFreezes(schedule.scope, coming, due)
 

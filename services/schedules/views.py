@@ -29,6 +29,7 @@ _COPIED = (
     "timezone",
     "recurrence",
     "reason",
+    "public_text",
     "exceptions_allowed",
     "enabled",
     "allow_overlap",

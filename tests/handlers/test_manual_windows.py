@@ -58,6 +58,16 @@ def active(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranc
     return has_started(acme, session, schedule, web)
 
 
+def test_freeze_of_a_window_has_the_public_text_of_its_schedule(
+    acme: Tenant, schedule: Schedule, coming: Occurrence
+) -> None:
+    caller, address = acme.person("member"), f"/v1/schedules/{schedule.id}"
+    assert caller.patch(address, {"publicText": " Merging is paused "}).json()["publicText"] == "Merging is paused"
+    assert caller.post(f"{address}/run-now", {"action": "apply"}).status_code == 200
+    [freeze] = caller.get("/v1/freezes").json()["data"]
+    assert freeze["publicText"] == "Merging is paused"
+
+
 def frozen(acme: Tenant) -> bool:
     return bool(acme.key().get("/v1/freeze-state", repo="acme/web", branch="main").json()["frozen"])
 

@@ -23,6 +23,10 @@ def delete(session: Session, organization: Organization) -> None:
     session.flush()
 
 
+FULL = {"approval": "admin", "selfApproval": False, "timezone": "UTC", "checkText": "full"}
+"""The settings of a new organisation."""
+
+
 class TestGetMe:
     def test_get_me_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/me"), scope=None, least_role="viewer")
@@ -43,7 +47,7 @@ class TestGetMe:
                 "slug": acme.organization.slug,
                 "plan": "business",
                 "role": "admin",
-                "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC"},
+                "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC", "checkText": "full"},
             },
         }
 
@@ -140,7 +144,7 @@ class TestBootstrapOrganization:
             "name": "Eve's organisation",
             "slug": "eves-organisation",
             "plan": "free",
-            "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC"},
+            "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC", "checkText": "full"},
             "installationId": None,
             "deletedAt": None,
         }
@@ -228,7 +232,7 @@ class TestGetCurrentOrganization:
             "name": "Acme",
             "slug": acme.organization.slug,
             "plan": "business",
-            "settings": {"approval": "admin", "selfApproval": False, "timezone": "Europe/Rome"},
+            "settings": {"approval": "admin", "selfApproval": False, "timezone": "Europe/Rome", "checkText": "full"},
             "installationId": acme.installation.id,
             "deletedAt": None,
         }
@@ -266,12 +270,22 @@ class TestUpdateCurrentOrganization:
         session.flush()
         changed = acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London"}}).json()
         assert changed["name"] == "Acme"
-        assert changed["settings"] == {"approval": "admin", "selfApproval": True, "timezone": "Europe/London"}
+        assert changed["settings"] == {
+            "approval": "admin",
+            "selfApproval": True,
+            "timezone": "Europe/London",
+            "checkText": "full",
+        }
         body = {"name": "Acme Corporation", "settings": {"approval": "member", "selfApproval": False}}
         changed = acme.person("admin").patch(self.path, body).json()
         assert changed["name"] == "Acme Corporation"
         assert changed["slug"] == acme.organization.slug
-        assert changed["settings"] == {"approval": "member", "selfApproval": False, "timezone": "Europe/London"}
+        assert changed["settings"] == {
+            "approval": "member",
+            "selfApproval": False,
+            "timezone": "Europe/London",
+            "checkText": "full",
+        }
         assert acme.key().get(self.path).json() == changed
         assert globex.key().get(self.path).json()["name"] == "Globex"
 

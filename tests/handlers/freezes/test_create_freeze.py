@@ -19,6 +19,19 @@ from tests.harness.wakeups import RecordedWakeups
 
 
 class TestCreateFreeze:
+    @pytest.mark.parametrize(
+        ("given", "kept"), [("  Merging is paused ", "Merging is paused"), (" \u200b ", None), (None, None)]
+    )
+    def test_public_text_is_kept_beside_the_reason(
+        self, acme: Tenant, web: WatchedBranch, given: str | None, kept: str | None
+    ) -> None:
+        shown = acme.person("member").post("/v1/freezes", {**FIRST, "publicText": given}).json()
+        assert (shown["publicText"], shown["reason"]) == (kept, REASON)
+
+    def test_public_text_is_short(self, acme: Tenant, web: WatchedBranch) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "publicText": "x" * 201}), 422, "validation_failed")
+        assert [row["path"] for row in error["details"]] == ["/publicText"]
+
     def test_freeze_starts_at_once_and_leaves_github_to_workers(
         self, acme: Tenant, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
@@ -41,6 +54,7 @@ class TestCreateFreeze:
             "reason": REASON,
             "scope": EVERYTHING,
             "source": "manual",
+            "publicText": None,
             "endedAt": None,
             "endReason": None,
             "exceptionsAllowed": False,

@@ -41,9 +41,10 @@ def test_organization_settings_have_defaults() -> None:
         "approval": "admin",
         "selfApproval": False,
         "timezone": "UTC",
+        "checkText": "full",
     }
 
 
 def test_organization_settings_keep_known_keys_and_drop_unknown_ones() -> None:
-    settings = {"approval": "member", "selfApproval": True, "timezone": "Asia/Tokyo"}
+    settings = {"approval": "member", "selfApproval": True, "timezone": "Asia/Tokyo", "checkText": "public"}
     assert OrganizationSettings.from_json({**settings, "colour": "red"}).as_json() == settings

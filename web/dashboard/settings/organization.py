@@ -14,7 +14,7 @@ from web.problems import at_field
 
 _EDITED = ("name", "settings")
 _LABELS = {"name": "Name", "timezone": "Time zone", "confirmation": "Name of the organisation"}
-_FIELDS = ("do", "shown", "name", "timezone", "approval", "self_approval", "confirmation")
+_FIELDS = ("do", "shown", "name", "timezone", "approval", "self_approval", "check_text", "confirmation")
 
 
 class OrganizationSettings(DashboardPage):
@@ -40,6 +40,7 @@ class OrganizationSettings(DashboardPage):
                 "timezone": given["timezone"],
                 "approval": given["approval"] or "admin",
                 "selfApproval": bool(given["self_approval"]),
+                "checkText": given["check_text"] or "full",
             }
             calls = Change("get_current_organization", "update_current_organization", _EDITED)
             self.change(calls, {"name": given["name"], "settings": settings}, given["shown"])

@@ -18,6 +18,7 @@ class TestOrganization:
             timezone="Europe/London",
             approval="member",
             self_approval="on",
+            check_text="public",
         )
         assert "The settings are saved." in page.text
         assert page.form("Save").fields["timezone"] == "Europe/London"

@@ -23,6 +23,7 @@ MAX_PIPELINED = 16
 """Requests of one connection that wait for the response to an earlier one."""
 MAX_CHUNKS_AT_ONCE = 4096
 """Chunks of a body in the bytes of one read, which are handled in one go."""
+_VERSIONS = ("1.0", "1.1")
 _SINGLE_HEADERS = (b"authorization", b"host", b"transfer-encoding")
 _TOO_LARGE = f"The request line and the headers are larger than {MAX_HEAD_BYTES} bytes."
 _MAX_SHOWN_PATH = 200
@@ -246,8 +247,10 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._end_parsing(_TOO_LARGE)
         if len(self.headers) > MAX_HEADERS:
             self._end_parsing(f"The request has more than {MAX_HEADERS} headers.")
-        headers = dict(self.headers)
-        if b"host" not in headers and self.parser.get_http_version() != "1.0":
+        headers, version = dict(self.headers), self.parser.get_http_version()
+        if version not in _VERSIONS:
+            self._end_parsing(f"The request line says HTTP/{version}; this server speaks HTTP/1.1.")
+        if b"host" not in headers and version != "1.0":
             self._end_parsing("The request has no Host header.")
         if len(headers) != len(self.headers):
             names = [name for name, _ in self.headers]

@@ -336,3 +336,10 @@ def _post_head(acme: Tenant, *headers: bytes) -> bytes:
     credential = f"Authorization: Bearer {acme.key()}\r\n".encode()
     content = b"Content-Type: application/json\r\n"
     return b"".join((b"POST /v1/things HTTP/1.1\r\n", HOST, credential, content, *headers, b"\r\n"))
+
+
+@pytest.mark.parametrize("version", ["HTTP/2.0", "HTTP/3.0", "HTTP/1.2", "HTTP/0.9", "HTTP/2", "HTTX/1.1", "HTTP/11"])
+def test_request_line_of_another_version_is_refused(connect: Connect, version: str) -> None:
+    answer = send(connect(), f"GET /ping {version}\r\nHost: test\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"malformed_request" in answer

@@ -10,6 +10,8 @@ _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Marks of direction, and characters without a width; not the joiners that scripts and emoji need."""
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that Unicode counts as letters, marks or symbols, and that show nothing."""
 _JOINER = "\u2060"
 """Has no width, and ends what would be recognized as an address or a name."""
 _ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[@#])(?=\w)", re.IGNORECASE)
@@ -27,6 +29,11 @@ def one_line(text: str, length: int) -> str:
 def without_invisible(text: str) -> str:
     """Return the text without marks of direction and characters without a width."""
     return _INVISIBLE.sub("", text)
+
+
+def is_visible(text: str) -> bool:
+    """True if a text shows anything."""
+    return any(letter.isprintable() and not letter.isspace() and letter not in BLANK for letter in text)
 
 
 def without_links(line: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from rules.freezes.branch_names import branch_name_error
 from rules.freezes.globs import pattern_error
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
+from rules.plain_text import is_visible
 from schemas.instants import is_date, is_instant
 
 _MAX_GLOB_LENGTH = 256
@@ -18,6 +19,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "repository-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "repository") is None,
     "branch-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "branch") is None,
     "branch-name": lambda text: not 0 < len(text) <= _MAX_BRANCH_LENGTH or branch_name_error(text) is None,
+    "visible": is_visible,
     "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 
@@ -30,6 +32,8 @@ def explain(name: str, text: str) -> str | None:
         return pattern_error(text, "branch")
     if name == "branch-name":
         return branch_name_error(text)
+    if name == "visible":
+        return "must have visible characters"
     if name == "reason":
         return f"must have at least {MIN_REASON_LENGTH} visible characters, without the white space at both ends"
     return None

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rules.access.redirect_uris import is_plain_address, is_redirect_uri, redirect_matches
+from rules.plain_text import BLANK
 
 MAX_CLIENT_ID_LENGTH = 500
 MAX_NAME_LENGTH = 80
@@ -22,8 +23,6 @@ MAX_REDIRECT_URI_LENGTH = 1000
 MIN_FRESHNESS = timedelta(minutes=1)
 MAX_FRESHNESS = timedelta(hours=24)
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that Unicode counts as letters, marks or symbols, and that show nothing."""
 _MAX_MARKS = 3
 """Combining marks on one character; more of them would cover other lines."""
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
@@ -115,7 +114,7 @@ def _shown(name: str) -> str:
     for character in unicodedata.normalize("NFC", name):
         marks = marks + 1 if unicodedata.category(character).startswith("M") else 0
         if marks <= _MAX_MARKS:
-            visible += character if character.isprintable() and character not in _BLANK else " "
+            visible += character if character.isprintable() and character not in BLANK else " "
     return " ".join(visible.split())[:MAX_NAME_LENGTH].rstrip()
 
 

@@ -55,9 +55,13 @@ def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
     return {"email": body["email"]}
 
 
-def reset_password(uow: UnitOfWork, body: dict[str, Any]) -> None:
-    """Set a new password for the account of a mailed link."""
-    password_sign_in.reset_password(uow, body["token"], body["password"])
+def reset_password(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> RawReply:
+    """Set a new password for the account of a mailed link, and make the browser known."""
+    web_url = uow.dependencies.web_url
+    user = password_sign_in.reset_password(uow, body["token"], body["password"])
+    device = find_cookie(headers.get("cookie", ""), device_cookie_name(web_url))
+    cookie = set_device_cookie(known_devices.remember(uow, user, device), web_url=web_url)
+    return RawReply(204, {"Set-Cookie": cookie}, b"")
 
 
 def mint_session_token(uow: UnitOfWork) -> object:

@@ -115,7 +115,7 @@ class SignIn(PageView):
             again = self.context.render_again("sign_in.html", shown, _LABELS, email=given["email"], back=back)
             return _on_the_way(back, again)
         end_session(self.context)
-        return self.context.sign_in_response(signed_in, back)
+        return self.context.with_cookies(signed_in, back)
 
 
 class SignOut(PageView):
@@ -176,12 +176,12 @@ class Reset(PageView):
             return self._expired()
         body = filled({"token": mailed, "password": given["password"]})
         try:
-            self.context.call("reset_password", body=body)
+            done = self.context.call("reset_password", body=body)
         except OperationError as error:
             if error.code == "not_found":
                 return self._expired()
             return self.context.render_again("reset.html", error, _LABELS, **self._values(mailed, link))
-        return redirect_to(f"{web_addresses.SIGN_IN}?notice=password")
+        return self.context.with_cookies(done, f"{web_addresses.SIGN_IN}?notice=password")
 
     def _values(self, mailed: str, link: Any) -> dict[str, Any]:
         min_length = self.context.min_length("reset_password", "password")

@@ -301,10 +301,10 @@ class PageContext:
         retry_after = None if error.retry_after is None else str(max(0, round(error.retry_after)))
         return OperationError(row.status, error.code, error.message, details=error.details, retry_after=retry_after)
 
-    def sign_in_response(self, signed_in: Answer, back: str) -> Response:
-        """Return the redirect that gives the browser the cookies of its new session and of a known device."""
+    def with_cookies(self, answer: Answer, back: str) -> Response:
+        """Return the redirect that gives the browser the cookies of an answer: of a session, and of a known device."""
         page = redirect_to(back)
-        for cookie in signed_in.headers_named(b"set-cookie"):
+        for cookie in answer.headers_named(b"set-cookie"):
             page.headers.add("Set-Cookie", cookie)
         return page
 

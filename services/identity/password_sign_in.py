@@ -66,9 +66,10 @@ def _mail_link(uow: UnitOfWork, user_id: str, email: str) -> None:
     enqueue_mail(uow, email, "reset_password", url=f"{uow.dependencies.web_url}{RESET}?token={token}")
 
 
-def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
-    """Set a new password by a mailed link and revoke all sessions and connections of the account.
+def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
+    """Set a new password by a mailed link, revoke all sessions and connections of the account, and return it.
 
+    The browser of the link is known from then on, so that strangers who try passwords do not keep its owner out.
     Raise `not_found` if the link is used, unknown or expired, and `weak_password`.
     """
     hasher = uow.dependencies.password_hasher
@@ -96,6 +97,7 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
             end_grants_of(uow, user.id, "password_changed")
         throttle.reset(uow, "sign_in", user.email)
         audit_account(uow, user, "user.password_changed", ("user", user.id, user.name))
+        return user
 
 
 def _expired_link() -> ServiceError:

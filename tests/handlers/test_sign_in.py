@@ -183,8 +183,19 @@ class TestSignIn:
         visitor.auth("forgot-password", email=user.email)
         reset = {"token": link(session, user.email), "password": OTHER}
         assert visitor.auth("reset-password", **reset).status_code == 204
+        visitor.http.cookies.clear()
         self.lock(visitor, user.email)
         refusal(self.away(visitor, user.email, device, OTHER), 429, "rate_limited")
+
+    def test_mailed_link_opens_the_door_that_strangers_have_locked(self, visitor: Client, session: Session) -> None:
+        user = account(session)
+        self.lock(visitor, user.email)
+        visitor.auth("forgot-password", email=user.email)
+        visitor.auth("reset-password", token=link(session, user.email), password=OTHER)
+        device = str(visitor.http.cookies.get("device"))
+        visitor.http.cookies.clear()
+        self.lock(visitor, user.email)
+        assert self.away(visitor, user.email, device, OTHER).status_code == 200
 
     def test_device_is_known_to_the_last_four_people(self, visitor: Client, session: Session) -> None:
         people = [account(session, f"Eve{number}") for number in range(5)]

@@ -5,7 +5,7 @@ The schedule and the row of the window are locked, so that a window that is abou
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import Range
 
 from models.freezes import Freeze
@@ -26,6 +26,7 @@ from services.schedules.views import get_schedule
 def skip_next(uow: UnitOfWork, schedule_id: str, occurrence_id: str | None = None) -> dict[str, Any]:
     """Skip the next planned occurrence and return it; return a named one that a person has skipped before as it is.
 
+    One that is skipped now says how many windows ahead of it people had skipped already (`skipped_before`).
     Raise `schedule_not_found`, `occurrence_not_found` if none is planned or the schedule has not the named one, and
     `invalid_state` if the named one is not next.
     """
@@ -40,7 +41,9 @@ def skip_next(uow: UnitOfWork, schedule_id: str, occurrence_id: str | None = Non
         raise ServiceError("invalid_state", f"The window {occurrence_id!r} is not the next planned one.")
     if occurrence is None:
         raise ServiceError("occurrence_not_found", "This schedule has no planned window.")
-    return _skip(uow, schedule, occurrence)
+    ahead = (Occurrence.schedule_id == schedule.id, Occurrence.skip_reason == "asked", Occurrence.starts_at > uow.now)
+    query = select(func.count()).where(*ahead, Occurrence.starts_at < occurrence.starts_at)
+    return {**_skip(uow, schedule, occurrence), "skipped_before": uow.session.scalar(query) or 0}
 
 
 def skip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, Any]:

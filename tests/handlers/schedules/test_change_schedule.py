@@ -239,8 +239,9 @@ class TestSkipNextOccurrence:
         made = created(acme.key())
         path = f"/v1/schedules/{made['id']}"
         first = acme.key().post(f"{path}/skip-next").json()
-        assert first == {**made["nextOccurrence"], "state": "skipped", "skipReason": "asked"}
+        assert first == {**made["nextOccurrence"], "state": "skipped", "skipReason": "asked", "skippedBefore": 0}
         second = acme.key().post(f"{path}/skip-next").json()
+        assert second["skippedBefore"] == 1
         assert second["startsAt"] == starts(SOON + timedelta(days=1), 22)
         assert acme.key().get(path).json()["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=2), 22)
         assert acme.audit() == ["schedule.created", "occurrence.skipped", "occurrence.skipped"]

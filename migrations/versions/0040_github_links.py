@@ -1,13 +1,13 @@
 """Members' accounts at GitHub, second uses of refresh tokens, and public texts of freezes and schedules.
 
 Revision ID: 0040
-Revises: 0038
+Revises: 0039
 """
 
 from alembic import op
 
 revision = "0040"
-down_revision = "0038"
+down_revision = "0039"
 branch_labels = None
 depends_on = None
 

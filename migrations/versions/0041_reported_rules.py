@@ -3,13 +3,13 @@
 The former release writes no report, and reads every branch again as before.
 
 Revision ID: 0041
-Revises: 0038
+Revises: 0040
 """
 
 from alembic import op
 
 revision = "0041"
-down_revision = "0038"
+down_revision = "0040"
 branch_labels = None
 depends_on = None
 

@@ -149,7 +149,7 @@ class TestNextChange:
         factories.exception(session, short, pull, web, expires_at=factories.now() + 2 * HOUR)
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
-        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(short.ends_at))
+        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(factories.now() + HOUR))
         assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
 
     def test_exception_allows_until_a_window_follows(

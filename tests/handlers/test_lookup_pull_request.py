@@ -145,11 +145,12 @@ class TestNextChange:
     def test_exception_that_outlives_its_freeze_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
-        short = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
-        factories.exception(session, short, pull, web, expires_at=factories.now() + 2 * HOUR)
+        end = factories.now() + HOUR
+        short = factories.freeze(session, acme.organization, [web], ends_at=end)
+        factories.exception(session, short, pull, web, expires_at=end + HOUR)
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
-        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(factories.now() + HOUR))
+        assert (shown["frozen"], shown["frozenUntil"]) == (True, reported(end))
         assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
 
     def test_exception_allows_until_a_window_follows(

@@ -91,7 +91,7 @@ class Matching:
         self._prefix = f"{wanted.format}:{_digest(scope)}:"
         query = select(Schedule).where(Schedule.organization_id == uow.organization)
         query = query.where(Schedule.import_key.startswith(self._prefix)).order_by(Schedule.id)
-        query = query.options(undefer(Schedule.imported))
+        query = query.options(undefer(Schedule.imported), undefer(Schedule.windows))
         query = query if wanted.dry_run else query.with_for_update(key_share=True)
         rows = uow.session.scalars(query).all()
         uow.refresh_now()

@@ -19,7 +19,7 @@ from rules.errors import ServiceError
 from rules.freezes.check_text import REQUEST_EXCEPTION
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.github_access.failures import require_no_pause
+from services.github_access.rate_limiter import background_client
 from services.identity.github_links import member_of_account
 from services.pull_request_exceptions.requests import ExceptionInput, request_for
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -54,21 +54,19 @@ def handle_check_action(uow_factory: UnitOfWorkFactory, github: GitHub, action: 
             requestable = uow.plan.includes("pr_exceptions")
             pull_ids = [tracked.pull.id for tracked in _pull_requests(uow, action)] if requestable else []
             member = member_of_account(uow, action.account_id)
-            if pull_ids and member is None:
-                require_no_pause(uow, repository.installation_id)
         if not pull_ids:
             continue
         if member is not None:
             caller = replace(caller, actor=member, user_id=member.id)
-        elif not _may_write(github, repository, action):
+        elif not _may_write(uow_factory, github, repository, action):
             logger.info("check action ignored: its sender may not write to the repository")
             continue
         for pull_id in pull_ids:
             _request(uow_factory, caller, action, pull_id)
 
 
-def _may_write(github: GitHub, repository: Repository, action: RequestedAction) -> bool:
-    client = github.client(repository.installation_id)
+def _may_write(uow_factory: UnitOfWorkFactory, github: GitHub, repository: Repository, action: RequestedAction) -> bool:
+    client = background_client(uow_factory, github, repository.installation_id)
     return client.may_write(repository.owner, repository.name, action.account_id, action.login)
 
 

@@ -1,5 +1,6 @@
 """The formats of the contract: dates, instants, globs, names and reasons, each checked by the code that reads it."""
 
+import string
 from collections.abc import Callable, Mapping
 
 from rules.freezes.branch_names import branch_name_error
@@ -19,7 +20,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "repository-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "repository") is None,
     "branch-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "branch") is None,
     "branch-name": lambda text: not 0 < len(text) <= _MAX_BRANCH_LENGTH or branch_name_error(text) is None,
-    "visible": is_visible,
+    "visible": lambda text: not text.strip(string.whitespace) or is_visible(text),
     "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 

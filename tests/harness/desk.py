@@ -7,9 +7,11 @@ from urllib.parse import parse_qsl, urlsplit
 import requests
 
 from integrations.github import GitHub
+from models.organizations import User
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.alerts import AlertFilters, list_alerts
+from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tests.harness.webhook_queue import WebhookQueue
@@ -29,7 +31,14 @@ class Desk:
 
     @classmethod
     def of(cls, harness: Harness) -> "Desk":
-        """Return Ada's desk, with an App that may ask who installs it."""
+        """Return Ada's desk, with an App that may ask who installs it; Ada becomes an owner."""
+        session = harness.session
+        if session.get(User, str(ADA.id)) is None:
+            ada = User(id=str(ADA.id), name=ADA.name, email="ada@example.com", created_at=factories.now())
+            session.add(ada)
+            session.flush()
+            factories.membership(session, harness.organization, ada, "owner")
+            session.commit()
         harness.fake_github.settings.setup_url = "http://web.test/installed"
         settings = replace(
             harness.github.settings,

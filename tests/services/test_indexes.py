@@ -44,7 +44,7 @@ def connection(module_database: str) -> Iterator[Connection]:
         pytest.param(deliveries._MARK, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
         pytest.param(
             probe_requests._OF_REPOSITORY,
-            {"github_id": 1, "now": HINT["now"]},
+            {"github_id": 1, "now": HINT["now"], "reported_at": HINT["now"]},
             "ix_repositories_github_id",
             id="branches of a repository whose rules were changed",
         ),

@@ -201,7 +201,7 @@ class TestEnd:
         caller = signed_in(session, http, owner, acme.organization)
         deleted = caller.post("/api/auth/org/delete", {"name": acme.organization.name})
         assert deleted.status_code == 200, deleted.text
-        assert tool(http, tokens["access_token"], "svc_list_freezes").code == "organization_deleted"
+        refusal(entry(http, tokens["access_token"]), 410, "organization_deleted")
         assert client.refresh(tokens["refresh_token"]).status_code == 400
         grant = session.scalars(select(OAuthGrant).execution_options(populate_existing=True)).one()
         assert grant.revoked_why == "organization_deleted"

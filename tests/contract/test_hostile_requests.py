@@ -33,7 +33,15 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.access_tokens import verify_access_token
 from services.identity.oauth.access_tokens import verify_grant_token
-from tests.contract.hostile_edge import ATTEMPTS, CONTRACT, MAX_LOOP_SECONDS, MAX_SECONDS, AnyCredential, edge_of
+from tests.contract.hostile_edge import (
+    ATTEMPTS,
+    CONTRACT,
+    MAX_LOOP_SECONDS,
+    MAX_SECONDS,
+    AnyCredential,
+    edge_of,
+    is_within,
+)
 
 SIZE = MAX_HEAD_BYTES - 5000
 """Bytes of a hostile part: what the rest of the head leaves."""
@@ -281,8 +289,8 @@ def assert_bounded(application: Application, operation: Operation, hostile: Host
         if loop_seconds < MAX_LOOP_SECONDS and seconds < MAX_SECONDS:
             break
     shape = (operation.id, hostile.name)
-    assert loop_seconds < MAX_LOOP_SECONDS, (*shape, loop_seconds)
-    assert seconds < MAX_SECONDS, (*shape, seconds)
+    assert is_within(loop_seconds, MAX_LOOP_SECONDS), (*shape, loop_seconds)
+    assert is_within(seconds, MAX_SECONDS), (*shape, seconds)
     assert 200 <= response.status < 500, (*shape, response.status, response.body[:500])
     if hostile.codes:
         error = orjson.loads(response.body)["error"]

@@ -38,7 +38,7 @@ from tests.factories.plans import BUSINESS
 from tests.faults.people_at_github import PullRequests, RulesAndBranches
 from tests.faults.state_machines import some
 from tests.faults.upheavals_at_github import Installations, Repositories
-from tests.harness.blocking_surfaces import Said, attention, false_claims, ways_in, what_is_said
+from tests.harness.blocking_surfaces import REPLACING, Said, attention, false_claims, ways_in, what_is_said
 from tests.harness.github_harness import Harness
 from tests.harness.messages import Messages
 from tests.harness.state_machines import explore
@@ -221,7 +221,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
         """Check that a frozen branch is blocked or not, as GitHub answers, and that people are told."""
         ways = [way for way in ways_in(self.harness, github_id, branch, said.let_in) if way.sha not in said.let_in]
         state = said.states["facts"]
-        entering = [way for way in ways if way.way in {"merge", "push", "force_push"}]
+        entering = [way for way in ways if way.way not in REPLACING]
         about = f"{branch}: {said} {(entering or ways)[:5]}"
         assert state != "unknown", about
         # What other rules refuse besides does not count, such as one of another branch that people have moved here.

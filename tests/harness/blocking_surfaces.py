@@ -29,8 +29,9 @@ from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
 from tools.fake_github.model.ways_in import WayIn, list_ways_in
 
-_REPLACING = frozenset({"delete", "create", "rename_away", "rename_into"})
-WAYS_OF_GAPS = {"deletion": _REPLACING, "creation": frozenset({"create", "rename_into"})}
+REPLACING = frozenset({"delete", "create", "rename_away", "rename_into"})
+"""The ways that put another branch in the place of one; by the others a commit enters."""
+WAYS_OF_GAPS = {"deletion": REPLACING, "creation": frozenset({"create", "rename_into"})}
 """What GitHub may accept where a branch is said to be partly blocked, by the gap that is named."""
 SAYS_BLOCKED = frozenset({"blocked", "partly"})
 
@@ -178,7 +179,7 @@ def ways_in(harness: Harness, github_id: int, branch: str, let_in: Collection[st
 
 def false_claims(said: Said, ways: list[WayIn]) -> dict[str, list[WayIn]]:
     """Return, by surface, what GitHub would accept although the surface says that it is refused."""
-    entering = [way for way in ways if way.sha not in said.let_in or way.way in _REPLACING]
+    entering = [way for way in ways if way.sha not in said.let_in or way.way in REPLACING]
     allowed = frozenset[str]().union(*(WAYS_OF_GAPS.get(gap, frozenset()) for gap in said.gaps))
     found: dict[str, list[WayIn]] = defaultdict(list)
     for surface, state_said in said.states.items():

@@ -8,6 +8,7 @@ from typing import Any
 from tests.faults.suite.catalogue.steps import is_settled
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
+from tests.harness.blocking_surfaces import REPLACING
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.rulesets import update_ruleset
 from tools.fake_github.model.ways_in import list_ways_in
@@ -16,8 +17,6 @@ from tools.fake_github.model.world import Actor
 TOLD = 5.0
 """Seconds from a webhook, or from when it can be taken from GitHub's log, until every surface knows (I25)."""
 RULES = "graphql query Rules"
-REPLACING = frozenset({"delete", "create", "rename_away", "rename_into"})
-"""The ways that stay open here: no administrator has authorised the service to write rules."""
 
 
 class FrozenBranch:
@@ -40,7 +39,7 @@ class FrozenBranch:
                 update_ruleset(world, actor, ruleset, {"enforcement": enforcement})
 
     def is_open(self) -> bool:
-        """Return whether GitHub would accept a push to the branch or a merge now."""
+        """Return whether GitHub would accept a commit now. The branch can be replaced: the service may write no rules."""
         world = self._trial.stack.github.world
         with world.lock:
             ways = list_ways_in(world, self.repository, "main", self._trial.stack.github.app_id)

@@ -39,7 +39,7 @@ class FrozenBranch:
                 update_ruleset(world, actor, ruleset, {"enforcement": enforcement})
 
     def is_open(self) -> bool:
-        """Return whether GitHub would accept a commit now. The branch can be replaced: the service may write no rules."""
+        """Return whether GitHub would accept a commit now. The branch can be replaced: we may write no rules."""
         world = self._trial.stack.github.world
         with world.lock:
             ways = list_ways_in(world, self.repository, "main", self._trial.stack.github.app_id)

@@ -6,6 +6,7 @@ A tool takes the path and query parameters of its operation and the properties o
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mcp_server.conversion import Conversion
 from schemas import walk
 from schemas.contract import Contract, ContractError, Node, Operation
 
@@ -15,15 +16,7 @@ _CONFIRM_SCHEMA = {
     "type": "boolean",
     "description": "Must be true. Ask the person first: this cannot be undone.",
 }
-_IDEMPOTENCY_KEY_SCHEMA = {
-    "type": "string",
-    "maxLength": 255,
-    "description": "Repeat it when you retry the same call: it then takes effect once.",
-}
-_NOT_JSON_SCHEMA = frozenset(
-    {"nullable", "example", "examples", "discriminator", "readOnly", "writeOnly", "deprecated"}
-)
-_DEFINITIONS = "#/$defs/"
+_IDEMPOTENCY_KEY_SCHEMA = {"type": "string", "description": "Repeat it in a retry, which then takes effect once."}
 
 
 def input_schema(contract: Contract, operation: Operation, *, confirms: bool) -> dict[str, Any]:
@@ -31,7 +24,7 @@ def input_schema(contract: Contract, operation: Operation, *, confirms: bool) ->
 
     Raise ContractError if two arguments have the same name.
     """
-    conversion = _Conversion(contract)
+    conversion = Conversion(contract)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, schema, is_required in _arguments(contract, operation):
@@ -47,9 +40,7 @@ def input_schema(contract: Contract, operation: Operation, *, confirms: bool) ->
     made: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         made["required"] = required
-    if definitions := conversion.definitions():
-        made["$defs"] = definitions
-    return made
+    return conversion.complete(made)
 
 
 def body_properties(contract: Contract, operation: Operation) -> Mapping[str, Node]:
@@ -68,62 +59,17 @@ def _arguments(contract: Contract, operation: Operation) -> Iterator[tuple[str, 
         if parameter.location in {"path", "query"}:
             description = described[parameter.location, parameter.name].get("description")
             schema = contract.resolve(parameter.schema)
-            yield parameter.name, {**schema, "description": description} if description else schema, parameter.required
+            if description and not _is_plain_filter(parameter.name, schema, description):
+                schema = {**schema, "description": description}
+            yield parameter.name, schema, parameter.required
     properties = body_properties(contract, operation)
     body = contract.resolve(operation.body["application/json"]) if properties else {}
     for name, schema in properties.items():
         yield name, schema, operation.body_required and name in body.get("required", ())
 
 
-class _Conversion:
-    """Converts schemas of OpenAPI 3.0 to JSON Schema 2020-12, whose references point into `$defs`."""
-
-    def __init__(self, contract: Contract) -> None:
-        self._schemas: Mapping[str, Node] = contract.document.get("components", {}).get("schemas", {})
-        self._wanted: list[str] = []
-
-    def definitions(self) -> dict[str, Any]:
-        """Return all definitions that converted schemas need, also by way of one another."""
-        found: dict[str, Any] = {}
-        while missing := [name for name in self._wanted if name not in found]:
-            for name in missing:
-                found[name] = self.convert(self._schemas[name])
-        return dict(sorted(found.items()))
-
-    def convert(self, node: Any) -> Any:
-        """Return a schema, or a part of one."""
-        if isinstance(node, list):
-            return [self.convert(item) for item in node]
-        if not isinstance(node, Mapping):
-            return node
-        if "$ref" in node:
-            name = node["$ref"].rpartition("/")[2]
-            if name not in self._wanted:
-                self._wanted.append(name)
-            return {"$ref": _DEFINITIONS + name}
-        made = {
-            key: self._convert_value(key, value)
-            for key, value in node.items()
-            if key not in _NOT_JSON_SCHEMA and not key.startswith("x-")
-        }
-        for bound in ("Minimum", "Maximum"):
-            if (exclusive := made.pop(f"exclusive{bound}", None)) is True:
-                made[f"exclusive{bound}"] = made.pop(bound.lower())
-            elif exclusive not in {None, False}:
-                made[f"exclusive{bound}"] = exclusive
-        return _nullable(made) if node.get("nullable") else made
-
-    def _convert_value(self, key: str, value: Any) -> Any:
-        if key == "properties":  # its keys are names of properties, not keywords of a schema
-            return {name: self.convert(schema) for name, schema in value.items()}
-        return value if key in {"enum", "default", "required"} else self.convert(value)
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that also takes null, without the keyword `nullable`."""
-    if not isinstance(schema.get("type"), str):
-        return {"anyOf": [schema, {"type": "null"}]}
-    made = {**schema, "type": [schema["type"], "null"]}
-    if "enum" in made and None not in made["enum"]:
-        made["enum"] = [*made["enum"], None]
-    return made
+def _is_plain_filter(name: str, schema: Node, description: str) -> bool:
+    """True if a filter's name and values say what it selects."""
+    return description.startswith("Only ") and (
+        "enum" in schema or schema.get("type") == "boolean" or name.endswith("Id")
+    )

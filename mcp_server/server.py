@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import mcp_types as types
+import orjson
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -20,6 +21,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from mcp_server.input_schemas import CONFIRM
+from mcp_server.listing import listed
+from mcp_server.output_schemas import DONE
 from mcp_server.tools import Tool, tools_of
 from rules.access.permissions import Principal
 from rules.errors import Detail, ServiceError
@@ -131,7 +134,7 @@ class McpServer:
             raise MCPError(types.INVALID_PARAMS, "Unknown cursor: the list has one page")
         principal = _caller_of(context).principal
         visible = [tool for tool in self.tools.values() if tool.is_visible_to(principal)]
-        return {"tools": [tool.declaration for tool in visible], **_COMPLETE}
+        return {"tools": listed(tool.declaration for tool in visible), **_COMPLETE}
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -238,10 +241,9 @@ def _request_confirmation(
 
 
 def _success_result(answer: Answer) -> dict[str, Any]:
-    if not answer.body:
-        return {"content": [{"type": "text", "text": "Done."}], "isError": False, **_COMPLETE}
-    content = [{"type": "text", "text": answer.body.decode()}]
-    return {"content": content, "structuredContent": answer.content, "isError": False, **_COMPLETE}
+    structured = answer.content if answer.body else {DONE: True}
+    content = [{"type": "text", "text": orjson.dumps(structured).decode()}]
+    return {"content": content, "structuredContent": structured, "isError": False, **_COMPLETE}
 
 
 def _error_result(envelope: bytes, *, retry_after: float | str | None) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from mcp_server.conversion import first_paragraph
 from mcp_server.input_schemas import CONFIRM, IDEMPOTENCY_KEY, body_properties, input_schema
+from mcp_server.output_schemas import output_schema
 from rules.access.permissions import Principal, Role, role_reaches, scopes_reach
 from rules.errors import Detail, ServiceError
 from schemas.contract import Contract, Operation
@@ -35,8 +37,9 @@ class Tool:
         self.declaration = {
             "name": self.name,
             "title": self.title,
-            "description": raw["description"].strip(),
+            "description": first_paragraph(raw["description"]),
             "inputSchema": self.input_schema,
+            "outputSchema": output_schema(contract, operation),
             "annotations": self._annotations(),
         }
         self._takes_body = bool(body_properties(contract, operation))
@@ -44,11 +47,12 @@ class Tool:
         self._query = {parameter.name for parameter in operation.parameters if parameter.location == "query"}
 
     def _annotations(self) -> dict[str, Any]:
-        hints: dict[str, Any] = {"title": self.title, "readOnlyHint": self.operation.effect == "read"}
-        if self.operation.effect == "write":
-            destructive = self.operation.mcp_confirm is not None
-            hints |= {"destructiveHint": destructive, "idempotentHint": destructive}
-        return {**hints, "openWorldHint": False}
+        """Return the hints that are not as the protocol has them by default."""
+        if self.operation.effect == "read":
+            return {"readOnlyHint": True, "openWorldHint": False}
+        destructive = self.operation.mcp_confirm is not None
+        repeatable = {"idempotentHint": True} if destructive else {}
+        return {"destructiveHint": destructive, **repeatable, "openWorldHint": False}
 
     def is_visible_to(self, principal: Principal) -> bool:
         """True if the tool is listed: a key sees the tools of its scopes, a client those of its person's role.

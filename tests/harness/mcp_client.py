@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import orjson
 
+from mcp_server.tools import tools_of
 from rules import web_addresses
+from schemas.contract import load_contract
 from tests.handlers.callers import Caller
 from tools.mcp_requests import Era, request_of
+
+_RESULTS = {
+    tool.name: jsonschema_rs.Draft202012Validator(tool.declaration["outputSchema"])
+    for tool in tools_of(load_contract()).values()
+}
+"""By tool, what its results have to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,8 @@ class McpClient:
         content = response.json()
         assert "result" in content, response.text
         result = content["result"]
+        if not result["isError"]:
+            _RESULTS[tool].validate(result["structuredContent"])
         return Result(result["isError"], result["content"][0]["text"], result.get("structuredContent"), response)
 
 

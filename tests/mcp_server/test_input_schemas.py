@@ -21,6 +21,30 @@ components:
     Colour: {type: string, enum: [red], nullable: true}
     Maker: {type: object, properties: {name: {type: string}, of: {$ref: "#/components/schemas/Maker"}}}
     Unused: {type: string}
+    Place:
+      oneOf:
+        - {$ref: "#/components/schemas/Shelf"}
+        - {$ref: "#/components/schemas/Stove"}
+        - {$ref: "#/components/schemas/Hook"}
+      discriminator: {propertyName: kind}
+    Shelf:
+      type: object
+      description: On a shelf.
+      required: [kind, level]
+      properties:
+        kind: {type: string, enum: [shelf]}
+        level: {type: integer, description: Which level.}
+        room: {type: string, description: Which room.}
+    Stove:
+      type: object
+      description: On a stove.
+      required: [kind]
+      properties: {kind: {type: string, enum: [stove]}, room: {type: string, description: Which room.}}
+    Hook:
+      type: object
+      description: On a hook.
+      required: [kind]
+      properties: {kind: {type: string, enum: [hook]}}
     Kettle:
       type: object
       required: [colour]
@@ -28,6 +52,16 @@ components:
       x-extension: left out
       properties:
         colour: {$ref: "#/components/schemas/Colour"}
+        until:
+          type: string
+          format: date-time
+          pattern: "^[^ ]*$"
+          description: |
+            When it has
+            to be full.
+
+            Else it waits.
+        place: {$ref: "#/components/schemas/Place"}
         nullable: {type: boolean, description: A property of this name.}
         litres: {type: number, minimum: 0, exclusiveMinimum: true, maximum: 9, exclusiveMaximum: false, example: 1}
         maker: {nullable: true, allOf: [{$ref: "#/components/schemas/Maker"}]}
@@ -59,7 +93,8 @@ def schema_of(contract: Contract) -> dict[str, Any]:
 class TestInputSchema:
     def test_arguments_are_parameters_and_properties_of_the_body(self) -> None:
         schema = schema_of(parse_contract(CONTRACT))
-        names = ["kettleId", "dry", "colour", "nullable", "litres", "maker", "shape", "confirm", "idempotencyKey"]
+        names = ["kettleId", "dry", "colour", "until", "place", "nullable", "litres", "maker", "shape"]
+        names += ["confirm", "idempotencyKey"]
         assert list(schema["properties"]) == names
         assert schema["required"] == ["kettleId", "colour"]
         assert (schema["type"], schema["additionalProperties"]) == ("object", False)
@@ -73,11 +108,32 @@ class TestInputSchema:
         assert schema["properties"]["maker"] == {"anyOf": [maker, {"type": "null"}]}
         assert schema["properties"]["nullable"]["type"] == "boolean"
 
-    def test_definitions_are_those_that_are_needed(self) -> None:
-        definitions = schema_of(parse_contract(CONTRACT))["$defs"]
-        assert definitions["Colour"] == {"type": ["string", "null"], "enum": ["red", None]}
-        assert list(definitions) == ["Colour", "Maker"]
-        assert definitions["Maker"]["properties"]["of"] == {"$ref": "#/$defs/Maker"}
+    def test_definitions_are_those_that_are_used_more_than_once(self) -> None:
+        schema = schema_of(parse_contract(CONTRACT))
+        assert schema["properties"]["colour"] == {"type": ["string", "null"], "enum": ["red", None]}
+        assert list(schema["$defs"]) == ["Maker"]
+        assert schema["$defs"]["Maker"]["properties"]["of"] == {"$ref": "#/$defs/Maker"}
+
+    def test_formats_are_those_of_json_schema(self) -> None:
+        given = CONTRACT.replace(b"format: date-time", b"format: reason")
+        assert schema_of(parse_contract(CONTRACT))["properties"]["until"]["format"] == "date-time"
+        assert "format" not in schema_of(parse_contract(given))["properties"]["until"]
+
+    def test_details_of_a_description_are_left_out(self) -> None:
+        until = schema_of(parse_contract(CONTRACT))["properties"]["until"]
+        assert until["description"] == "When it has to be full."
+        assert "pattern" not in until
+
+    def test_choice_of_objects_becomes_one_object(self) -> None:
+        place = schema_of(parse_contract(CONTRACT))["properties"]["place"]
+        assert (place["type"], place["required"], place["additionalProperties"]) == ("object", ["kind"], False)
+        kind = place["properties"].pop("kind")
+        assert kind["enum"] == ["shelf", "stove", "hook"]
+        assert kind["description"] == "`shelf`: On a shelf. `stove`: On a stove. `hook`: On a hook."
+        assert place["properties"] == {
+            "level": {"type": "integer", "description": "With `shelf`: Which level."},
+            "room": {"type": "string", "description": "Not with `hook`: Which room."},
+        }
 
     def test_optional_body_requires_none_of_its_properties(self) -> None:
         contract = parse_contract(CONTRACT.replace(b"requestBody: {required: true", b"requestBody: {required: false"))
@@ -111,7 +167,7 @@ class TestContractTools:
     def test_reads_and_writes_are_never_in_one_tool(self) -> None:
         for tool in TOOLS.values():
             hints = tool.declaration["annotations"]
-            assert hints["readOnlyHint"] == (tool.operation.effect == "read")
+            assert hints.get("readOnlyHint", False) == (tool.operation.effect == "read")
             assert ("idempotencyKey" in tool.input_schema["properties"]) == (tool.operation.effect == "write")
             assert ("destructiveHint" in hints) == (tool.operation.effect == "write")
             assert hints["openWorldHint"] is False

@@ -135,7 +135,7 @@ class TestTools:
         assert "svc_start_freeze" in tools
 
     @pytest.mark.parametrize(
-        ("scopes", "limit"), [((), 110_000), (("freeze:read",), 25_000)], ids=["all", "freeze:read"]
+        ("scopes", "limit"), [((), 60_000), (("freeze:read",), 12_000)], ids=["all", "freeze:read"]
     )
     def test_list_of_tools_is_small(self, acme: Tenant, scopes: tuple[str, ...], limit: int) -> None:
         assert len(McpClient(acme.key(*scopes)).send("tools/list").content) <= limit

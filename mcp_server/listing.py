@@ -1,0 +1,49 @@
+"""The list of tools: what one tool has said is not said again.
+
+A list has up to sixty tools, and agents read it whole. An argument, or a result, that several tools have is described
+by the first of them; the others have its names, types and values, and say where it is described. What needs
+confirmation says so with every tool.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_server.input_schemas import CONFIRM
+
+_KEPT = ("type", "enum", "items", "required")
+
+
+def listed(declarations: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the declarations of a list of tools, in which nothing is described twice."""
+    seen: dict[tuple[str, str], str] = {}
+    result = []
+    for declaration in declarations:
+        tool: str = declaration["name"]
+        schema, output = declaration["inputSchema"], declaration["outputSchema"]
+        properties = dict(schema["properties"])
+        for name, argument in properties.items():
+            first = seen.setdefault((name, repr(argument)), tool)
+            if first != tool and name != CONFIRM:
+                properties[name] = _undescribed(argument, first)
+        first = seen.setdefault(("", repr(output)), tool)
+        if first != tool and len(output["properties"]) > 2:
+            output = {"type": "object", "description": f"As of {first}."}
+        result.append({**declaration, "inputSchema": {**schema, "properties": properties}, "outputSchema": output})
+    return result
+
+
+def _undescribed(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    """Return a schema that another tool describes; an object says which tool that is."""
+    if "properties" not in schema:
+        return {key: value for key, value in schema.items() if key != "description"}
+    return {**_names(schema), "description": f"As in {tool}."}
+
+
+def _names(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names, types and values of a schema."""
+    made = {key: schema[key] for key in _KEPT if key in schema}
+    if "items" in made:
+        made["items"] = _names(made["items"])
+    if "properties" in schema:
+        made["properties"] = {name: _names(each) for name, each in schema["properties"].items()}
+    return made

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -18,6 +20,7 @@ from app.edge.request_context import IDENTITY, Reply, RequestContext, budget_hea
 from mcp_server.messages import read_message
 from mcp_server.server import CALLER, MAX_BODY, McpServer
 from rules import web_addresses
+from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Principal
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.calls import REQUEST_ID, Answer, Application
@@ -31,6 +34,8 @@ _NO_MESSAGE = orjson.dumps(
         "error": {"code": -32600, "message": "The body must be one request or notification of JSON-RPC 2.0."},
     }
 )
+_SETTINGS = "SELECT settings FROM organizations WHERE id = %s"
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PORT = re.compile(r":[0-9]+\Z")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -58,6 +63,19 @@ class McpCaller:
         """Let a call of an operation act for the caller, whose credential has just been checked."""
         scope[IDENTITY] = self.identity
         self.counted = True
+
+    async def clock(self) -> dict[str, str]:
+        """Return the time of the request, and what clocks of the organisation show then."""
+        organization_id = self.principal.organization_id
+        rows = await self.edge.reader.fetch(_SETTINGS, (organization_id,), organization_id)
+        zone = OrganizationSettings.from_json(rows[0]["settings"] if rows else {}).timezone
+        local = self.identity.now.astimezone(ZoneInfo(zone)).replace(microsecond=0)
+        return {
+            "now": local.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "timezone": zone,
+            "localTime": local.isoformat(),
+            "weekday": _WEEKDAYS[local.weekday()],
+        }
 
     async def count(self, *, refuse: bool = True) -> None:
         """Count a request that calls no operation, as a read. Raise `rate_limited` if there were too many."""

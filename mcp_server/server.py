@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import mcp_types as types
 import orjson
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from mcp_server.input_schemas import CONFIRM
 from mcp_server.listing import listed
@@ -43,8 +44,14 @@ _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate"})
 _INSTRUCTIONS = (
     "Freezes and thaws merging on branches of GitHub repositories. Preview a scope before you freeze it, and say how "
     "many repositories it covers. End or override a freeze only when the person requests it. Repositories are "
-    "named owner/name. Times are in UTC."
+    "named owner/name. Times in results are in UTC; those in arguments may have any offset. Each result, also of a "
+    "refusal, has a clock: the time now, and the organisation's time zone with its local time and weekday. Read it, "
+    "such as with svc_get_overview, before you work out a date. Lists have pages: pass nextCursor as cursor. A call "
+    "that is repeated with the same idempotencyKey takes effect once. What several tools take is described by the "
+    "first of them."
 )
+_FAILED = "Something went wrong on our side. Before you retry, read what the call was to change."
+logger = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Any]
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it would log two lines for each request
@@ -59,6 +66,9 @@ class Caller(Protocol):
 
     def authenticate(self, scope: dict[str, Any]) -> None:
         """Let a call of an operation act for the caller."""
+
+    async def clock(self) -> Mapping[str, str]:
+        """Return the time of the request, and what clocks of the organisation show then."""
 
     async def count(self) -> None:
         """Count a request that calls no operation. Raise `rate_limited` if there were too many."""
@@ -99,7 +109,7 @@ class McpServer:
             cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="private")},
             get_tool_input_schema=self._input_schema,
         )
-        self._server.middleware.clear()  # the SDK's tracing, for which there is no exporter
+        self._server.middleware[:] = [_refuse_unexpected]  # not the SDK's tracing: there is no exporter for it
         self._server.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self._server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
 
@@ -142,21 +152,23 @@ class McpServer:
         caller = _caller_of(context)
         tool = self.tools.get(params.name)
         given = params.arguments or {}
+        clock: Mapping[str, str] = {}
         try:
             if tool is None:
                 await caller.count()
                 raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
+            clock = await caller.clock()
             if tool.confirms and given.get(CONFIRM) is not True and not _is_confirmed(context, params):
                 await caller.count()
                 return _request_confirmation(context, params, tool)
             answer = await self._call_operation(context, tool, given)
         except ServiceError as error:
-            return _error_result(caller.envelope(error), retry_after=error.retry_after)
+            return _error_result(caller.envelope(error), clock, retry_after=error.retry_after)
         caller.note_limits(answer)
         if answer.status >= 400:
             caller.note_refusal(tool.operation, answer.content["error"]["code"])
-            return _error_result(answer.body, retry_after=answer.header(b"retry-after"))
-        return _success_result(answer)
+            return _error_result(answer.body, clock, retry_after=answer.header(b"retry-after"))
+        return _success_result(answer, clock)
 
     async def _call_operation(self, context: Context, tool: Tool, given: Mapping[str, Any]) -> Answer:
         caller = _caller_of(context)
@@ -240,16 +252,33 @@ def _request_confirmation(
     raise ServiceError("missing_parameter", message, details=(Detail(CONFIRM, message, "missing_parameter"),))
 
 
-def _success_result(answer: Answer) -> dict[str, Any]:
-    structured = answer.content if answer.body else {DONE: True}
-    content = [{"type": "text", "text": orjson.dumps(structured).decode()}]
-    return {"content": content, "structuredContent": structured, "isError": False, **_COMPLETE}
+def _success_result(answer: Answer, clock: Mapping[str, str]) -> dict[str, Any]:
+    """Return the result of a call: the same as text and structured, because some clients show one, some the other."""
+    content = {"clock": clock, **(answer.content if answer.body else {DONE: True})}
+    text = orjson.dumps(content).decode()
+    return {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": content,
+        "isError": False,
+        **_COMPLETE,
+    }
 
 
-def _error_result(envelope: bytes, *, retry_after: float | str | None) -> dict[str, Any]:
+def _error_result(envelope: bytes, clock: Mapping[str, str], *, retry_after: float | str | None) -> dict[str, Any]:
     """Return the result of a call that was refused, with the error envelope of the contract as its text."""
-    text = envelope.decode()
+    error = orjson.loads(envelope)["error"]
     if retry_after is not None:
-        error = json.loads(envelope)["error"]
-        text = json.dumps({"error": {**error, "retryAfterSeconds": int(retry_after)}})
+        error["retryAfterSeconds"] = int(retry_after)
+    text = orjson.dumps({"error": error, **({"clock": clock} if clock else {})}).decode()
     return {"content": [{"type": "text", "text": text}], "isError": True, **_COMPLETE}
+
+
+async def _refuse_unexpected(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Handle a request. An exception that nobody expects is logged; the SDK would send what the exception says."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception:
+        logger.exception("request of an MCP client failed: %s", ctx.method)
+        raise MCPError(types.INTERNAL_ERROR, _FAILED) from None

@@ -1,4 +1,7 @@
-"""Mounts the MCP server at `{base_url}/mcp`: the request pipeline before it, and behind each of its tools."""
+"""Mounts the MCP server at `{base_url}/mcp`: the request pipeline before it, and behind each of its tools.
+
+Clients without a client id metadata document register at `/register`: they are told there how they can connect.
+"""
 
 import re
 from collections.abc import Sequence
@@ -36,6 +39,18 @@ _NO_MESSAGE = orjson.dumps(
 )
 _SETTINGS = "SELECT settings FROM organizations WHERE id = %s"
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_NO_REGISTRATION = orjson.dumps(
+    {
+        "error": "invalid_client_metadata",
+        "error_description": (
+            "This service does not register clients. Ways to connect: (1) an API key in the header "
+            "'Authorization: Bearer svc_live_...'; (2) a client that has a client id metadata document, whose https "
+            "address some clients take as --client-metadata-url; (3) for other clients, the program mcp-remote with "
+            "--header or --client-metadata-url."
+        ),
+    }
+)
+"""An error of RFC 7591, 3.2.2. Clients send it to their person, as they received it."""
 _PORT = re.compile(r":[0-9]+\Z")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -118,13 +133,16 @@ class MountedMcp:
         self.lifespan = server.lifespan
 
     def serves(self, path: str) -> bool:
-        """True for the path of the MCP server."""
-        return path == web_addresses.MCP
+        """True for the path of the MCP server, and for the one at which clients register that know no other way."""
+        return path in {web_addresses.MCP, web_addresses.REGISTER_CLIENT}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one request."""
         request: RequestContext = scope["request_context"]
         request.operation_id = "mcp"
+        if scope["path"] == web_addresses.REGISTER_CLIENT:
+            _refuse_registration(request)
+            return
         self._check_host(request)
         self._check_origin(request)
         self._edge.maintenance.check()
@@ -209,6 +227,13 @@ class MountedMcp:
         challenge = (b"www-authenticate", f"Bearer {given}{self._metadata}, {self._scopes}".encode())
         reply.headers = [*(header for header in reply.headers if header[0] != challenge[0]), challenge]
         request.reply = reply
+
+
+def _refuse_registration(request: RequestContext) -> None:
+    """Answer a client that would register. Raise MethodNotAllowedError for another method than POST."""
+    if request.scope["method"] != "POST":
+        raise MethodNotAllowedError(request.scope["method"], "POST")
+    request.reply = Reply(400, [JSON, (b"access-control-allow-origin", b"*")], _NO_REGISTRATION)
 
 
 @dataclass(slots=True)

@@ -1,12 +1,18 @@
 """Clients that people use, from their first request to a tool call: with a person's consent, and with a key."""
 
+import asyncio
 import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider, OAuthRegistrationError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from tests.mcp_server.conftest import Product, fake_browser, node_command, reserved_port, running
 
@@ -92,6 +98,39 @@ class TestInspector:
             "--tool-args-json",
             json.dumps(ARGUMENTS),
         ]
+
+
+class NoStorage:
+    """Remembers nothing of a client."""
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        raise NotImplementedError
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        raise NotImplementedError
+
+
+def test_client_without_a_document_shows_how_it_can_connect(product: Product) -> None:
+    """That of the Python SDK registers by itself, and shows its person the answer."""
+    metadata = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/callback"]})
+
+    async def connect() -> None:
+        provider = OAuthClientProvider(f"{product.url}/mcp", metadata, NoStorage())
+        async with (
+            httpx2.AsyncClient(auth=provider, timeout=60) as http,
+            Client(streamable_http_client(f"{product.url}/mcp", http_client=http)),
+        ):
+            raise AssertionError("connected")
+
+    matching = pytest.RaisesExc(OAuthRegistrationError, match="(?s)Registration failed: 400.+API key.+mcp-remote")
+    with pytest.RaisesGroup(matching, allow_unwrapped=True, flatten_subgroups=True):
+        asyncio.run(connect())
 
 
 def environment(directory: Path, **changes: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import orjson
+import psycopg
 
 from app.edge.authentication import Identity
 from app.edge.bodies import read_bytes, require_json
@@ -80,9 +81,15 @@ class McpCaller:
         self.counted = True
 
     async def clock(self) -> dict[str, str]:
-        """Return the time of the request, and what clocks of the organisation show then."""
+        """Return the time of the request, and what clocks of the organisation show then.
+
+        Raise `database_unavailable` or `busy`.
+        """
         organization_id = self.principal.organization_id
-        rows = await self.edge.reader.fetch(_SETTINGS, (organization_id,), organization_id)
+        try:
+            rows = await self.edge.reader.fetch(_SETTINGS, (organization_id,), organization_id)
+        except psycopg.Error as error:
+            raise self.edge.errors.to_service_error(error, self.request) from None
         zone = OrganizationSettings.from_json(rows[0]["settings"] if rows else {}).timezone
         local = self.identity.now.astimezone(ZoneInfo(zone)).replace(microsecond=0)
         return {

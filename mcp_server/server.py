@@ -68,7 +68,7 @@ class Caller(Protocol):
         """Let a call of an operation act for the caller."""
 
     async def clock(self) -> Mapping[str, str]:
-        """Return the time of the request, and what clocks of the organisation show then."""
+        """Return the time of the request, and what clocks of the organisation show then. Raise a ServiceError."""
 
     async def count(self) -> None:
         """Count a request that calls no operation. Raise `rate_limited` if there were too many."""

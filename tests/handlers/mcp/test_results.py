@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy.orm import Session
 
+from app.database import Reads
 from mcp_server import server
 from mcp_server.tools import Tool
 from tests import factories
@@ -72,6 +74,22 @@ class TestClock:
         branch = factories.branch(session, tokyo.repository("web"))
         result = McpClient(tokyo.key()).call("svc_unwatch_branch", branchId=branch.id, confirm=True)
         assert result.structured == {"clock": IN_TOKYO, "done": True}
+
+    def test_tool_does_nothing_without_a_database_to_ask_for_the_zone(
+        self, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fetch = Reads.fetch
+
+        async def fail(reads: Reads, sql: Any, *given: Any) -> Any:
+            if "settings" in sql:
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+            return await fetch(reads, sql, *given)
+
+        monkeypatch.setattr(Reads, "fetch", fail)
+        client = McpClient(acme.key())
+        assert client.call("svc_start_freeze", **EVERYTHING).code == "database_unavailable"
+        monkeypatch.undo()
+        assert client.call("svc_list_freezes").structured["data"] == []
 
     def test_instructions_say_which_times_are_in_utc(self, acme: Tenant) -> None:
         instructions = McpClient(acme.key()).request("server/discover")["instructions"]

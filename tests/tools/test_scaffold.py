@@ -134,7 +134,8 @@ class TestSkeleton:
 
     def test_creation_links_to_the_operation_that_reads_the_object(self, small_root: Path) -> None:
         path = small_root / "openapi.yaml"
-        text, removed = re.subn(r"(?s)(  /v1/freezes:\n.*?\n)    post:\n.*?\n\n(?=  /)", r"\1\n", path.read_text(), count=1)
+        creation = r"(?s)(  /v1/freezes:\n.*?\n)    post:\n.*?\n\n(?=  /)"
+        text, removed = re.subn(creation, r"\1\n", path.read_text(), count=1)
         path.write_text(
             text.replace("operationId: create_freeze", "operationId: get_freeze").replace("CreateF", "StartF")
         )

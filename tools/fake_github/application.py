@@ -72,11 +72,12 @@ def _selected_version(incoming: Incoming) -> str:
 
 
 def _json(raw: bytes) -> Any:
-    """Return a parsed body; an empty one is an empty object."""
+    """Return a parsed body; none, and `null`, are an empty object."""
     if not raw.strip():
         return {}
     try:
-        return orjson.loads(raw)
+        found = orjson.loads(raw)
+        return {} if found is None else found
     except orjson.JSONDecodeError as error:
         raise Refusal(400, "Problems parsing JSON") from error
 

@@ -45,6 +45,13 @@ def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: A
     assert http.get("/app", headers=bearer(app_token(app_key.private))).json()["id"] == APP_ID
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"null"])
+def test_installation_token_is_minted_without_a_body(http: httpx.Client, app_key: AppKey, body: bytes) -> None:
+    headers = bearer(app_token(app_key.private)) | {"Content-Type": "application/json"}
+    answer = http.post("/app/installations/1001/access_tokens", headers=headers, content=body)
+    assert (answer.status_code, answer.json()["repository_selection"]) == (201, "all")
+
+
 @pytest.mark.parametrize(
     ("changes", "status", "expected"),
     [

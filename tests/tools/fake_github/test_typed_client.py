@@ -92,6 +92,7 @@ def parse_branches(person: GitHub[Any]) -> None:
     assert [found.sha for found in listed] == [commit.sha, start]
     combined = person.rest.repos.get_combined_status_for_ref(*PLACE, "topic/a").parsed_data
     assert (combined.sha, combined.state, combined.total_count) == (commit.sha, "pending", 0)
+    assert person.rest.repos.list_commit_statuses_for_ref(*PLACE, "topic/a").parsed_data == []
     assert len(person.rest.git.list_matching_refs(*PLACE, "heads/topic/").parsed_data) == 1
     renamed = person.rest.repos.rename_branch(*PLACE, "topic/a", new_name="topic/b").parsed_data
     assert renamed.name == "topic/b"

@@ -147,3 +147,10 @@ def get_combined_status(call: Call) -> Answer:
         "url": f"{commit}/status",
     }
     return Answer(200, shown)
+
+
+@route("GET", "/repos/{owner}/{repo}/commits/{ref*}/statuses", "statuses:read")
+def list_statuses(call: Call) -> Answer:
+    """List the commit statuses of a commit: there are none."""
+    resolve(call.repository, call.params["ref"])
+    return paged(call.url, call.query, [], lambda status: status)

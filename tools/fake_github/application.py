@@ -77,9 +77,9 @@ def _json(raw: bytes) -> Any:
         return {}
     try:
         found = orjson.loads(raw)
-        return {} if found is None else found
     except orjson.JSONDecodeError as error:
         raise Refusal(400, "Problems parsing JSON") from error
+    return {} if found is None else found
 
 
 class Application:

@@ -11,6 +11,7 @@ from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.graph.documents import SCHEMA
 from tools.fake_github.model.classic import protect
+from tools.fake_github.model.pulls import review
 from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
@@ -175,13 +176,19 @@ def test_every_check_run_of_a_name_is_listed_on_request(web: RepositoryBuilder, 
     assert conclusions("LATEST") == ["SUCCESS"]
 
 
+def test_count_of_a_connection_needs_no_page_size(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    web.pull_request()
+    text = '{repository(owner:"acme",name:"web"){pullRequests{totalCount}}}'
+    assert bot.graphql(text)["repository"]["pullRequests"] == {"totalCount": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("{repository(owner:1,name:2){id}}", "String cannot represent a non string value"),
         ("{nothing}", "Cannot query field 'nothing'"),
         ("{repository(owner:", "Syntax Error"),
-        ('{repository(owner:"acme",name:"web"){pullRequests{totalCount}}}', "You must provide a `first` or `last`"),
+        ('{repository(owner:"acme",name:"web"){pullRequests{nodes{id}}}}', "You must provide a `first` or `last`"),
         ('{repository(owner:"acme",name:"web"){refs(refPrefix:"refs/heads/",first:101){totalCount}}}', "limit of 100"),
         ('{repository(owner:"acme",name:"none"){id}}', "Could not resolve to a Repository with the name 'acme/none'."),
         ("query($id:ID!){node(id:$id){id}}", "to be provided"),
@@ -234,6 +241,7 @@ def test_every_field_of_the_graphql_schema_resolves(
     ]
     web.ruleset(name="Bypassed", enforcement="active", bypass_actors=actors)
     pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True)
+    review(github.world, github.maintainer, pull, "COMMENTED")
     enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
     github.world.installations[1001].permissions["pull_requests"] = "write"
     fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})
@@ -261,6 +269,7 @@ ARGUMENTS = {
     "pullRequest": "(number:1)",
     "repository": '(name:"web")',
     "ruleset": "(databaseId:1)",
+    "fieldValueByName": '(name:"Status")',
 }
 
 

@@ -1,11 +1,13 @@
 """Check suites and check runs in the graph."""
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from tools.fake_github.graph.pull_fields import select_pulls
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
-from tools.fake_github.graph.resolvers import Context, attributes, resolver
-from tools.fake_github.graph.values import CommitOf, Connection, RefOf, connect
+from tools.fake_github.graph.resolvers import TYPE_OF, Context, attributes, resolver
+from tools.fake_github.graph.values import CommitOf, Connection, RefOf, connect, show_connection
 from tools.fake_github.model.checks import suite_state
 from tools.fake_github.model.classic import find_protection
 from tools.fake_github.model.protection import SATISFYING, required_checks
@@ -30,19 +32,51 @@ def _suites(value: CommitOf, args: Args, context: Context) -> Connection:
     return connect("checkSuites", found, args, lambda suite: suite.id)
 
 
+@dataclass(frozen=True, slots=True)
+class RollupOf:
+    """The newest runs of all names on a commit, together."""
+
+    commit: CommitOf
+    runs: list[CheckRun]
+
+    @property
+    def state(self) -> str:
+        """Return the state of all: failed, unfinished or successful."""
+        if any(run.status == "completed" and run.conclusion not in SATISFYING for run in self.runs):
+            return "FAILURE"
+        return "PENDING" if any(run.status != "completed" for run in self.runs) else "SUCCESS"
+
+
+TYPE_OF[RollupOf] = lambda _: "StatusCheckRollup"
+
+
 @resolver("Commit", "statusCheckRollup")
-def _rollup(value: CommitOf, _args: Args, context: Context) -> dict[str, Any] | None:
+def _rollup(value: CommitOf, _args: Args, context: Context) -> RollupOf | None:
     suites = context.world.suites_on.get((value.repository.id, value.commit.sha), {})
     runs = {(run.app_id, run.name): run for suite in suites.values() for run in context.world.runs_in[suite.id]}
-    if not runs:
-        return None
-    if any(run.status == "completed" and run.conclusion not in SATISFYING for run in runs.values()):
-        state = "FAILURE"
-    else:
-        state = "PENDING" if any(run.status != "completed" for run in runs.values()) else "SUCCESS"
-    return {"id": f"SCR_{value.repository.id:x}x{value.commit.sha}", "state": state, "commit": value}
+    return RollupOf(value, list(runs.values())) if runs else None
 
 
+@resolver("StatusCheckRollup", "id")
+def _rollup_id(value: RollupOf, _args: Args, _context: Context) -> str:
+    return f"SCR_{value.commit.repository.id:x}x{value.commit.commit.sha}"
+
+
+@resolver("StatusCheckRollup", "contexts")
+def _contexts(value: RollupOf, args: Args, _context: Context) -> dict[str, Any]:
+    """List the runs; commit statuses are not simulated."""
+    counted = Counter(_upper(run.conclusion) or run.status.upper() for run in value.runs)
+    return {
+        "page": connect("contexts", value.runs, args, lambda run: run.id),
+        "checkRunCount": len(value.runs),
+        "checkRunCountsByState": [{"state": state, "count": count} for state, count in counted.items()],
+        "statusContextCount": 0,
+        "statusContextCountsByState": [],
+    }
+
+
+show_connection("StatusCheckRollupContext", lambda value: value["page"])
+resolver("CheckSuite", "workflowRun")(lambda _suite, _args, _context: None)  # no suite is one of GitHub Actions
 attributes("CheckSuite", id="node_id", databaseId="id", createdAt="created_at", updatedAt="updated_at")
 resolver("CheckSuite", "app")(lambda suite, _args, context: context.world.apps.get(suite.app_id))
 resolver("CheckSuite", "repository")(lambda suite, _args, context: repository_of(context, suite))

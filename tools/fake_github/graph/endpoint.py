@@ -6,7 +6,16 @@ from typing import Any
 import graphql
 
 from tools.fake_github.core import Core
-from tools.fake_github.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
+from tools.fake_github.graph import (
+    check_fields,
+    mutations,
+    pull_fields,
+    queries,
+    review_fields,
+    rule_fields,
+    search,
+    values,
+)
 from tools.fake_github.graph.costs import MAX_NODES, measure
 from tools.fake_github.graph.documents import SCHEMA, InvalidDocumentError, prepare
 from tools.fake_github.graph.resolvers import Context, GraphError, resolve_attribute, resolve_type
@@ -19,7 +28,9 @@ RESOLVER_MODULES = (
     mutations,
     pull_fields,
     queries,
+    review_fields,
     rule_fields,
+    search,
     values,
 )  # imported because they register resolvers
 TYPE_OF_STATUS = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND"}

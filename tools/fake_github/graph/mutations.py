@@ -4,7 +4,7 @@ from typing import Any
 
 from tools.fake_github.graph.queries import Args, find_node, repository_of
 from tools.fake_github.graph.resolvers import Context, GraphError, resolver
-from tools.fake_github.model import checks, pulls, queue
+from tools.fake_github.model import checks, merges, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import AutoMerge, CheckRun, CheckSuite, PullRequest, Repository
 from tools.fake_github.model.refusals import forbidden_to_integration
@@ -129,6 +129,17 @@ def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
         commit_message=given.get("commitBody") or "",
     )
     pulls.set_auto_merge(context.world, actor, repository, pull, auto_merge)
+    return _pull_answer(context, pull, given)
+
+
+@resolver("Mutation", "mergePullRequest")
+def _merge(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    """Merge as REST does, with its words if something forbids it; every method leaves a merge commit here."""
+    given = args["input"]
+    context.caller.require("contents:write")
+    pull = _node(context, given["pullRequestId"], PullRequest, "PullRequest")
+    sha, title = given.get("expectedHeadOid"), given.get("commitHeadline")
+    merges.merge(context.world, context.caller.actor, repository_of(context, pull), pull, sha, title)
     return _pull_answer(context, pull, given)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
 from tools.fake_github.graph.resolvers import Context, attributes, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, QueueOf, RefOf, connect
+from tools.fake_github.model import changes
 from tools.fake_github.model.merges import merge_state
 from tools.fake_github.model.queue import queue_rule
 from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
@@ -141,6 +142,7 @@ def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, A
     if auto_merge is None:
         return None
     return {
+        "authorEmail": None,  # nobody chooses one here
         "commitBody": auto_merge.commit_message,
         "commitHeadline": auto_merge.commit_title,
         "enabledAt": auto_merge.enabled_at,
@@ -152,8 +154,8 @@ def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, A
 
 @resolver("PullRequest", "commits")
 def _commits(pull: PullRequest, args: Args, context: Context) -> Connection:
-    head = commit_of(repository_of(context, pull), pull.head_sha)
-    found = [PullCommit(pull, head)] if head else []
+    repository = repository_of(context, pull)
+    found = [PullCommit(pull, CommitOf(repository, commit)) for commit in changes.commits_of(repository, pull)]
     return connect("commits", found, args, lambda each: each.commit.commit.sha)
 
 

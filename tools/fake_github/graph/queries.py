@@ -16,8 +16,11 @@ from tools.fake_github.model.records import (
     Repository,
     Ruleset,
 )
+from tools.fake_github.model.roles import level_of
+from tools.fake_github.payloads.repositories import identity_json
 
 Args = dict[str, Any]
+PERMISSIONS = {"pull": "READ", "triage": "TRIAGE", "push": "WRITE", "maintain": "MAINTAIN", "admin": "ADMIN"}
 
 
 def repository_of(context: Context, value: Any) -> Repository:
@@ -129,6 +132,10 @@ def _account_fields(kind: str) -> None:
     resolver(kind, "resourcePath")(lambda account, _args, _context: f"/{account.login}")
 
 
+def _visibility(repository: Repository) -> str:
+    return "PRIVATE" if repository.private else "PUBLIC"
+
+
 def _owner_fields(kind: str) -> None:
     resolver(kind, "name")(lambda account, _args, _context: account.login)
 
@@ -142,6 +149,9 @@ def _owner_fields(kind: str) -> None:
         found = [each for each in context.world.owned[account.id].values() if context.caller.sees(each)]
         if args.get("isArchived") is not None:
             found = [each for each in found if each.archived == args["isArchived"]]
+        for wanted in filter(None, (args.get("privacy"), args.get("visibility"))):
+            found = [each for each in found if _visibility(each) == wanted]
+        found = [] if args.get("isFork") else found
         return connect("repositories", found, args, lambda each: each.id)
 
 
@@ -169,9 +179,15 @@ attributes(
     updatedAt="updated_at",
     pushedAt="pushed_at",
     autoMergeAllowed="allow_auto_merge",
+    deleteBranchOnMerge="delete_branch_on_merge",
 )
 for _flag in ("isDisabled", "isFork", "isLocked"):
     resolver("Repository", _flag)(lambda _value, _args, _context: False)
+for _flag in ("hasIssuesEnabled", "hasWikiEnabled", "mergeCommitAllowed", "rebaseMergeAllowed", "squashMergeAllowed"):
+    resolver("Repository", _flag)(lambda _value, _args, _context: True)
+resolver("Repository", "parent")(lambda _value, _args, _context: None)  # no repository is a fork
+resolver("Repository", "viewerDefaultMergeMethod")(lambda _value, _args, _context: "MERGE")
+resolver("Repository", "visibility")(lambda value, _args, _context: _visibility(value))
 resolver("Repository", "nameWithOwner")(lambda value, _args, context: context.world.full_name(value))
 resolver("Repository", "owner")(lambda value, _args, context: context.world.owner(value))
 resolver("Repository", "url")(
@@ -179,6 +195,14 @@ resolver("Repository", "url")(
 )
 resolver("Repository", "resourcePath")(lambda value, _args, context: f"/{context.world.full_name(value)}")
 resolver("Repository", "defaultBranchRef")(lambda value, _args, _context: ref_of(value, value.default_branch))
+
+
+@resolver("Repository", "viewerPermission")
+def _viewer_permission(repository: Repository, _args: Args, context: Context) -> str | None:
+    """Return what a person may do; an App's installation is nobody."""
+    caller = context.caller
+    level = None if caller.installation else level_of(context.world, caller.account, repository)
+    return PERMISSIONS.get(level or "")
 
 
 def ref_of(repository: Repository, branch: str) -> RefOf | None:
@@ -234,7 +258,9 @@ resolver("Commit", "oid")(lambda value, _args, _context: value.commit.sha)
 resolver("Commit", "abbreviatedOid")(lambda value, _args, _context: value.commit.sha[:7])
 resolver("Commit", "message")(lambda value, _args, _context: value.commit.message)
 resolver("Commit", "messageHeadline")(lambda value, _args, _context: value.commit.message.partition("\n")[0])
-resolver("Commit", "committedDate")(lambda value, _args, _context: value.commit.date)
+resolver("Commit", "messageBody")(lambda value, _args, _context: value.commit.message.partition("\n")[2].strip())
+for _field in ("authoredDate", "committedDate"):
+    resolver("Commit", _field)(lambda value, _args, _context: value.commit.date)
 resolver("Commit", "resourcePath")(lambda value, _args, context: _commit_page(value, context))
 for _field in ("url", "commitUrl"):
     resolver("Commit", _field)(lambda value, _args, context: f"{context.github.base_url}{_commit_page(value, context)}")
@@ -244,3 +270,11 @@ for _field in ("url", "commitUrl"):
 def _parents(value: CommitOf, args: Args, _context: Context) -> Connection:
     found = [commit for sha in value.commit.parents if (commit := commit_of(value.repository, sha))]
     return connect("parents", found, args, lambda each: each.commit.sha)
+
+
+@resolver("Commit", "authors")
+def _authors(value: CommitOf, args: Args, context: Context) -> Connection:
+    account = context.world.accounts.get(value.commit.author_id)
+    user = account if account and account.type == "User" else None
+    person = {**identity_json(context.github.view, value.commit.author_id), "user": user}
+    return connect("authors", [person], args, lambda each: each["email"])

@@ -13,6 +13,7 @@ from tools.fake_github.identity import Caller
 from tools.fake_github.model.world import World
 
 Resolver = Callable[[Any, dict[str, Any], "Context"], Any]
+ITEMS = ("nodes", "edges", "pageInfo")
 TYPE_OF: dict[type, Callable[[Any], str]] = {}
 
 
@@ -44,14 +45,23 @@ def resolver(type_name: str, field_name: str) -> Callable[[Resolver], Resolver]:
 
     def register(function: Resolver) -> Resolver:
         def resolve(value: Any, info: graphql.GraphQLResolveInfo[Any], **arguments: Any) -> Any:
+            if paged and _only_counts(info):
+                arguments = {"first": 0, **arguments}
             return function(value, arguments, info.context)
 
         owner = SCHEMA.type_map[type_name]
         assert isinstance(owner, graphql.GraphQLObjectType)
+        paged = "first" in owner.fields[field_name].args
         owner.fields[field_name].resolve = resolve
         return function
 
     return register
+
+
+def _only_counts(info: graphql.GraphQLResolveInfo[Any]) -> bool:
+    """True if a query asks for counts of a connection alone, for which GitHub requires no page size."""
+    selected = [each for node in info.field_nodes if node.selection_set for each in node.selection_set.selections]
+    return all(isinstance(each, graphql.FieldNode) and each.name.value not in ITEMS for each in selected)
 
 
 def attributes(type_name: str, **fields: str) -> None:

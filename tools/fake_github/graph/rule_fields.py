@@ -43,6 +43,7 @@ class TeamOf(NamedTuple):
     """A team; this simulation knows no more of it than its number."""
 
     number: int
+    organization: Account
 
 
 TYPE_OF.update(
@@ -175,7 +176,14 @@ def _actor(each: BypassOf, _args: Args, context: Context) -> App | TeamOf | None
     number = each.entry["actor_id"]
     if each.entry["actor_type"] == "Integration":
         return context.world.apps.get(number)
-    return TeamOf(number) if each.entry["actor_type"] == "Team" else None
+    return TeamOf(number, _account_of(each.ruleset, context)) if each.entry["actor_type"] == "Team" else None
+
+
+def _account_of(ruleset: Ruleset, context: Context) -> Account:
+    """Return the account that a ruleset is of, or its repository."""
+    if ruleset.source_type == "Organization":
+        return context.world.accounts[ruleset.source_id]
+    return context.world.owner(context.world.repositories[ruleset.source_id])
 
 
 def _flag(name: str, kind: str) -> None:

@@ -129,20 +129,38 @@ def _edges(connection: Connection, _args: dict[str, Any], _context: Any) -> list
     return [{"cursor": connection.cursors(item), "node": item} for item in connection.page]
 
 
+def show_connection(kind: str, page_of: Callable[[Any], Connection] = lambda value: value) -> None:
+    """Register the fields that all connections have, for the connection of a type."""
+    owner = f"{kind}Connection"
+    resolver(owner, "nodes")(lambda value, _args, _context: page_of(value).page)
+    resolver(owner, "edges")(lambda value, args, context: _edges(page_of(value), args, context))
+    resolver(owner, "pageInfo")(lambda value, args, context: _page_info(page_of(value), args, context))
+    if kind != "SearchResultItem":  # which counts by kind
+        resolver(owner, "totalCount")(lambda value, _args, _context: page_of(value).total)
+
+
 for _name in [
     "CheckRun",
     "CheckSuite",
     "Commit",
+    "GitActor",
+    "IssueComment",
+    "Label",
     "MergeQueueEntry",
+    "ProjectCard",
+    "ProjectV2Item",
     "PullRequest",
+    "PullRequestChangedFile",
     "PullRequestCommit",
+    "PullRequestReview",
+    "ReactingUser",
+    "Reactor",
     "Ref",
     "Repository",
     "RepositoryRule",
     "RepositoryRuleset",
     "RepositoryRulesetBypassActor",
+    "ReviewRequest",
+    "User",
 ]:
-    resolver(f"{_name}Connection", "nodes")(lambda connection, _args, _context: connection.page)
-    resolver(f"{_name}Connection", "edges")(_edges)
-    resolver(f"{_name}Connection", "pageInfo")(_page_info)
-    resolver(f"{_name}Connection", "totalCount")(lambda connection, _args, _context: connection.total)
+    show_connection(_name)

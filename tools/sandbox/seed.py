@@ -9,12 +9,15 @@ from sqlalchemy import Connection, create_engine, func, make_url, pool, select, 
 from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey, ApiKeySecret
+from models.audit import AuditSeal
 from models.billing import PlanGrant
 from models.installations import Installation
+from models.notifications import MailChoice, NotificationDestination
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from models.repositories import Repository
 from rules.billing.plans import FREE
 from rules.ids import new_id
+from rules.notifications.mails import MAILED_KINDS
 from services.core.encryption import decrypt, encrypt
 from services.core.password_hashing import PasswordHasher
 from services.core.tokens import new_session_token, token_hash
@@ -51,6 +54,7 @@ class Seed:
         """Return the organisation of a tenant, made with people, installation and keys if it was not there."""
         found = self.session.scalar(select(Organization).where(Organization.slug == tenant.slug))
         if found is not None:
+            self._mails(found)
             return found
         organization = Organization(
             id=new_id("org"),
@@ -77,6 +81,7 @@ class Seed:
             self._member(organization, role, name)
         for name, secret in keys.items():
             self._key(organization, name, secret)
+        self._mails(organization)
         return organization
 
     def authorize_rulesets(self, tenant: Tenant) -> None:
@@ -112,6 +117,27 @@ class Seed:
         self.session.add(
             Membership(organization_id=organization.id, user_id=user.id, role=role, created_at=now()),
         )
+
+    def _mails(self, organization: Organization) -> None:
+        """Have members notified by mail, and the owner of everything, unless the organisation has that already."""
+        if self.session.get(NotificationDestination, organization.id) is not None:
+            return
+        sealed = select(func.max(AuditSeal.sequence)).where(AuditSeal.organization_id == organization.id)
+        self.session.add(
+            NotificationDestination(
+                id=organization.id,
+                organization_id=organization.id,
+                channel="mail",
+                sequence=self.session.scalar(sealed) or 0,
+            )
+        )
+        owners = select(Membership.user_id).where(
+            Membership.organization_id == organization.id, Membership.role == "owner"
+        )
+        for owner in self.session.scalars(owners).all():
+            key = {"organization_id": organization.id, "user_id": owner}
+            if self.session.get(MailChoice, key) is None:
+                self.session.add(MailChoice(**key, kinds=list(MAILED_KINDS), remind_before=[], updated_at=now()))
 
     def _key(self, organization: Organization, name: str, secret: str) -> None:
         key = ApiKey(

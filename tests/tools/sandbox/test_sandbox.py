@@ -113,6 +113,22 @@ class TestReadySandbox:
         readiness = requests.get(sandbox.report["baseUrl"] + "/readyz", timeout=10).json()
         assert readiness["checks"]["mail"] == "ok"
 
+    @pytest.mark.parametrize("name", ["acme", "globex"])
+    def test_start_of_a_freeze_is_mailed_to_the_owner(self, sandbox: Run, name: str) -> None:
+        organization = sandbox.report["organizations"][name]
+        headers = {"Authorization": f"Bearer {organization['keys']['all']}"}
+        reason = f"Mails of {name}"
+        body = {"scope": {"type": "repositories", "repositories": [organization["repositories"][0]]}, "reason": reason}
+        freezes = sandbox.report["baseUrl"] + "/v1/freezes"
+        freeze = requests.post(freezes, json=body, headers=headers, timeout=10).json()
+        address = sandbox.report["mailboxUrl"] + "/mails.json"
+
+        def mails() -> str:
+            return requests.get(address, params={"to": f"owner@{name}.example"}, timeout=10).text
+
+        eventually(lambda: reason in mails())
+        requests.post(f"{freezes}/{freeze['id']}/lift", headers=headers, timeout=10).raise_for_status()
+
     def test_new_account_finds_a_github_account_to_install_the_app_in(self, sandbox: Run) -> None:
         administrator = sandbox.report["organizations"]["globex"]["sessions"]["admin"]
         address = sandbox.get("/v1/github/install-url", administrator).json()["url"]

@@ -6,7 +6,7 @@ from typing import Any
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.sandbox.console import say
 from tools.sandbox.persisted_secrets import PersistedSecrets, write_private
-from tools.sandbox.settings import ENVIRONMENT, REPORT, Settings
+from tools.sandbox.settings import ENVIRONMENT, REPORT, ROOT, Settings
 from tools.sandbox.tenants import PASSWORD
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
@@ -42,6 +42,7 @@ def write_report(
 
 def print_summary(settings: Settings, key: str, administrator: str) -> None:
     """Print where everything is, and lines to paste: with a key, and with the session of globex's administrator."""
+    elsewhere = "" if settings.directory == ROOT / ".sandbox" else f" --directory {settings.directory}"
     say(
         f"""
 API        {settings.base_url}
@@ -64,6 +65,10 @@ Paste these into another terminal:
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes/lift -d '{json.dumps({"scope": FREEZE["scope"]})}'
   curl -H "$GLOBEX" -H "$JSON" $BASE/v1/enforcement/setup -d '{json.dumps(SETUP)}'
   (. {settings.directory / ENVIRONMENT}; .venv/bin/python -m app audit verify acme)
+
+A third terminal shows the webhooks of acme as they are sent (docs/guide/webhooks.md), until Ctrl-C:
+
+  .venv/bin/python -m tools.sandbox.listen{elsewhere}
 
 MCP clients use {settings.base_url}/mcp with this key, for example Claude Code (docs/guide/mcp.md has others):
 

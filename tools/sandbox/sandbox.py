@@ -14,6 +14,7 @@ from app.commands.migrate import migrate
 from app.database import ROLES
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.server import EmbeddedServer
+from tools.sandbox.certificates import write_certificates
 from tools.sandbox.clients import Client
 from tools.sandbox.console import say
 from tools.sandbox.demo import Demonstration
@@ -67,6 +68,7 @@ class Sandbox:
             self.start_fake_slack(environment)
             self.start_mailbox(environment)
             environment["STRIPE_PORTAL_CONFIGURATION"] = set_up_shop(self.settings.stripe_url)
+        environment["SSL_CERT_FILE"] = str(write_certificates(self.settings.directory))
         write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("Migrations"):
             migrate(addresses["databaseUrl"])

@@ -129,6 +129,26 @@ class TestReadySandbox:
         eventually(lambda: reason in mails())
         requests.post(f"{freezes}/{freeze['id']}/lift", headers=headers, timeout=10).raise_for_status()
 
+    def test_listener_shows_webhooks_and_leaves_none_behind(self, sandbox: Run, tmp_path: Path) -> None:
+        acme = sandbox.report["organizations"]["acme"]
+        base, headers = sandbox.report["baseUrl"], {"Authorization": f"Bearer {acme['keys']['all']}"}
+        scope = {"scope": {"type": "repositories", "repositories": ["acme/docs"]}}
+        log = tmp_path / "listener"
+        with log.open("wb") as output:
+            command = [sys.executable, "-m", "tools.sandbox.listen", "freeze.*", "--directory", str(sandbox.directory)]
+            listener = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            eventually(lambda: "Ctrl-C ends it" in log.read_text())
+            body = {**scope, "reason": "Listen to this"}
+            requests.post(f"{base}/v1/freezes", json=body, headers=headers, timeout=10).raise_for_status()
+            requests.post(f"{base}/v1/freezes/lift", json=scope, headers=headers, timeout=10).raise_for_status()
+            eventually(lambda: {"freeze.started", "freeze.lifted"} <= set(log.read_text().split()))
+        finally:
+            listener.send_signal(signal.SIGTERM)
+        assert listener.wait(30) == 0, log.read_text()
+        assert "refused" not in log.read_text()
+        assert sandbox.get("/v1/webhooks", acme["sessions"]["admin"]).json()["data"] == []
+
     def test_new_account_finds_a_github_account_to_install_the_app_in(self, sandbox: Run) -> None:
         administrator = sandbox.report["organizations"]["globex"]["sessions"]["admin"]
         address = sandbox.get("/v1/github/install-url", administrator).json()["url"]

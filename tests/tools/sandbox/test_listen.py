@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def listener(tmp_path: Path) -> Iterator[Listener]:
     found.stop()
 
 
-def deliver(listener: Listener, directory: Path, message: dict[str, object], secret: str = SECRET) -> int:
+def deliver(listener: Listener, directory: Path, message: Mapping[str, object], secret: str = SECRET) -> int:
     """Send a message as the service does; return the status of the answer."""
     body, now = json.dumps(message), datetime.now(UTC)
     headers = {

@@ -20,21 +20,25 @@ from rules.ids import has_prefix
 from services.core.unit_of_work import UnitOfWork
 
 
-def find_repositories(uow: UnitOfWork, references: Collection[str]) -> dict[str, Repository]:
+def find_repositories(uow: UnitOfWork, references: Collection[str], *, covered: bool = True) -> dict[str, Repository]:
     """Return the repositories by reference; unknown references are missing from the result.
 
     A name matches the current name of a covered repository first, then a former name; of several, the newest one's.
+    Unless they have to be `covered`, it matches at last the name of a repository that left.
     """
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
     found = {row.id: row for row in _repositories(uow, Repository.id == any_of(ids))} if ids else {}
+    full_name = func.lower(Repository.owner + "/" + Repository.name)
     if names:
-        full_name = func.lower(Repository.owner + "/" + Repository.name)
         for row in _repositories(uow, full_name == any_of(names), Repository.removed_at.is_(None)):
             found.setdefault(row.full_name.lower(), row)
     if former := sorted(names - set(found)):
         for row in _repositories(uow, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
             found |= {name: row for name in row.former_names if name in former and name not in found}
+    if not covered and (left := names - set(found)):
+        for row in _repositories(uow, full_name == any_of(left)):
+            found.setdefault(row.full_name.lower(), row)
     keys = {reference: reference if reference in ids else reference.lower() for reference in references}
     return {reference: found[key] for reference, key in keys.items() if key in found}
 

@@ -30,6 +30,7 @@ from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement.setups import new_setup, request_verdicts
 from services.enforcement.survey import Survey
+from services.freezes.scope_names import named_scope
 from services.github_access import client
 
 CODE = "admin_authorization_required"
@@ -60,7 +61,8 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
     setup.progress = {**setup.progress, "oauthScope": needed}
     url = issue_authorization_url(uow, authorization, setup)
     target = ("organization", uow.organization, account)
-    uow.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
+    details = {"scope": named_scope(uow, scope), "changes": len(due), "setupId": setup.id}
+    uow.audit("enforcement.authorization_requested", target, **details)
     detail = Detail(
         "/scope",
         f"An administrator must open authorizationUrl before expiresAt. It lets the service write {counted}.",

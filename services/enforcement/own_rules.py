@@ -51,7 +51,8 @@ def request_own_rules(
         for branch_id, repository, branch in requested:
             setup = queue_setup(uow, {"type": "branch", "branchId": branch_id}, 1)
             target = ("branch", branch_id, f"{repository}:{branch}")
-            uow.audit("enforcement.setup_requested", target, scope=setup.scope, changes=1, setupId=setup.id)
+            scope = {**setup.scope, "repository": repository, "branch": branch}
+            uow.audit("enforcement.setup_requested", target, scope=scope, changes=1, setupId=setup.id)
 
 
 def branches_without_rule(uow: UnitOfWork) -> Sequence[str]:

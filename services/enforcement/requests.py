@@ -9,6 +9,7 @@ from models.queries import mark_dirty
 from rules.freezes.scope import BranchRef
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
+from services.freezes.scope_names import named_scope
 from services.freezes.scopes import resolve_targets
 
 MAX_LISTED = 100
@@ -73,4 +74,4 @@ def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[Br
     named = [branch.branch_id for branch in reached[:MAX_LISTED]]
     organization = uow.session.get_one(Organization, uow.organization)
     target = ("organization", organization.id, organization.name)
-    uow.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)
+    uow.audit(action, target, scope=named_scope(uow, scope), branches=len(reached), branchIds=named, **more)

@@ -8,6 +8,7 @@ from services.enforcement import authorization
 from services.enforcement.facts import read_facts
 from services.enforcement.setups import queue_setup, request_verdicts, save_ruleset
 from services.enforcement.survey import Survey
+from services.freezes.scope_names import named_scope
 from services.github_access import client as github_client
 
 
@@ -55,9 +56,9 @@ def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list
             "setupId": setup.id,
             **({"protectFromDeletion": True} if forbid_deletion else {}),
         }
-        uow.audit("enforcement.setup_requested", organization, scope=scope, **details)
     else:
-        uow.audit("enforcement.setup_requested", organization, scope=scope, changes=0)
+        details = {"changes": 0}
+    uow.audit("enforcement.setup_requested", organization, scope=named_scope(uow, scope), **details)
     return "applying" if due else "applied"
 
 

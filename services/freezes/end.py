@@ -22,6 +22,7 @@ from rules.ids import id_of_occurrence
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
+from services.freezes.scope_names import named_scope
 from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
 from services.freezes.views import ended_by_time, frozen_branches, views
@@ -165,8 +166,9 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
     if not inside:
         raise _nothing_to_lift(covering_freezes(uow.session, covered, uow.now))
     lock_covered_branches(uow, inside)
+    shown = named_scope(uow, scope)
     for freeze in inside:
-        _lift(uow, freeze, reason, scope=scope)
+        _lift(uow, freeze, reason, scope=shown)
     return {"data": views(uow, inside), **frozen_branches(uow, covered, "still_frozen")}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 
 from models.due_windows import branches_of_due
 from models.pull_requests import PullRequest
@@ -116,14 +116,27 @@ def _branch(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> str | No
         branch_id = uow.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
         if branch_id is None and not stored:
             raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
+        if "branch" in scope and not stored and _named_branch(uow, scope, query) != branch_id:
+            message = f"is not the name of the watched branch {scope['branchId']!r}"
+            raise ServiceError(
+                "invalid_parameter",
+                f"The branch {message}.",
+                details=(Detail("/scope/branch", message, "invalid_parameter"),),
+            )
         return branch_id
+    branch_id = _named_branch(uow, scope, query)
+    if branch_id is None and not stored and not find_repositories(uow, [scope["repository"]]):
+        raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
+    return branch_id
+
+
+def _named_branch(uow: UnitOfWork, scope: dict[str, Any], watched: Select[str]) -> str | None:
+    """Return the id of the watched branch that a scope names by repository and name; None if there is none."""
     repository = find_repositories(uow, [scope["repository"]]).get(scope["repository"])
     if repository is None:
-        if stored:
-            return None
-        raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
+        return None
     return uow.session.scalar(
-        query.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])
+        watched.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])
     )
 
 

@@ -16,6 +16,7 @@ from rules.freezes.scope import OPEN_ENDED
 from rules.ids import id_of_freeze, id_of_target, new_id
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
+from services.freezes.scope_names import named_scope
 from services.freezes.scopes import resolve_targets
 
 
@@ -73,7 +74,11 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
         "freeze.started",
         ("freeze", freeze.id, freeze.reason),
         before=None,
-        after={"scope": freeze.scope, "endsAt": freeze.ends_at, "exceptionsAllowed": freeze.exceptions_allowed}
+        after={
+            "scope": named_scope(uow, freeze.scope),
+            "endsAt": freeze.ends_at,
+            "exceptionsAllowed": freeze.exceptions_allowed,
+        }
         | ({"publicText": freeze.public_text} if freeze.public_text else {}),
         targets=len(resolved.branches),
         previewedRepoCount=freeze.previewed_repo_count,

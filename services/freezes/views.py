@@ -9,14 +9,15 @@ from sqlalchemy import Select, func, select
 
 from models.due_windows import due_of_organization, freeze_of
 from models.freezes import Freeze, FreezeTarget
-from models.queries import covering_freezes
+from models.queries import any_of, covering_freezes
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
 from rules.freezes.blocking import GAPS, BlockingCounts
-from services.core.lookups import get_branch, get_freeze, get_repository, require_schedule
+from services.core.lookups import first_branches, get_branch, get_freeze, get_repository, require_schedule
 from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scope_names import named_scopes
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 
 MAX_LISTED = 100
@@ -126,12 +127,14 @@ def frozen_branches(
         branch_id: [freeze.id for freeze in freezes if freeze.id != besides]
         for branch_id, freezes in sorted(covering_freezes(uow.session, branch_ids, uow.now).items())
     }
-    found = [{"branch_id": branch_id, "freeze_ids": ids} for branch_id, ids in covering.items() if ids]
-    return {name: found[:MAX_LISTED], f"{name}_count": len(found)}
+    found = [branch_id for branch_id, ids in covering.items() if ids]
+    _, named = first_branches(uow, WatchedBranch.id == any_of(found[:MAX_LISTED]), MAX_LISTED)
+    listed = [{**branch, "freeze_ids": covering[branch["branch_id"]]} for branch in named]
+    return {name: listed, f"{name}_count": len(found)}
 
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
-    """Return the freezes with the counts of their targets, by two queries, and two more where some have not begun."""
+    """Return the freezes with the counts of their targets, by as many queries however many freezes there are."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(TARGET_STATES, 0) for freeze in freezes}
     running = [freeze.id for freeze in freezes if freeze.is_in_force(uow.now)]
     blocking = count_by_freeze(uow.session, running, uow.now)
@@ -147,7 +150,11 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
             if window.freeze_id in counts:
                 counts[window.freeze_id]["pending"] = len(branch_ids)
                 blocking = {**blocking, window.freeze_id: _count_due(uow, branch_ids)}
-    return [_view(freeze, counts[freeze.id], blocking.get(freeze.id, BlockingCounts()), uow.now) for freeze in freezes]
+    scopes = named_scopes(uow, [freeze.scope for freeze in freezes])
+    return [
+        _view(freeze, counts[freeze.id], blocking.get(freeze.id, BlockingCounts()), uow.now) | {"scope": scope}
+        for freeze, scope in zip(freezes, scopes, strict=True)
+    ]
 
 
 def _count_due(uow: UnitOfWork, branch_ids: Collection[str]) -> BlockingCounts:

@@ -23,6 +23,7 @@ from rules.time.instants import format_instant
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.events.event import Event
+from services.freezes.scope_names import named_scopes
 from services.notifications.dispatch import CHANNELS, DURABLE_COMMIT
 
 MAX_AT_ONCE = 200
@@ -124,6 +125,7 @@ def _event(uow: UnitOfWork, minutes: int, windows: Sequence[Row[Any]]) -> Event:
     else:
         organization = uow.session.get_one(Organization, uow.organization)
         target = {"type": "organization", "id": organization.id, "name": organization.name}
+    scopes = named_scopes(uow, [window.scope for window in windows])
     return Event(
         organization_id=uow.organization,
         sequence=None,
@@ -134,12 +136,15 @@ def _event(uow: UnitOfWork, minutes: int, windows: Sequence[Row[Any]]) -> Event:
         actor=SYSTEM.as_json(),
         source="system",
         target=target,
-        details={"minutes": minutes, "windows": [_window(window) for window in windows]},
+        details={
+            "minutes": minutes,
+            "windows": [_window(window, scope) for window, scope in zip(windows, scopes, strict=True)],
+        },
         request_id=None,
     )
 
 
-def _window(row: Row[Any]) -> dict[str, Any]:
+def _window(row: Row[Any], scope: dict[str, Any]) -> dict[str, Any]:
     """Return a window as it is in `details` of an `Event`."""
     return {
         "occurrenceId": row.id,
@@ -149,6 +154,6 @@ def _window(row: Row[Any]) -> dict[str, Any]:
         "endsAt": format_instant(row.ends_at),
         "timezone": row.timezone,
         "reason": row.reason,
-        "scope": row.scope,
+        "scope": scope,
         "remindBefore": sorted(row.unannounced),
     }

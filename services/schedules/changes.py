@@ -18,6 +18,7 @@ from rules.billing.plans import require_schedules
 from rules.freezes.reasons import public_text
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scope_names import named_scope, named_scopes
 from services.freezes.start import checked_reason
 from services.freezes.windows import begin_due
 from services.organizations.organizations import lock_current
@@ -104,7 +105,7 @@ def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Sched
         "schedule.created",
         alerts.subject(schedule),
         before=None,
-        after=audit_snapshot(schedule),
+        after=audit_snapshot(uow, schedule),
         source=schedule.source,
     )
     return schedule
@@ -148,6 +149,8 @@ def update(
     Raise `schedule_not_found`, `precondition_failed`, the errors of `check_terms`, `schedule_overlap`.
     """
     schedule = get_matching(uow, schedule_id, if_match)
+    if "scope" in changes and _says_the_same(uow, changes["scope"], schedule.scope):
+        changes = {name: value for name, value in changes.items() if name != "scope"}
     check_terms(uow, changes)
     before = planned_freezes_of(uow, schedule)
     frozen_by = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}
@@ -164,9 +167,9 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     A due window that the change would take away, or move to other branches, begins first (I14).
     """
     begin_due(uow, schedule, unless=lambda occurrence: _stays(schedule, changes, occurrence))
-    before, former = audit_snapshot(schedule), Former.of(schedule)
+    before, former = _terms_of(schedule), Former.of(schedule)
     changed = assign(schedule, changes)
-    after = audit_snapshot(schedule)
+    after = _terms_of(schedule)
     if changed:
         schedule.updated_at = uow.now
     if changed & _TERMS:
@@ -179,6 +182,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     if not changed:
         return schedule
     names = sorted(camel_case(name) for name in changed)
+    before["scope"], after["scope"] = named_scopes(uow, [before["scope"], after["scope"]])
     uow.audit(
         "schedule.updated",
         alerts.subject(schedule),
@@ -190,13 +194,13 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
 
 def assign(schedule: Schedule, changes: Mapping[str, Any]) -> set[str]:
     """Give a schedule checked values, and return the names of the terms that differ from before."""
-    before = audit_snapshot(schedule)
+    before = _terms_of(schedule)
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
         if name not in _READ or not is_equal(name, value, getattr(schedule, column)):
             trim = _TRIMMED.get(name)
             setattr(schedule, column, value if trim is None else trim(value))
-    after = audit_snapshot(schedule)
+    after = _terms_of(schedule)
     return {name for name in _AUDITED if before[camel_case(name)] != after[camel_case(name)]}
 
 
@@ -249,8 +253,19 @@ def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, beside: Collection[
         require_no_overlap(uow, schedule, beside)
 
 
-def audit_snapshot(schedule: Schedule) -> dict[str, Any]:
+def _says_the_same(uow: UnitOfWork, scope: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """True if a scope is the one that is shown for the stored one, or that one written in another way."""
+    shown, asked = named_scopes(uow, [stored, scope])
+    return asked == shown and (scope == shown or not {"branchId", "branch"} <= scope.keys())
+
+
+def audit_snapshot(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as the audit log shows it, by the names of the contract."""
+    return {**_terms_of(schedule), "scope": named_scope(uow, schedule.scope)}
+
+
+def _terms_of(schedule: Schedule) -> dict[str, Any]:
+    """Return what the audit log shows of a schedule, with its scope as it is stored."""
     shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _AUDITED}
     for name in ("recurrence", "window"):
         shown[name] = {camel_case(key): value for key, value in shown[name].items()}

@@ -59,9 +59,8 @@ def _remove(uow: UnitOfWork, schedule: Schedule) -> None:
 
 
 def _audit(uow: UnitOfWork, schedule: Schedule, ended: Sequence[str]) -> None:
-    uow.audit(
-        "schedule.deleted", alerts.subject(schedule), before=audit_snapshot(schedule), after=None, endedFreezes=ended
-    )
+    before = audit_snapshot(uow, schedule)
+    uow.audit("schedule.deleted", alerts.subject(schedule), before=before, after=None, endedFreezes=ended)
 
 
 def _end_freezes(uow: UnitOfWork, schedule: Schedule, others: Collection[str]) -> list[str]:

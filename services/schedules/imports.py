@@ -26,6 +26,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
 from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scope_names import named_scope
 from services.freezes.scopes import normalize
 from services.organizations.organizations import lock_current
 from services.schedules.check_texts import refresh_all_texts
@@ -136,7 +137,7 @@ def _audit(
         ("organization", organization.id, organization.name),
         format=wanted.format,
         **(place if wanted.format == "holidays" else {}),
-        scope=wanted.scope,
+        scope=named_scope(uow, wanted.scope),
         counts=dict(counts),
         schedules=changed,
     )

@@ -15,6 +15,7 @@ from rules.errors import ServiceError
 from services.core.entity_tags import require_match
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scope_names import named_scopes
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.occurrences_by_schedule import OccurrenceRange, occurrences_by_schedule
 from services.schedules.schedule_filters import ScheduleFilters, matching_schedules, one_of
@@ -25,7 +26,6 @@ NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 _COPIED = (
     "id",
     "name",
-    "scope",
     "timezone",
     "recurrence",
     "reason",
@@ -100,15 +100,17 @@ def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]
     """Return schedules as in the API; their next occurrences are read in one query."""
     ids = [schedule.id for schedule in schedules]
     coming, active = _next_occurrences(uow, ids), _active_freezes(uow, ids)
+    scopes = named_scopes(uow, [schedule.scope for schedule in schedules])
     return [
         {
             **{name: getattr(schedule, name) for name in _COPIED},
+            "scope": scope,
             "window": schedule.wall_clock_window,
             "next_occurrence": coming.get(schedule.id),
             "active_freeze": active.get(schedule.id),
             "over": schedule.id not in coming and is_over(schedule, uow.now),
         }
-        for schedule in schedules
+        for schedule, scope in zip(schedules, scopes, strict=True)
     ]
 
 

@@ -65,8 +65,15 @@ def references() -> Iterator[ObjectReference]:
 
 
 def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """Yield bodies of a schema: the least one without steps, and one for each reference inside."""
-    node = standard_schema(CONTRACT.resolve(node))
+    """Yield bodies of a schema: the least one without steps, and one for each reference inside.
+
+    A form that has all of another and more is left out: its references are those of the others, and have to agree.
+    """
+    node = CONTRACT.resolve(node)
+    if "x-forms" in node:
+        forms = [form for form in node["x-forms"] if not any({*other} < {*form} for other in node["x-forms"])]
+        node = {**node, "x-forms": forms}
+    node = standard_schema(node)
     least = _least(node)
     yield least, ()
     for branch in node.get("oneOf", ()):

@@ -101,6 +101,13 @@ class TestFreeze:
         assert client.change(b"user_name=Ada&note=Nothing at all")["frozen"] is True
         assert len(freezes(session, in_force=False)) == 1
 
+    def test_freeze_is_shown_with_the_names_of_its_branch(
+        self, client: ClassicClient, acme: Tenant, web: WatchedBranch
+    ) -> None:
+        client.change(b"frozen=true&user_name=Ada")
+        [freeze] = acme.key().get("/v1/freezes").json()["data"]
+        assert freeze["scope"] == {"type": "branch", "branchId": web.id, "repository": "acme/web", "branch": "main"}
+
 
 class TestUnfreeze:
     def test_every_freeze_of_the_branch_alone_ends_also_those_of_others(

@@ -17,6 +17,11 @@ from tests.handlers.freezes.requests import EVERYTHING, paths
 from tests.harness.wakeups import RecordedWakeups
 
 
+def covered(branch: WatchedBranch, *freeze_ids: str) -> dict[str, Any]:
+    """Return a branch of acme/web as answers show it that these freezes still cover."""
+    return {"branchId": branch.id, "repository": "acme/web", "branch": branch.name, "freezeIds": [*freeze_ids]}
+
+
 class TestLiftFreeze:
     def test_lift_ends_the_freeze_and_leaves_github_to_workers(
         self, acme: Tenant, session: Session, freeze: Freeze, wakeups: RecordedWakeups
@@ -38,7 +43,7 @@ class TestLiftFreeze:
     ) -> None:
         scope = {"type": "branch", "branchId": web.id}
         second = acme.key().post("/v1/freezes", {"scope": scope, "reason": "The same once more"}).json()
-        others = [{"branchId": web.id, "freezeIds": [freeze.id]}]
+        others = [covered(web, freeze.id)]
         assert (second["alreadyFrozen"], second["alreadyFrozenCount"]) == (others, 1)
         lifted = acme.key().post(f"/v1/freezes/{second['id']}/lift").json()
         assert (lifted["stillFrozen"], lifted["stillFrozenCount"]) == (others, 1)
@@ -104,7 +109,7 @@ class TestLiftFreezes:
         assert [(row["id"], row["state"], row["endReason"]) for row in shown["data"]] == [
             (of_web.id, "ended", "lifted")
         ]
-        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": [everything.id]}]
+        assert shown["stillFrozen"] == [covered(web, everything.id)]
         assert shown["stillFrozenCount"] == 1
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.lifted"]
@@ -135,7 +140,7 @@ class TestLiftFreezes:
         wild = factories.freeze(session, acme.organization, [web], scope={"type": "glob", "patterns": ["acme/w*"]})
         shown = self.lift(acme, type="repositories", repositories=["acme/web"]).json()
         assert [row["id"] for row in shown["data"]] == [made.id]
-        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": [wild.id]}]
+        assert shown["stillFrozen"] == [covered(web, wild.id)]
 
     def test_lift_by_glob_ends_the_freezes_of_patterns_that_it_covers(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
@@ -148,7 +153,7 @@ class TestLiftFreezes:
         ]
         shown = self.lift(acme, type="glob", patterns=["acme/*"]).json()
         assert {row["id"] for row in shown["data"]} == set(made[: len(inside)])
-        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": made[len(inside) :]}]
+        assert shown["stillFrozen"] == [covered(web, *made[len(inside) :])]
 
     def test_lift_by_scope_names_wider_freezes_and_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze

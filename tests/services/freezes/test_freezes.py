@@ -216,7 +216,8 @@ class TestLiftingByScope:
         with unit_of(acme) as uow:
             answer = end.lift_matching(uow, {"type": "repositories", "repositories": ["acme/web"]}, None)
         assert [freeze["id"] for freeze in answer["data"]] == [web.id]
-        assert answer["still_frozen"] == [{"branch_id": branches[2].id, "freeze_ids": [everything.id]}]
+        covered = {"branch_id": branches[2].id, "repository": "acme/web", "branch": "main"}
+        assert answer["still_frozen"] == [{**covered, "freeze_ids": [everything.id]}]
 
     def test_lift_by_scope_is_rejected_and_names_wider_freezes(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch]

@@ -220,3 +220,16 @@ def test_window_is_announced_once_by_several_sweepers(
     plan(30)
     assert sum(at_once(*[lambda: announce_windows(jobs)] * 3)) == 1
     assert len(announced(channel)) == 1
+
+
+def test_announced_window_names_the_branch_of_its_schedule(
+    add: Add, plan: Plan, weekends: Schedule, channel: KeptEvents, jobs: UnitOfWorkFactory, session: Session
+) -> None:
+    branch = factories.watched(session, session.get_one(Organization, weekends.organization_id))
+    weekends.scope = {"type": "branch", "branchId": branch.id}
+    add("sub_1", "slack", remind_before=(60,))
+    plan(5)
+    assert announce_windows(jobs) == 1
+    [(_, [event])] = channel.given
+    [window] = event.details["windows"]
+    assert window["scope"] == {**weekends.scope, "repository": "acme/web", "branch": "main"}

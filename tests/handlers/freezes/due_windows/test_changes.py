@@ -90,7 +90,8 @@ class TestChanges:
         scope = {"type": "repositories", "repositories": ["acme/web"]}
         lifted = acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope})
         assert set(ids(lifted)) == {inside, manual.id}
-        assert lifted.json()["stillFrozen"] == [{"branchId": web.id, "freezeIds": [due_id]}]
+        covered = {"branchId": web.id, "repository": "acme/web", "branch": "main", "freezeIds": [due_id]}
+        assert lifted.json()["stillFrozen"] == [covered]
         assert ids(acme.key().get("/v1/freezes", state="in_force")) == [due_id]
 
     def test_lift_by_scope_names_due_windows_that_reach_further(

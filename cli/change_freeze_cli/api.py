@@ -58,11 +58,18 @@ class Api:
 
     def post(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Return the successful answer to a POST of JSON; it is done once, however often it is repeated."""
+        return self._write("POST", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Return the successful answer to a PATCH of JSON; it is done once, however often it is repeated."""
+        return self._write("PATCH", path, body)
+
+    def _write(self, method: str, path: str, body: Mapping[str, Any]) -> Answer:
         from uuid import uuid4
 
         data = json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
-        return self._successful(self.send("POST", path, data, headers))
+        return self._successful(self.send(method, path, data, headers))
 
     def post_form(self, path: str, **form: str) -> Answer:
         """Return the answer to a POST of a form, also if it is an error."""

@@ -24,9 +24,17 @@ def moment(_: click.Context, __: click.Parameter, value: str | None) -> str | No
     if value is None:
         return None
     try:
-        return _as_sent(datetime.fromisoformat(value))
+        return as_sent(datetime.fromisoformat(value))
     except (ValueError, OverflowError):
         raise click.BadParameter("This is no time; write 2027-01-04T08:00 or 2027-01-04T08:00Z.") from None
+
+
+def _end(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return a time that is still to come as the API takes it. A callback of options."""
+    at = moment(ctx, option, value)
+    if at is not None and datetime.fromisoformat(at) <= datetime.now(UTC):
+        raise click.BadParameter("This time is over.")
+    return at
 
 
 def _duration(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -36,14 +44,14 @@ def _duration(_: click.Context, __: click.Parameter, value: str | None) -> str |
     found = _DURATION.fullmatch(value)
     try:
         if found:
-            return _as_sent(datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])}))
+            return as_sent(datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])}))
     except OverflowError:
         pass
     raise click.BadParameter("This is no duration; write 90m, 2h, 3d or 1w.")
 
 
-def run(command: Command) -> Command:
-    """Give a command its session, and the options of how it prints."""
+def printing(command: Command) -> Command:
+    """Give a command, or a group of them, the options of how it prints."""
 
     def set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  Click calls it so
         ctx.ensure_object(Session).as_json |= value
@@ -57,7 +65,12 @@ def run(command: Command) -> Command:
     utc = click.option(
         "--utc", is_flag=True, expose_value=False, callback=set_utc, help="Print times in UTC, not in the local zone."
     )
-    return as_json(utc(click.make_pass_decorator(Session, ensure=True)(command)))
+    return as_json(utc(command))
+
+
+def run(command: Command) -> Command:
+    """Give a command its session, and the options of how it prints."""
+    return printing(click.make_pass_decorator(Session, ensure=True)(command))
 
 
 def pages(command: Command) -> Command:
@@ -88,7 +101,7 @@ def ends(*, required: bool = False, open_end: bool = False) -> Callable[[Command
             command(*arguments, ends_at=until or duration, **others)
 
         decorated: Command = click.option(
-            "--until", callback=moment, metavar="TIME", help="When it ends, in the local zone unless it says another."
+            "--until", callback=_end, metavar="TIME", help="When it ends, in the local zone unless it says another."
         )(
             click.option(
                 "--for",
@@ -126,5 +139,6 @@ def scope_of(names: Sequence[str], branches: Sequence[str], *, everything: bool)
     return {"type": "repositories", "repositories": [*names], **only}
 
 
-def _as_sent(at: datetime) -> str:
+def as_sent(at: datetime) -> str:
+    """Return a time as the API takes it."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

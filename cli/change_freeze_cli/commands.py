@@ -6,24 +6,28 @@ from typing import Any
 import click
 
 from change_freeze_cli import __version__, views
-from change_freeze_cli.api import Answer, Api, checked_secret, segment
-from change_freeze_cli.arguments import ends, moment, pages, run, scope_of, targets
+from change_freeze_cli.api import Api, checked_secret, segment
+from change_freeze_cli.arguments import ends, moment, pages, printing, run, scope_of, targets
 from change_freeze_cli.errors import REFUSED, RefusedError, UnclearError
+from change_freeze_cli.schedule_commands import schedules
 from change_freeze_cli.session import Session
 from change_freeze_cli.sign_in import sign_in
 
 FREEZE_PREFIX = "frz_"
-SCHEDULE_PREFIX = "sch_"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="freeze")
+@printing
 def main() -> None:
     """Freeze merging on branches, and allow it again.
 
     FREEZE_URL is the address of the service (default: that of the last sign-in), FREEZE_KEY an API key, which takes
     precedence over a sign-in.
     """
+
+
+main.add_command(schedules)
 
 
 @main.command()
@@ -63,7 +67,7 @@ def logout(session: Session) -> None:
 @run
 @click.pass_context
 def state(ctx: click.Context, session: Session, repository: str | None, branch: str | None, *, exit_code: bool) -> None:
-    """Show whether a repository, a branch, or anything at all is frozen."""
+    """Show whether a repository, a branch or anything is frozen."""
     if branch and not repository:
         raise click.UsageError("A branch needs its repository.")
     query = {"repo": repository, "branch": branch} if repository else {"organization": "current"}
@@ -91,7 +95,18 @@ def list_freezes(session: Session, wanted: str | None, repo: str | None, page: d
     """List the freezes in force."""
     state = {"ended": "ended", "any": None}.get(wanted or "", "in_force")
     answer = session.api().get("/v1/freezes", state=state, repo=repo, **page)
-    _show_page(session, answer, views.freezes(answer.json, session.time), "No freezes.")
+    session.show_page(answer, views.freezes(answer.json, session.time), "No freezes.")
+
+
+@main.command("targets")
+@click.argument("freeze_id")
+@click.option("--state", help="Only branches whose checks are in this state, such as failed.")
+@pages
+@run
+def list_targets(session: Session, freeze_id: str, state: str | None, page: dict[str, Any]) -> None:
+    """List the branches of a freeze, and whether each is blocked."""
+    answer = session.api().get(f"/v1/freezes/{segment(freeze_id)}/targets", state=state, **page)
+    session.show_page(answer, views.freeze_targets(answer.json, session.time), "No branches.")
 
 
 @main.command()
@@ -154,7 +169,10 @@ def extend(session: Session, freeze_id: str, ends_at: str | None) -> None:
 def lift(
     session: Session, names: Sequence[str], branches: Sequence[str], reason: str | None, *, everything: bool
 ) -> None:
-    """Lift one freeze (by its id, frz_…), or all freezes inside a scope; what is not frozen is left as it is."""
+    """Lift one freeze by its id, or all freezes inside a scope.
+
+    An id begins with frz_. What is not frozen is left as it is.
+    """
     body: dict[str, Any] = {"reason": reason} if reason else {}
     one = len(names) == 1 and names[0].startswith(FREEZE_PREFIX)
     if one and (branches or everything):
@@ -180,7 +198,10 @@ def lift(
 @click.option("--repo", help="The repository of a bare number.")
 @run
 def why(session: Session, pull: str, repo: str | None) -> None:
-    """Show why a pull request (its address, acme/web#7, or a number) may merge or not."""
+    """Show why a pull request may merge or not.
+
+    It is given by its address, as acme/web#7, or as a number with --repo.
+    """
     answer = session.api().get("/v1/pulls/lookup", ref=pull, repo=repo)
     session.show(answer, lambda: views.pull_request(answer.json, session.time))
 
@@ -194,7 +215,10 @@ def why(session: Session, pull: str, repo: str | None) -> None:
 @ends()
 @run
 def allow(session: Session, pull: str, repo: str | None, reason: str, ends_at: str | None, **flags: bool) -> None:
-    """Allow one pull request to merge in spite of the freeze, or request that."""
+    """Let one pull request merge in spite of the freeze.
+
+    It is given by its address, as acme/web#7, or as a number with --repo. With --request another person decides.
+    """
     body: dict[str, Any] = {"pullRequest": pull, "reason": reason, "pinToHead": flags["pin"]}
     body |= {"repo": repo} if repo else {}
     body |= {"expiresAt": ends_at} if ends_at else {}
@@ -209,7 +233,7 @@ def allow(session: Session, pull: str, repo: str | None, reason: str, ends_at: s
 def requests(session: Session, repo: str | None, page: dict[str, Any]) -> None:
     """List the requests for exceptions that wait for a decision."""
     answer = session.api().get("/v1/exception-requests", repo=repo, **page)
-    _show_page(session, answer, views.exceptions(answer.json, session.time), "No requests.")
+    session.show_page(answer, views.exceptions(answer.json, session.time), "No requests.")
 
 
 @main.command()
@@ -231,36 +255,6 @@ def deny(session: Session, request_id: str, reason: str | None) -> None:
     _decide(session, request_id, {"decision": "deny", "reason": reason})
 
 
-@main.group()
-def schedules() -> None:
-    """Show windows of time that recur."""
-
-
-@schedules.command("list")
-@click.option("--repo", help="Only schedules that cover this repository.")
-@pages
-@run
-def list_schedules(session: Session, repo: str | None, page: dict[str, Any]) -> None:
-    """List the schedules, the next to start first."""
-    answer = session.api().get("/v1/schedules", repo=repo, **page)
-    _show_page(session, answer, views.schedules(answer.json, session.time), "No schedules.")
-
-
-@schedules.command("show")
-@click.argument("schedule", metavar="ID_OR_NAME")
-@run
-def show_schedule(session: Session, schedule: str) -> None:
-    """Show one schedule."""
-    api = session.api()
-    if not schedule.startswith(SCHEDULE_PREFIX):
-        found = views.rows_of(api.get("/v1/schedules", name=schedule, limit=2).json)
-        if len(found) != 1:
-            raise RefusedError(f"{'Several schedules have' if found else 'No schedule has'} the name {schedule}.")
-        schedule = str(found[0].get("id"))
-    answer = api.get(f"/v1/schedules/{segment(schedule)}")
-    session.show(answer, lambda: views.schedule(answer.json, session.time))
-
-
 @main.command()
 @click.option("--action", help="Only this action, such as freeze.started.")
 @click.option("--actor", help="Only what this person or key did, by id.")
@@ -274,14 +268,17 @@ def audit(session: Session, page: dict[str, Any], **given: str | None) -> None:
     query = {"action": given["action"], "actorId": given["actor"], "targetId": given["target"]}
     query |= {"from": given["since"], "to": given["before"]}
     answer = session.api().get("/v1/audit", **query, **page)
-    _show_page(session, answer, views.audit(answer.json, session.time), "No entries.")
+    session.show_page(answer, views.audit(answer.json, session.time), "No entries.")
 
 
 @main.command("doctor")
 @run
 @click.pass_context
 def examine(ctx: click.Context, session: Session) -> None:
-    """Check whether freezes really block, and say what to mend; exits with 1 if not all is green."""
+    """Check whether freezes really block, and say what to mend.
+
+    Exits with 1 if not all is green.
+    """
     from change_freeze_cli import doctor
 
     api = session.api()
@@ -291,12 +288,16 @@ def examine(ctx: click.Context, session: Session) -> None:
         ctx.exit(REFUSED)
 
 
-def _show_page(session: Session, answer: Answer, lines: list[str], empty: str) -> None:
-    """Show a page of a list, and how to get the next."""
-    session.show(answer, lambda: lines if len(lines) > 1 else [empty])
-    cursor = answer.json.get("nextCursor")
-    if cursor:
-        session.note(f"There are more: --cursor {cursor}")
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    click.echo(found(main, {}, "freeze", "_FREEZE_COMPLETE").source())
 
 
 def _decide(session: Session, request_id: str, decision: dict[str, str | None]) -> None:

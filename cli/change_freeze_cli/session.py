@@ -65,6 +65,13 @@ class Session:
         for line in lines():
             click.echo(plain(line))
 
+    def show_page(self, answer: Answer, lines: list[str], empty: str) -> None:
+        """Show a page of a list, and how to get the next."""
+        self.show(answer, lambda: lines if len(lines) > 1 else [empty])
+        cursor = answer.json.get("nextCursor")
+        if cursor:
+            self.note(f"There are more: --cursor {cursor}")
+
     def show_json(self, body: str) -> None:
         """Write an object of the API to stdout if the run prints objects."""
         if self.as_json:

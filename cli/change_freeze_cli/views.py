@@ -27,7 +27,9 @@ def scope_text(scope: object) -> str:
         case "repositories":
             what = _joined(scope.get("repositories"))
         case "branch":
-            return f"{scope.get('repository')}:{scope.get('branch')}"
+            if not (scope.get("repository") and scope.get("branch")):
+                return str(scope.get("branchId") or "a branch")
+            return f"{scope['repository']}:{scope['branch']}"
         case other:
             what = str(other)
     branches = scope.get("branches")
@@ -91,6 +93,24 @@ def freeze(one: Json, time: Time) -> Iterator[str]:
     yield f"  branches  {', '.join(f'{number} {name}' for name, number in counts.items())}"
     yield from _frozen_by_others(one, "alreadyFrozen", "already frozen")
     yield from _frozen_by_others(one, "stillFrozen", "still frozen")
+
+
+def freeze_targets(body: Json, time: Time) -> list[str]:
+    """Return the branches that a freeze covers, and whether GitHub refuses merges into each."""
+    rows = []
+    for one in rows_of(body):
+        blocking, failed = one.get("blocking") or {}, one.get("lastError") or {}
+        found = str(blocking.get("state") or NOTHING)
+        rows.append(
+            (
+                f"{one.get('repository')}:{one.get('branch')}",
+                one.get("state"),
+                _BLOCKING.get(found, found),
+                failed.get("message") or (blocking.get("message") if found != "blocked" else None),
+                time(one.get("releasedAt") or one.get("appliedAt")),
+            )
+        )
+    return table(("BRANCH", "CHECKS", "BLOCKED", "WHY", "SINCE"), rows)
 
 
 def _frozen_by_others(body: Json, name: str, how: str) -> Iterator[str]:
@@ -239,8 +259,8 @@ def exceptions(body: Json, time: Time) -> list[str]:
                 f"{pull.get('repository')}#{pull.get('number')}",
                 one.get("branch"),
                 one.get("reason"),
-                name_of(one.get("requestedBy")),
-                time(one.get("requestedAt")),
+                name_of(one.get("requestedBy") or one.get("decidedBy")),
+                time(one.get("requestedAt") or one.get("decidedAt")),
             )
         )
     return table(("ID", "STATE", "PULL REQUEST", "BRANCH", "REASON", "BY", "SINCE"), rows)
@@ -269,6 +289,25 @@ def schedule(one: Json, time: Time) -> Iterator[str]:
     coming = one.get("nextOccurrence")
     if coming:
         yield f"  next        {time(coming.get('startsAt'))} to {time(coming.get('endsAt'))} ({coming.get('state')})"
+    active = one.get("activeFreeze")
+    if active:
+        yield f"  in force    {active.get('id')}, {'until ' if active.get('endsAt') else ''}{end_of(active, time)}"
+
+
+def occurrences(body: Json, time: Time) -> list[str]:
+    """Return a list of windows of schedules."""
+    rows = [
+        (
+            one.get("id"),
+            one.get("state"),
+            time(one.get("startsAt")),
+            time(one.get("endsAt")),
+            one.get("scheduleId"),
+            one.get("freezeId"),
+        )
+        for one in rows_of(body)
+    ]
+    return table(("ID", "STATE", "START", "END", "SCHEDULE", "FREEZE"), rows)
 
 
 def audit(body: Json, time: Time) -> list[str]:

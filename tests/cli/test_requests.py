@@ -171,8 +171,23 @@ class TestAnswers:
         odd = {**FREEZE, "scope": {"type": "galaxy"}, "newField": 1}
         shown = freeze("list", replies=[success({"data": [odd, {}, 7], "nextCursor": None})]).stdout.splitlines()
         assert shown[1].split() == ["frz_1", "thawing", "-", "galaxy", "Release", "soon", "until", "lifted", "-"]
-        for command in (["list"], ["requests"], ["audit"], ["schedules", "list"], ["why", "7"], ["preview", "a/b"]):
-            assert freeze(*command, replies=[success({})]).exit_code == 0, command
+        commands = [
+            "list",
+            "requests",
+            "audit",
+            "schedules_list",
+            "schedules_occurrences",
+            "targets_frz_1",
+            "why_7",
+            "preview_a/b",
+        ]
+        for command in commands:
+            assert freeze(*command.split("_", 1), replies=[success({})]).exit_code == 0, command
+
+    def test_scope_without_names_is_shown_by_its_id(self, freeze: Command) -> None:
+        former = {**FREEZE, "scope": {"type": "branch", "branchId": "wbr_1"}}
+        shown = freeze("list", replies=[success({"data": [former], "nextCursor": None})]).stdout
+        assert shown.splitlines()[1].split()[3] == "wbr_1"
 
     def test_errors_are_harmless_for_the_terminal(self, freeze: Command) -> None:
         result = freeze("lift", "frz_1", replies=[refused(409, "made_up_later")])
@@ -183,6 +198,38 @@ class TestAnswers:
     def test_ids_stay_inside_their_part_of_the_path(self, freeze: Command, service: Service) -> None:
         freeze("extend", "../me?x=1", "--no-end", replies=[success(FREEZE)])
         assert service.seen[-1][1] == "/v1/freezes/..%2Fme%3Fx%3D1/extend"
+
+
+class TestUsage:
+    @pytest.mark.parametrize("group", [[], ["schedules"]])
+    def test_help_shows_whole_sentences(self, freeze: Command, service: Service, group: list[str]) -> None:
+        shown = freeze(*group, "--help").stdout
+        assert "..." not in shown.partition("Commands:")[2]
+        assert service.seen == []
+
+    def test_printing_options_stand_before_and_after_the_command(self, freeze: Command) -> None:
+        found = {"data": [{**FREEZE, "startedAt": "2026-11-21T09:30:00Z"}], "nextCursor": None}
+        replies: list[Reply | None] = [success(found)]
+        for given in (["--json", "list"], ["list", "--json"], ["schedules", "--json", "list"]):
+            assert json.loads(freeze(*given, replies=[*replies]).stdout) == found
+        assert freeze("--utc", "list", replies=[*replies]).stdout == freeze("list", "--utc", replies=[*replies]).stdout
+        assert "2026-11-21 09:30 UTC" in freeze("--utc", "list", replies=[*replies]).stdout
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_completion_prints_the_script_of_a_shell(self, freeze: Command, service: Service, shell: str) -> None:
+        script = freeze("completion", shell)
+        assert (script.exit_code, f"_FREEZE_COMPLETE={shell}_complete" in script.stdout) == (0, True)
+        assert service.seen == []
+
+    @pytest.mark.parametrize(
+        "command", [["start", "--all", "-r", "Release"], ["extend", "frz_1"], ["approve", "exr_1"]]
+    )
+    def test_end_that_is_over_is_refused_before_anything_is_asked(
+        self, freeze: Command, service: Service, command: list[str]
+    ) -> None:
+        result = freeze(*command, "--until", "2020-01-01")
+        assert (result.exit_code, service.seen, "This time is over." in result.stderr) == (2, [], True)
+        assert freeze("audit", "--to", "2020-01-01", replies=[success({})]).exit_code == 0
 
 
 class TestSecrets:

@@ -6,8 +6,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,65 +13,25 @@ from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner, Result
 from redis import Redis
 from sqlalchemy.orm import Session
 
-from change_freeze_cli.commands import main
-from change_freeze_cli.credentials import Store
-from change_freeze_cli.session import Session as CommandSession
 from models.freezes import Freeze
 from models.organizations import LoginSession
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.blocking import CAUSES
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
+from tests.handlers.command_line import Command, command_of
 from tests.handlers.device_sign_in.requests import Device, decide, signed_in
 
 REASON = ["--reason", "Release under way"]
 HOSTILE = "Stop\x1b]0;owned\x07\x1b[2J\r\nfreeze: all is open\u202e\x9b31m"
 
 
-@dataclass(slots=True)
-class WatchedSession(CommandSession):
-    """A session whose messages can be read while the command runs."""
-
-    notes: list[str] = field(default_factory=list)
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-        CommandSession.note(self, message)
-
-
-@dataclass
-class Command:
-    """Runs the command with an environment of its own; what it would sleep for is in `pauses`."""
-
-    store: Store
-    environment: dict[str, str | None] = field(default_factory=dict)
-    pauses: list[float] = field(default_factory=list)
-    while_waiting: Callable[[list[str]], object] = field(default=lambda _: None)
-
-    def __call__(self, *arguments: str, answer: str = "", **changes: str | None) -> Result:
-        def sleep(seconds: float) -> None:
-            self.pauses.append(seconds)
-            self.while_waiting(session.notes)
-
-        session = WatchedSession(sleep=sleep, store=self.store)
-        environment = {"FREEZE_URL": None, "FREEZE_KEY": None, **self.environment, **changes}
-        return CliRunner().invoke(main, arguments, input=answer, env=environment, obj=session)
-
-    def json(self, *arguments: str) -> Any:
-        """Return the object that a successful run prints."""
-        result = self(*arguments, "--json")
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-
 @pytest.fixture
 def freeze(acme: Tenant, served: str, tmp_path: Path) -> Command:
-    key = factories.api_key(acme.session, acme.organization).secret
-    return Command(Store(tmp_path / "config"), {"FREEZE_URL": served, "FREEZE_KEY": key})
+    return command_of(acme, served, tmp_path)
 
 
 def decide_shown(person: Caller, decision: str, notes: list[str]) -> None:
@@ -220,6 +178,8 @@ class TestStart:
             ["start", "--all", "acme/web", *REASON],
             ["start", "--all"],
             ["start", "--all", *REASON, "--until", "tomorrow"],
+            ["start", "--all", *REASON, "--until", "2020-01-01"],
+            ["extend", "frz_1", "--until", "2020-01-01T08:00Z"],
             ["start", "--all", *REASON, "--for", "2 hours"],
             ["start", "--all", *REASON, "--for", "2h", "--until", "2099-01-01"],
             ["extend", "frz_1"],
@@ -256,6 +216,15 @@ class TestLift:
         assert f"1 branch is still frozen by {all_of_it}." in lifted.stdout
         refused = freeze("lift", "acme/web")
         assert (refused.exit_code, "invalid_state" in refused.stderr) == (1, True)
+
+    def test_start_and_lift_of_one_name_the_freezes_beside_it(
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
+    ) -> None:
+        all_of_it = freeze.json("start", "--all", *REASON, "-y")["id"]
+        started = freeze("start", "acme/web", *REASON, "-y")
+        assert f"1 branch is already frozen by {all_of_it}.\n" in started.stdout
+        lifted = freeze("lift", started.stdout.split()[0])
+        assert f"1 branch is still frozen by {all_of_it}.\n" in lifted.stdout
 
     def test_lists_go_on_with_their_cursor(self, freeze: Command, acme: Tenant, web: WatchedBranch) -> None:
         made = {factories.freeze(acme.session, acme.organization, [web]).id for _ in range(2)}

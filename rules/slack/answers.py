@@ -96,7 +96,7 @@ def started(freeze: Mapping[str, Any], web_url: str) -> str:
     page = web_url + web_addresses.FREEZE.format(id=freeze["id"])
     where = count(freeze["targets"]["total"], "branch", "branches")
     frozen = f":snowflake: {link(page, 'Merging is frozen')} on {where}.\n>{words(freeze['reason'], MAX_REASON)}"
-    return "\n".join([*warnings_of_freeze(freeze), frozen])
+    return "\n".join([*warnings_of_freeze(freeze), frozen, *_of_others(freeze, "alreadyFrozen", "already frozen")])
 
 
 def requested(exceptions: Sequence[Mapping[str, Any]], web_url: str) -> str:
@@ -109,7 +109,14 @@ def requested(exceptions: Sequence[Mapping[str, Any]], web_url: str) -> str:
 
 def lifted(freeze: Mapping[str, Any]) -> Message:
     """Say that a freeze was lifted."""
-    return said(f":sunny: Lifted: {words(freeze['reason'])}")
+    lines = [f":sunny: Lifted: {words(freeze['reason'])}", *_of_others(freeze, "stillFrozen", "still frozen")]
+    return said("\n".join(lines))
+
+
+def _of_others(freeze: Mapping[str, Any], name: str, how: str) -> list[str]:
+    """Return the line that says how many branches of a freeze others cover; none if they cover none."""
+    number = freeze.get(f"{name}Count")
+    return [f"{count(number, 'branch is', 'branches are')} {how} by other freezes."] if number else []
 
 
 def subscribed(subscription: Mapping[str, Any]) -> Message:

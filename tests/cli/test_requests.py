@@ -171,18 +171,9 @@ class TestAnswers:
         odd = {**FREEZE, "scope": {"type": "galaxy"}, "newField": 1}
         shown = freeze("list", replies=[success({"data": [odd, {}, 7], "nextCursor": None})]).stdout.splitlines()
         assert shown[1].split() == ["frz_1", "thawing", "-", "galaxy", "Release", "soon", "until", "lifted", "-"]
-        commands = [
-            "list",
-            "requests",
-            "audit",
-            "schedules_list",
-            "schedules_occurrences",
-            "targets_frz_1",
-            "why_7",
-            "preview_a/b",
-        ]
-        for command in commands:
-            assert freeze(*command.split("_", 1), replies=[success({})]).exit_code == 0, command
+        lists = (["list"], ["requests"], ["audit"], ["targets", "frz_1"], ["schedules", "list"])
+        for command in (*lists, ["schedules", "occurrences"], ["why", "7"], ["preview", "a/b"]):
+            assert freeze(*command, replies=[success({})]).exit_code == 0, command
 
     def test_scope_without_names_is_shown_by_its_id(self, freeze: Command) -> None:
         former = {**FREEZE, "scope": {"type": "branch", "branchId": "wbr_1"}}

@@ -41,8 +41,11 @@ class Freeze(DashboardPage):
     notices = {
         "started": "The freeze has started. The checks of its branches are being written.",
         "lifted": "The freeze is lifted. Its branches are being released.",
+        "started_again": "The freeze has started. Other freezes cover some of its branches already.",
+        "lifted_in_part": "The freeze is lifted. Other freezes still cover some of its branches.",
         "extended": "The end of the freeze has been changed.",
         "overridden": "The freeze is ended. The next window of its schedule freezes again.",
+        "overridden_in_part": "The freeze is ended. Other freezes still cover some of its branches.",
         "retried": "The failed branches are being written again.",
     }
 
@@ -101,7 +104,7 @@ class _FreezeForm(DashboardPage):
     operation_id: str
     template: str
     done: str
-    """The notice after it."""
+    """The notice after it; with `_in_part` where other freezes still cover branches."""
 
     def get(self, item_id: str) -> Response:
         """Show the form."""
@@ -111,12 +114,13 @@ class _FreezeForm(DashboardPage):
         """Send the form."""
         given = self.context.form_fields("reason", "ends_at", "zone", "open")
         try:
-            self.context.call(self.operation_id, path_params={"freezeId": item_id}, body=self._body(given))
+            ended = self.context.call(self.operation_id, path_params={"freezeId": item_id}, body=self._body(given))
         except OperationError as error:
             if error.status != 422 and not error.details:
                 raise
             return self.show_again(self.template, error, _LABELS, given=given, **self._values(item_id))
-        return redirect_with_notice(address_of(web_addresses.FREEZE, item_id), self.done)
+        done = f"{self.done}_in_part" if ended.content.get("stillFrozenCount") else self.done
+        return redirect_with_notice(address_of(web_addresses.FREEZE, item_id), done)
 
     def _values(self, item_id: str) -> Mapping[str, Any]:
         [freeze] = self.read(Call("get_freeze", path_params={"freezeId": item_id}))

@@ -78,7 +78,8 @@ class NewFreeze(DashboardPage):
             if error.status >= 500 or error.status in {401, 403, 404, 429}:
                 raise
             return self._form(given, _at_fields(error, given["scope"]))
-        return redirect_with_notice(address_of(web_addresses.FREEZE, freeze["id"]), "started")
+        done = "started_again" if freeze["alreadyFrozenCount"] else "started"
+        return redirect_with_notice(address_of(web_addresses.FREEZE, freeze["id"]), done)
 
     def _form(self, given: Mapping[str, str], error: OperationError | None = None) -> Response:
         """Return the page with what was entered, its impact, and its problems."""

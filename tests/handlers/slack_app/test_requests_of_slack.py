@@ -173,6 +173,18 @@ class TestStart:
         assert (freeze.reason, freeze.scope["type"], freeze.ends_at) == (REASON, "branch", None)
         assert last_entry(session, "freeze.started").source == "slack"
 
+    def test_answers_to_start_and_lift_count_what_other_freezes_cover(
+        self, slack: FakeSlack, link: Link, freeze: Freeze, session: Session
+    ) -> None:
+        link("member")
+        slack.type("start acme/web#main")
+        form = last_form(slack)
+        slack.submit(form, reason=REASON)
+        assert "1 branch is already frozen by other freezes." in json.dumps(form.view)
+        second = session.scalars(select(Freeze.id).where(Freeze.id != freeze.id)).one()
+        assert "1 branch is still frozen by other freezes." in slack.type(f"lift {second}").body["text"]
+        assert "frozen" not in slack.type(f"lift {freeze.id}").body["text"]
+
     def test_wide_freeze_shows_how_much_it_reaches_before_it_starts(
         self, slack: FakeSlack, link: Link, web: WatchedBranch, session: Session
     ) -> None:

@@ -53,6 +53,11 @@ class TestNewFreeze:
         assert (freeze.reason, freeze.exceptions_allowed, freeze.scope["type"]) == (REASON, False, "branch")
         assert page.title == REASON
 
+    def test_second_freeze_of_a_branch_says_that_another_covers_it(self, member: Enter, acme: Scene) -> None:
+        factories.freeze(acme.session, acme.organization, [acme.web])
+        page = start(member("member"), scope="branch", repository="acme/web", branch="main", reason=REASON)
+        assert "The freeze has started. Other freezes cover some of its branches already." in page.text
+
     def test_link_of_a_branch_freezes_that_branch(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         page = person.open(person.open(f"/branches/{acme.web.id}").links["Freeze it"])
@@ -201,7 +206,7 @@ class TestFreeze:
         assert "1 branch is frozen no longer" in words(page)
         assert "1 branch stays frozen by other freezes: 1 by Another one acme/api:main" in words(page)
         page = person.press(page, "Lift the freeze")
-        assert "The freeze is lifted." in page.text
+        assert "The freeze is lifted. Other freezes still cover some of its branches." in page.text
         assert [row.end_reason for row in frozen(acme)] == ["lifted", None]
         assert person.press(person.open(f"/freezes/{freeze.id}/lift"), "Lift the freeze").status == 409
 

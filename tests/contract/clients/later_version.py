@@ -50,7 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _grown(self, response: httpx.Response) -> bytes:
         operation = CONTRACT.operations[operation_id_of(response.request) or ""]
         raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]["responses"]
-        content = CONTRACT.resolve(raw[str(response.status_code)])["content"]["application/json"]
+        content = CONTRACT.resolve(raw[str(response.status_code)])["content"].get("application/json")
+        if content is None:
+            return response.content
         return json.dumps(grown(content["schema"], response.json(), self.added)).encode()
 
     def log_message(self, *_: Any) -> None:

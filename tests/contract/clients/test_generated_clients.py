@@ -20,6 +20,7 @@ from tools.sandbox.clients import Client, Refused
 from tools.sandbox.temporary import temporary_sandbox
 from tools.sdk import (
     generate_go_client,
+    generate_pydantic_client,
     generate_python_client,
     generate_typescript_client,
     generate_typescript_types,
@@ -36,6 +37,14 @@ def python_program(folder: Path) -> list[str]:
     """Generate the Python client; return the command of its program."""
     generate_python_client(folder / "change_freeze_client")
     program = shutil.copy(HERE / "python_client.py", folder)
+    return [sys.executable, str(program)]
+
+
+def pydantic_program(folder: Path) -> list[str]:
+    """Generate openapi-generator's Python client; return the command of its program, which also reads the document."""
+    generate_pydantic_client(folder / "client")
+    (folder / "openapi_client").symlink_to(folder / "client" / "openapi_client")
+    program = shutil.copy(HERE / "pydantic_client.py", folder)
     return [sys.executable, str(program)]
 
 
@@ -91,6 +100,7 @@ def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None
 
 PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
     "openapi-python-client": python_program,
+    "python": pydantic_program,
     "openapi-typescript": openapi_fetch_program,
     "typescript-fetch": typescript_fetch_program,
     "go": go_program,

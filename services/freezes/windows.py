@@ -27,14 +27,19 @@ LATE_AFTER = timedelta(seconds=1)
 LockedWindow = Row[Occurrence, Schedule]
 
 
-def start_window(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
-    """Start the freeze of a locked occurrence as the caller. Raise `no_targets_in_scope`."""
+def start_window(
+    uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence, *, in_place_of: Freeze | None = None
+) -> Freeze:
+    """Start the freeze of a locked occurrence as the caller; it ends with its window, or as the one that it replaces.
+
+    Raise `no_targets_in_scope`.
+    """
     late_by = uow.now - (occurrence.due_at or occurrence.starts_at)
     is_late = late_by >= LATE_AFTER
     wanted = NewFreeze(
         schedule.scope,
         schedule.reason,
-        occurrence.ends_at,
+        occurrence.ends_at if in_place_of is None else in_place_of.ends_at,
         schedule.exceptions_allowed,
         schedule.public_text,
         source="schedule",

@@ -155,8 +155,9 @@ def update(
     before = planned_freezes_of(uow, schedule)
     frozen_by = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}
     change(uow, schedule, changes)
-    if apply_to_active and frozen_by != {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}:
-        restart(uow, schedule)
+    differing = {name for name, value in frozen_by.items() if value != getattr(schedule, _COLUMNS.get(name, name))}
+    if apply_to_active and differing:
+        restart(uow, schedule, same_windows=not differing & _TERMS)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return schedule
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 
 from models.due_windows import uninstalled
 from models.freezes import Freeze
@@ -110,22 +110,36 @@ def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     return uow.session.get_one(Occurrence, latest.occurrence_id)
 
 
-def restart(uow: UnitOfWork, schedule: Schedule) -> None:
-    """Replace the freezes in force of a locked schedule, which was changed, by one of the window that is open now.
+def restart(uow: UnitOfWork, schedule: Schedule, *, same_windows: bool) -> None:
+    """Replace the freezes in force of a locked schedule, which was changed, by one with its new terms.
 
-    If none is open, or the schedule is disabled, they only end. Without one in force nothing happens.
+    With the `same_windows` as before it ends as the last of them, also if that was begun by hand or extended.
+    Otherwise it is that of the window that is open now; if none is, or the schedule is disabled, they only
+    end. Without one in force nothing happens.
     """
     in_force = Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now)
     former = uow.session.scalars(select(Freeze.id).where(*in_force)).all()
     if not former:
         return
-    if schedule.enabled and not begin_due(uow, schedule):
+    begun = begin_due(uow, schedule) if schedule.enabled else []
+    running = _lock_running(uow, schedule, Freeze.id.in_(former))
+    if same_windows and running:
+        _begin_again(uow, schedule, running)
+    elif schedule.enabled and not begun:
         ends = [one.end for one in windows_of(schedule, uow.now, uow.now) if one.start <= uow.now < one.end]
         if ends:
             start_window(uow, schedule, _add_occurrence(uow, schedule, max(ends)))
-    running = _lock_running(uow, schedule, Freeze.id.in_(former))
     lock_covered_branches(uow, running)
     _end(uow, schedule, running)
+
+
+def _begin_again(uow: UnitOfWork, schedule: Schedule, running: Sequence[Freeze]) -> None:
+    """Start a freeze of a schedule that ends as the last of these; its window ends with the last of theirs."""
+    last = max(running, key=lambda freeze: (freeze.ends_at is None, freeze.ends_at or uow.now))
+    of_windows = Occurrence.id.in_([freeze.occurrence_id for freeze in running])
+    window_end = uow.session.scalar(select(func.max(Occurrence.ends_at)).where(of_windows))
+    occurrence = _add_occurrence(uow, schedule, max(window_end or uow.now, uow.now))
+    start_window(uow, schedule, occurrence, in_place_of=last)
 
 
 def _lock_running(uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool]) -> Sequence[Freeze]:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence
+from rules.time.instants import format_instant
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.schedules.requests import (
@@ -197,6 +198,28 @@ class TestActiveFreeze:
         path, _freeze = active
         assert acme.key().patch(path, {**changes, "applyToActive": True}).json()["activeFreeze"] is None
         assert self.frozen(acme) == []
+
+    @pytest.mark.parametrize("hours", [None, 30])
+    def test_freeze_keeps_its_extension_after_a_change_of_terms(
+        self, acme: Tenant, active: tuple[str, str], hours: int | None
+    ) -> None:
+        path, freeze = active
+        end = None if hours is None else format_instant(factories.now() + timedelta(hours=hours))
+        assert acme.key().post(f"/v1/freezes/{freeze}/extend", {"endsAt": end}).status_code == 200
+        changes = {"reason": "Another reason", "exceptionsAllowed": False, "applyToActive": True}
+        shown = acme.key().patch(path, changes).json()["activeFreeze"]
+        assert shown["endsAt"] == end
+        assert self.frozen(acme) == [shown["id"]] != [freeze]
+        followed = acme.key().get(f"/v1/freezes/{shown['id']}").json()
+        assert (followed["reason"], followed["exceptionsAllowed"]) == ("Another reason", False)
+
+    def test_freeze_begun_by_hand_keeps_its_end_after_a_change_of_terms(self, acme: Tenant) -> None:
+        member, path = acme.person("member"), f"/v1/schedules/{created(acme.key())['id']}"
+        end = format_instant(factories.now() + timedelta(hours=3))
+        member.post(f"{path}/run-now", {"action": "apply", "endsAt": end})
+        shown = acme.key().patch(path, {"reason": "Another reason", "applyToActive": True}).json()["activeFreeze"]
+        assert shown["endsAt"] == end
+        assert acme.key().get(f"/v1/freezes/{shown['id']}").json()["reason"] == "Another reason"
 
 
 class TestDeleteSchedule:

@@ -4,6 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from models.freezes import Freeze
 from models.schedules import Schedule
 from rules.errors import Detail
 from tests import factories
@@ -175,8 +176,10 @@ class TestSchedule:
         page = admin.press(form, "Save", reason="Another good reason")
         assert "In force" in words(page)
         page = admin.press(admin.open(edit), "Save", reason="Yet another reason", apply_to_active="on")
-        assert "In force" not in words(page)
-        page = admin.press(page, "Start now", ends_at=f"{end:%Y-%m-%dT%H:%M}")
+        assert "In force" in words(page)
+        assert [freeze.reason for freeze in acme.session.query(Freeze).where(Freeze.ended_at.is_(None))] == [
+            "Yet another reason"
+        ]
         page = admin.press(page, "Disable, and end its freeze")
         assert "Windows that it would have" in page.text
         assert "End now" not in page.text

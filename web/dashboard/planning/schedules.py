@@ -7,6 +7,7 @@ from typing import Any
 from flask import Response, g, request
 
 from rules import web_addresses
+from rules.freezes.scope_words import describe_scope
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
@@ -22,7 +23,7 @@ from web.dashboard.planning.forms import (
     new_values,
     values_of,
 )
-from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_scope, describe_terms, describe_window
+from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_terms, describe_window
 from web.instants import MONTHS, instant_in_zone, read_instant, suggested_zones
 from web.operations import Call, OperationError
 from web.problems import problems_of

@@ -1,9 +1,10 @@
-"""The terms of a schedule in words: when its windows take place, and what they cover."""
+"""The terms of a schedule in words: when its windows take place."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from rules.freezes.scope_words import join_words, shortened
 from web.instants import MONTHS
 
 WEEKDAYS = {
@@ -19,7 +20,6 @@ WEEKDAYS = {
 _UNITS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 _WORKING_DAYS = {"MO", "TU", "WE", "TH", "FR"}
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
-_MAX_LISTED = 3
 
 Terms = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def describe_days(recurrence: Terms) -> str:
         return f"On {format_day(start)}"
     if frequency == "dates":
         days = [format_day(date.fromisoformat(day)) for day in sorted(recurrence["dates"])]
-        return f"On {_shortened(days)}"
+        return f"On {shortened(days)}"
     every = _every(_UNITS[frequency], recurrence.get("interval", 1))
     names, months = recurrence.get("byDay", ()), recurrence.get("byMonth", ())
     within = f" in {join_words([MONTHS[month - 1] for month in sorted(months)])}" if months else ""
@@ -60,33 +60,9 @@ def describe_window(window: Terms) -> str:
     return f"from {start} to {end}{later}"
 
 
-def describe_scope(scope: Terms) -> str:
-    """Return what a scope covers: `The whole organisation`, `acme/* (branches main)`."""
-    branches = f" (branches {join_words(scope['branches'])})" if scope.get("branches") else ""
-    kind = scope["type"]
-    if kind == "organization":
-        return f"The whole organisation{branches}"
-    if kind == "glob":
-        return f"Repositories matching {_shortened(scope['patterns'])}{branches}"
-    if kind == "repositories":
-        return f"{_shortened(scope['repositories'])}{branches}"
-    return f"{scope['repository']}:{scope['branch']}" if scope.get("branch") else "A single branch"
-
-
 def format_day(day: date) -> str:
     """Return a day as `24 December 2026`."""
     return f"{day:%-d %B %Y}"
-
-
-def join_words(words: Sequence[str]) -> str:
-    """Return `a`, `a and b`, or `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def _shortened(words: Sequence[str]) -> str:
-    if len(words) <= _MAX_LISTED + 1:
-        return join_words(words)
-    return f"{', '.join(words[:_MAX_LISTED])} and {len(words) - _MAX_LISTED} more"
 
 
 def _every(unit: str, interval: int) -> str:
@@ -179,7 +155,7 @@ def _limits(recurrence: Terms) -> list[str]:
         parts.append("once in all" if count == 1 else f"{count} times in all")
     if except_dates := recurrence.get("exceptDates"):
         days = [format_day(date.fromisoformat(day)) for day in sorted(except_dates)]
-        parts.append(f"except on {_shortened(days)}")
+        parts.append(f"except on {shortened(days)}")
     return parts
 
 

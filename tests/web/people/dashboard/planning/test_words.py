@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from web.dashboard.planning.words import describe_days, describe_scope, describe_terms, describe_window
+from rules.freezes.scope_words import describe_scope
+from web.dashboard.planning.words import describe_days, describe_terms, describe_window
 
 START = {"startDate": "2026-11-06"}
 DAYS: list[tuple[dict[str, Any], str]] = [

@@ -1,0 +1,31 @@
+"""What a scope covers, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_MAX_LISTED = 3
+
+
+def describe_scope(scope: Mapping[str, Any]) -> str:
+    """Return what a scope covers: `The whole organisation`, `acme/* (branches main)`."""
+    branches = f" (branches {join_words(scope['branches'])})" if scope.get("branches") else ""
+    kind = scope["type"]
+    if kind == "organization":
+        return f"The whole organisation{branches}"
+    if kind == "glob":
+        return f"Repositories matching {shortened(scope['patterns'])}{branches}"
+    if kind == "repositories":
+        return f"{shortened(scope['repositories'])}{branches}"
+    return f"{scope['repository']}:{scope['branch']}" if scope.get("branch") else "A single branch"
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def shortened(words: Sequence[str]) -> str:
+    """Return the first few of many words, and how many more there are."""
+    if len(words) <= _MAX_LISTED + 1:
+        return join_words(words)
+    return f"{', '.join(words[:_MAX_LISTED])} and {len(words) - _MAX_LISTED} more"

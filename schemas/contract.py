@@ -107,6 +107,8 @@ class Operation:
     rate_limit: tuple[str, int] | None = None
     """Of an operation without credentials: the path parameter whose values are limited, to how many requests each a
     minute."""
+    ignores_unknown_query: bool = False
+    """True if query parameters that the contract does not have are ignored (`x-unknown-query: ignored`)."""
     classic: bool = False
     """True below the prefix of the compatibility API (`x-compatibility`)."""
 
@@ -301,6 +303,7 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         success=_success(document, raw),
         conditional="304" in raw["responses"],
         rate_limit=_rate_limit(raw.get("x-rate-limit")),
+        ignores_unknown_query=raw.get("x-unknown-query", "refused") == "ignored",
         classic=path.startswith(classic_prefix(document)),
     )
 

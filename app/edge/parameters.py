@@ -91,6 +91,7 @@ class ParameterReader:
         ]
         self._reads_query = not operation.classic
         """The compatibility API takes no parameters in the query but the token, and ignores unknown ones."""
+        self._ignores_unknown = operation.ignores_unknown_query
         self._absent = {reader.argument: reader.default for reader in self._query.values()}
         self._required = [reader for reader in self._query.values() if reader.required]
 
@@ -105,7 +106,8 @@ class ParameterReader:
         for name, texts in given.items():
             found = self._query.get(name)
             if found is None:
-                violations.append(_unknown(name))
+                if not self._ignores_unknown:
+                    violations.append(_unknown(name))
             else:
                 arguments[found.argument] = found.value(texts, violations)
         violations.extend(_missing(one.name) for one in self._required if one.name not in given)

@@ -6,7 +6,7 @@ decides. An operation whose security the model does not know fails.
 
 Each request has an unknown query parameter, which is validated after authorisation: an authorised caller gets that
 error and nothing changes, so one set of rows serves the whole matrix. The compatibility API ignores it, and finds no
-branch. Reads are then also sent properly.
+branch; a calendar's address ignores it, and finds no feed. Reads are then also sent properly.
 
 Where the credential alone is the reason of a refusal (it is expired, say), operations of equal security take turns with
 such credentials. One of them gets them all, over HTTP; the thousands of other requests are made in the process.
@@ -202,6 +202,8 @@ def code(response: httpx.Response) -> tuple[int, str | None]:
 
 def let_in(operation: Operation) -> tuple[int, str | None]:
     """Return the answer to a permitted credential: it is refused for what it sends, or for what does not exist."""
+    if operation.ignores_unknown_query:
+        return 404, "calendar_feed_not_found"
     if not operation.classic:
         return 400, "invalid_parameter"
     if "compat_feature_removed" in operation.error_codes:

@@ -27,6 +27,7 @@ _ORDER = (
     "x-installation",
     "x-body-limit",
     "x-rate-limit",
+    "x-unknown-query",
     "x-mcp-tool",
     "x-mcp-confirm",
     "x-errors",

@@ -16,6 +16,7 @@ OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-organization": ("required", "optional"),
     "x-database-role": ("organization", "identity"),
     "x-installation": ("required", "none"),
+    "x-unknown-query": ("refused", "ignored"),
 }
 OPERATION_KEYS = frozenset(
     {*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-mcp-confirm", "x-body-limit", "x-rate-limit"}

@@ -231,5 +231,6 @@ class CancelledWindow(Base):
     schedule_id: Mapped[str] = mapped_column(ForeignKey("schedules.id"), index=True)
     starts_at: Mapped[datetime]
     ends_at: Mapped[datetime] = mapped_column(index=True)
+    cancelled_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
 
     __table_args__ = (Index("ix_cancelled_windows_organization_id", "organization_id", "starts_at"),)

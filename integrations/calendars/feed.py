@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
 from icalendar import Calendar, Event
 from icalendar.prop import vDuration, vText, vUri
@@ -15,7 +14,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def write_calendar(name: str, description: str, events: Iterable[CalendarEvent], *, web_url: str) -> bytes:
-    """Return the calendar with these events; the host of the web origin makes their ids unique."""
+    """Return the calendar with these events, which link to pages of the web origin."""
     calendar = Calendar()
     calendar.add("prodid", _PRODUCT)
     calendar.add("version", "2.0")
@@ -34,18 +33,26 @@ def write_calendar(name: str, description: str, events: Iterable[CalendarEvent],
 def _component(event: CalendarEvent, web_url: str) -> Event:
     component = Event()
     starts_at = event.starts_at.replace(microsecond=0)
-    component.add("uid", f"{event.id}@{urlsplit(web_url).hostname or 'localhost'}")
+    component.add("uid", event.id)
     component.add("dtstamp", event.changed_at)
     component.add("last-modified", event.changed_at)
     component.add("sequence", event.sequence)
     component.add("dtstart", starts_at)
     component.add("dtend", max(_rounded_up(event.ends_at), starts_at + _SECOND))
-    component.add("summary", f"{'Skipped' if event.cancelled else 'Frozen'}: {event.name}")
-    component.add("description", event.reason)
-    component.add("status", "CANCELLED" if event.cancelled else "CONFIRMED")
+    component.add(
+        "summary", f"{event.state.capitalize()}: {event.texts.name}{' (no end yet)' if event.is_open else ''}"
+    )
+    component.add("description", _description(event, web_url))
+    component.add("status", "CONFIRMED" if event.state == "frozen" else "CANCELLED")
     component.add("transp", "TRANSPARENT")
     component.add("url", vUri(web_url + event.page))
     return component
+
+
+def _description(event: CalendarEvent, web_url: str) -> str:
+    texts = event.texts
+    end = "It has no end yet: it is shown until the end of the day." if event.is_open else None
+    return "\n".join(filter(None, (texts.reason, f"Covers: {texts.scope}", texts.by, end, web_url + event.page)))
 
 
 def _rounded_up(instant: datetime) -> datetime:

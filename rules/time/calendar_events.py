@@ -1,17 +1,44 @@
 """What a calendar shows of freezes and windows: when an event ends, how often it has changed, and its texts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
+from rules.freezes.scope_words import describe_scope
 from rules.plain_text import one_line, without_links
 
 PAST = timedelta(days=30)
 """How long ended ones are shown."""
+GONE = timedelta(days=14)
+"""How long windows are shown that do not take place, from when that was known."""
 MAX_EVENTS = 1000
 MAX_NAME_LENGTH = 120
 MAX_REASON_LENGTH = 1000
+MAX_SCOPE_LENGTH = 300
 _DAY = timedelta(days=1)
+_NOT_PEOPLE = {"system", "schedule"}
+State = Literal["frozen", "skipped", "cancelled", "moved", "missed"]
 _BRACKETS = str.maketrans({"<": "\u2039", ">": "\u203a"})
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What people read of an event, each in one line."""
+
+    name: str
+    reason: str
+    scope: str
+    by: str | None
+    """`Planned by Ada`, `Started by Ada`; None if no person did."""
+
+    @classmethod
+    def of(cls, name: str, reason: str, scope: Mapping[str, Any], verb: str, by: Mapping[str, Any]) -> "Texts":
+        """Return the texts of a freeze or schedule; `by` is the actor as it is stored."""
+        person = None if by.get("type") in _NOT_PEOPLE else f"{verb} by {shown_text(str(by['name']), MAX_NAME_LENGTH)}"
+        shown = shown_text(describe_scope(scope), MAX_SCOPE_LENGTH)
+        return cls(shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH), shown, person)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +49,13 @@ class CalendarEvent:
     """Stays the same from the plan to the end."""
     page: str
     """Address, below the web origin, of the page of the freeze or of the schedule."""
-    name: str
-    reason: str
+    texts: Texts
     starts_at: datetime
     ends_at: datetime
-    cancelled: bool
-    """The window was skipped, taken from the plan, or passed without a freeze."""
+    state: State
+    """What became of it: if not `frozen`, it does not take place."""
+    is_open: bool
+    """True if the freeze has no planned end yet; `ends_at` is then the end of the day."""
     sequence: int
     """Rises whenever the event changes."""
     changed_at: datetime
@@ -41,49 +69,49 @@ class Changes:
     latest: datetime
 
 
-def event_of_window(  # noqa: PLR0913 - a window has this many facts, and one caller passes them
+def event_of_window(
     event_id: str,
     page: str,
-    name: str,
-    reason: str,
+    texts: Texts,
     starts_at: datetime,
     ends_at: datetime,
     *,
-    cancelled: bool,
+    state: State,
     changes: Changes,
 ) -> CalendarEvent:
     """Return the event of a window that has started no freeze."""
-    texts = shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH)
-    return CalendarEvent(event_id, page, *texts, starts_at, ends_at, cancelled, changes.count, changes.latest)
+    return CalendarEvent(event_id, page, texts, starts_at, ends_at, state, False, changes.count, changes.latest)
 
 
 def event_of_freeze(  # noqa: PLR0913 - a freeze has this many facts, and one caller passes them
     event_id: str,
     page: str,
-    name: str,
-    reason: str,
+    texts: Texts,
     started_at: datetime,
     ends_at: datetime | None,
     *,
     ended_at: datetime | None,
     changes: Changes,
     now: datetime,
+    zone: ZoneInfo,
 ) -> CalendarEvent:
     """Return the event of a freeze that has started.
 
-    Without a planned end it is shown until the end of the next day (UTC), which moves on each day. So the sequence
-    counts the days that it has lasted as well: it never falls, whatever becomes of the end.
+    Without a planned end it is shown until the end of today in a zone, which moves on each day. So the sequence counts
+    the days that it has lasted as well: it never falls, whatever becomes of the end.
     """
     over_at = ended_at or (ends_at if ends_at is not None and ends_at <= now else None)
     until = over_at or now
-    days = max((until.astimezone(UTC).date() - started_at.astimezone(UTC).date()).days, 0)
+    days = max((until.astimezone(zone).date() - started_at.astimezone(zone).date()).days, 0)
     changed_at = changes.latest
     shown_end = over_at or ends_at
     if shown_end is None:
-        midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
-        shown_end, changed_at = midnight + 2 * _DAY, max(changed_at, midnight)
-    texts = shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH)
-    return CalendarEvent(event_id, page, *texts, started_at, shown_end, False, changes.count + days, changed_at)
+        midnight = datetime.combine(now.astimezone(zone).date(), time(), zone)
+        shown_end, changed_at = (midnight + _DAY).astimezone(UTC), max(changed_at, midnight.astimezone(UTC))
+    is_open = over_at is None and ends_at is None
+    return CalendarEvent(
+        event_id, page, texts, started_at, shown_end, "frozen", is_open, changes.count + days, changed_at
+    )
 
 
 def shown_text(text: str, length: int) -> str:

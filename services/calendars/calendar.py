@@ -1,11 +1,14 @@
 """The calendar of a feed: planned windows that are stored, and freezes and past windows of the last 30 days.
 
-An event has the id of the window, or of the freeze if no window started it, so that it stays the same event from the
-plan to the end. How often it has changed follows from the audit, which has an entry for each change.
+What does not take place is shown for 14 days if the feed existed before, and so has shown it as planned. An event has
+the id of the window, or of the freeze if no window started it, so that it stays the same event from the plan to the
+end. How often it has changed follows from the audit, which has an entry for each change.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
@@ -17,17 +20,22 @@ from models.organizations import Organization
 from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
 from models.schedules import CancelledWindow, Occurrence, Schedule
+from rules.access.organization_settings import OrganizationSettings
 from rules.time.calendar_events import (
+    GONE,
     MAX_EVENTS,
     MAX_NAME_LENGTH,
     PAST,
     CalendarEvent,
     Changes,
+    State,
+    Texts,
     event_of_freeze,
     event_of_window,
     shown_text,
     within_limit,
 )
+from rules.time.wall_clock import local_time
 from rules.web_addresses import CALENDAR, FREEZE, SCHEDULE
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrences import touching
@@ -47,18 +55,33 @@ _CHANGE_FREEZES = (
     "freeze.expired",
     "freeze.ended",
 )
-Window = tuple[Occurrence, Schedule, Freeze | None]
+_CHANGE_ORGANIZATION = ("organization.updated",)
+"""Its time zone, in which the day ends until which a freeze without an end is shown."""
+_CHANGES = [*_CHANGE_SCHEDULES, *_CHANGE_WINDOWS, *_CHANGE_FREEZES, *_CHANGE_ORGANIZATION]
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class Window(NamedTuple):
+    """A window of a schedule; one that was taken from the plan is no row."""
+
+    occurrence: Occurrence
+    schedule: Schedule
+    freeze: Freeze | None
+    state: State
 
 
 def render(uow: UnitOfWork, feed: CalendarFeed) -> bytes:
     """Return the calendar of a feed, the same bytes as long as nothing has changed."""
     schedule_ids = _schedules_of(uow, feed)
-    windows, cancelled = _windows(uow, feed, schedule_ids), _cancelled(uow, schedule_ids)
+    windows = _windows(uow, feed, schedule_ids)
+    gone = _gone(uow, feed, schedule_ids, windows)
     freezes = uow.session.scalars(_freezes(uow, feed)).all()
-    changes = _Changes(uow, [*windows, *cancelled], freezes)
-    events = [*_of_windows(windows, changes, uow.now), *(_of_freeze(row, changes, uow.now) for row in freezes)]
-    shown = within_limit(events, uow.now, MAX_EVENTS)
-    shown += within_limit([*_of_windows(cancelled, changes, uow.now)], uow.now, MAX_EVENTS - len(shown))
+    changes = _Changes(uow, [*windows, *gone], freezes)
+    since = max(feed.created_at, uow.now - GONE)
+    windows = [one for one in windows if one.state == "frozen" or changes.since(one.occurrence) >= since]
+    events = _Events(uow, [*windows, *gone], freezes, changes)
+    shown = within_limit([*map(events.of_window, windows), *map(events.of_freeze, freezes)], uow.now, MAX_EVENTS)
+    shown += within_limit([*map(events.of_window, gone)], uow.now, MAX_EVENTS - len(shown))
     name = shown_text(_name(uow, feed), MAX_NAME_LENGTH)
     return write_calendar(name, DESCRIPTION, shown, web_url=uow.dependencies.web_url)
 
@@ -92,14 +115,25 @@ def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None
     ahead = query.where(Occurrence.ends_at > uow.now).order_by(Occurrence.starts_at, Occurrence.id)
     past = query.where(Occurrence.ends_at <= uow.now).order_by(Occurrence.starts_at.desc(), Occurrence.id)
     rows = [*uow.session.execute(ahead), *uow.session.execute(past)]
-    return [(occurrence, schedule, freeze) for occurrence, schedule, freeze in rows]
+    return [Window(row, schedule, freeze, _state_of(row, freeze)) for row, schedule, freeze in rows]
 
 
-def _cancelled(uow: UnitOfWork, schedule_ids: list[str] | None) -> Sequence[Window]:
-    """Return the windows of schedules that were taken from the plan, as skipped ones that are no rows."""
+def _state_of(occurrence: Occurrence, freeze: Freeze | None) -> State:
+    if freeze is None and occurrence.missed_at is not None:
+        return "missed"
+    return "skipped" if freeze is None and occurrence.skip_reason is not None else "frozen"
+
+
+def _gone(
+    uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None, windows: Iterable[Window]
+) -> Sequence[Window]:
+    """Return the windows that were lately taken from the plan, and that the feed has shown before.
+
+    They are moved if their schedule has another window on the same day.
+    """
     of_feed = (
         CancelledWindow.organization_id == uow.organization,
-        CancelledWindow.ends_at > uow.now - PAST,
+        CancelledWindow.cancelled_at >= max(feed.created_at, uow.now - GONE),
         *one_of(CancelledWindow.schedule_id, schedule_ids),
     )
     query = (
@@ -109,10 +143,17 @@ def _cancelled(uow: UnitOfWork, schedule_ids: list[str] | None) -> Sequence[Wind
         .order_by((CancelledWindow.ends_at > uow.now).desc(), CancelledWindow.starts_at, CancelledWindow.id)
         .limit(MAX_EVENTS)
     )
-    return [
-        (Occurrence(id=one.id, starts_at=one.starts_at, ends_at=one.ends_at, skip_reason="cancelled"), schedule, None)
-        for one, schedule in uow.session.execute(query)
-    ]
+    days = {_day_of(one.occurrence, one.schedule) for one in windows if one.schedule.is_running}
+    gone = list[Window]()
+    for row, schedule in uow.session.execute(query):
+        occurrence = Occurrence(id=row.id, starts_at=row.starts_at, ends_at=row.ends_at)
+        is_moved = _day_of(occurrence, schedule) in days
+        gone.append(Window(occurrence, schedule, None, "moved" if is_moved else "cancelled"))
+    return gone
+
+
+def _day_of(occurrence: Occurrence, schedule: Schedule) -> tuple[str, date]:
+    return schedule.id, local_time(occurrence.starts_at, ZoneInfo(schedule.timezone)).date()
 
 
 def _of_feed(feed: CalendarFeed, schedule_ids: list[str] | None) -> list[ColumnElement[bool]]:
@@ -141,46 +182,63 @@ def _covering(repository_id: str) -> Select[str]:
     return targets.where(WatchedBranch.repository_id == repository_id)
 
 
-def _of_windows(windows: Sequence[Window], changes: "_Changes", now: datetime) -> Iterator[CalendarEvent]:
-    for occurrence, schedule, freeze in windows:
-        so_far = changes.of_window(occurrence, schedule, freeze)
+class _Events:
+    """Makes the events of windows and freezes."""
+
+    def __init__(
+        self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze], changes: "_Changes"
+    ) -> None:
+        settings = uow.session.get_one(Organization, uow.organization).settings
+        self._zone = ZoneInfo(OrganizationSettings.from_json(settings).timezone)
+        self._now, self._changes = uow.now, changes
+        scopes = [one.schedule.scope for one in windows] + [one.freeze.scope for one in windows if one.freeze]
+        self._branches = _named_branches(uow, [*scopes, *(freeze.scope for freeze in freezes)])
+
+    def of_window(self, window: Window) -> CalendarEvent:
+        """Return the event of a window, or of the freeze that it started."""
+        occurrence, schedule, freeze, state = window
+        changes = self._changes.of_window(occurrence, schedule, freeze)
         if freeze is not None:
-            yield event_of_freeze(
-                occurrence.id,
-                FREEZE.format(id=freeze.id),
-                schedule.name,
-                freeze.reason,
-                freeze.started_at,
-                freeze.ends_at,
-                ended_at=freeze.ended_at,
-                changes=so_far,
-                now=now,
-            )
-        else:
-            yield event_of_window(
-                occurrence.id,
-                SCHEDULE.format(id=schedule.id) if schedule.deleted_at is None else CALENDAR,
-                schedule.name,
-                schedule.reason,
-                occurrence.starts_at,
-                occurrence.ends_at,
-                cancelled=occurrence.skip_reason is not None or occurrence.missed_at is not None,
-                changes=so_far,
-            )
+            return self._of(freeze, occurrence.id, schedule.name, schedule.created_by, changes)
+        page = SCHEDULE.format(id=schedule.id) if schedule.deleted_at is None else CALENDAR
+        texts = Texts.of(schedule.name, schedule.reason, self._named(schedule.scope), "Planned", schedule.created_by)
+        times = (occurrence.starts_at, occurrence.ends_at)
+        return event_of_window(occurrence.id, page, texts, *times, state=state, changes=changes)
+
+    def of_freeze(self, freeze: Freeze) -> CalendarEvent:
+        """Return the event of a freeze that no window started."""
+        return self._of(freeze, freeze.id, freeze.reason, freeze.created_by, self._changes.of_freeze(freeze))
+
+    def _of(
+        self, freeze: Freeze, event_id: str, name: str, planned_by: Mapping[str, Any], changes: Changes
+    ) -> CalendarEvent:
+        by_hand = freeze.created_by["type"] != "schedule"
+        person = ("Started", freeze.created_by) if by_hand else ("Planned", planned_by)
+        return event_of_freeze(
+            event_id,
+            FREEZE.format(id=freeze.id),
+            Texts.of(name, freeze.reason, self._named(freeze.scope), *person),
+            freeze.started_at,
+            freeze.ends_at,
+            ended_at=freeze.ended_at,
+            changes=changes,
+            now=self._now,
+            zone=self._zone,
+        )
+
+    def _named(self, scope: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a scope that names its branch, if it has the id of one."""
+        return {**scope, **self._branches.get(scope.get("branchId"), {})}
 
 
-def _of_freeze(freeze: Freeze, changes: "_Changes", now: datetime) -> CalendarEvent:
-    return event_of_freeze(
-        freeze.id,
-        FREEZE.format(id=freeze.id),
-        freeze.reason,
-        freeze.reason,
-        freeze.started_at,
-        freeze.ends_at,
-        ended_at=freeze.ended_at,
-        changes=changes.of_freeze(freeze),
-        now=now,
-    )
+def _named_branches(uow: UnitOfWork, scopes: Iterable[Mapping[str, Any]]) -> dict[str | None, dict[str, str]]:
+    """Return the repository and name of the branches that scopes have by id, by this id."""
+    ids = {scope["branchId"] for scope in scopes if "branchId" in scope}
+    if not ids:
+        return {}
+    query = select(WatchedBranch.id, WatchedBranch.name, Repository.owner + "/" + Repository.name)
+    rows = uow.session.execute(query.join(Repository).where(WatchedBranch.id == any_of(sorted(ids))))
+    return {branch_id: {"branch": branch, "repository": repository} for branch_id, branch, repository in rows}
 
 
 class _Changes:
@@ -191,12 +249,13 @@ class _Changes:
     """
 
     def __init__(self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze]) -> None:
-        targets = {schedule.id for _, schedule, _ in windows} | {row.id for _, _, row in windows if row is not None}
+        targets = {one.schedule.id for one in windows} | {one.freeze.id for one in windows if one.freeze is not None}
         targets |= {freeze.id for freeze in freezes}
         self._found: Mapping[tuple[str, str | None], Changes] = {}
         self._removed = _read_removed(uow)
         if targets:
-            self._found = _read_changes(uow, sorted(targets))
+            self._found = _read_changes(uow, sorted({*targets, uow.organization}))
+        self._of_organization = self._found.get((uow.organization, None), Changes(0, _NEVER))
 
     def of_freeze(self, freeze: Freeze) -> Changes:
         """Return the changes of a freeze."""
@@ -211,8 +270,14 @@ class _Changes:
         latest = max((part.latest for part in parts), default=schedule.created_at)
         return self._with_removed(Changes(sum(part.count for part in parts), latest))
 
+    def since(self, occurrence: Occurrence) -> datetime:
+        """Return since when a window of a schedule is known to be skipped or missed."""
+        found = self._found.get((occurrence.schedule_id, occurrence.id))
+        return occurrence.missed_at or (_NEVER if found is None else found.latest)
+
     def _left_of_freeze(self, freeze: Freeze) -> Changes:
-        return self._found.get((freeze.id, None), Changes(0, freeze.started_at))
+        found = self._found.get((freeze.id, None), Changes(0, freeze.started_at))
+        return Changes(found.count + self._of_organization.count, max(found.latest, self._of_organization.latest))
 
     def _with_removed(self, left: Changes) -> Changes:
         return Changes(left.count + self._removed.count, max(left.latest, self._removed.latest))
@@ -222,7 +287,7 @@ def _read_removed(uow: UnitOfWork) -> Changes:
     """Return the number of all entries that left the database, and the instant of the last of them."""
     query = select(func.max(AuditRemoval.sequence), func.max(AuditRemoval.sealed_at))
     count, latest = uow.session.execute(query.where(AuditRemoval.organization_id == uow.organization)).one()
-    return Changes(count or 0, latest or datetime.min.replace(tzinfo=UTC))
+    return Changes(count or 0, latest or _NEVER)
 
 
 def _read_changes(uow: UnitOfWork, targets: Sequence[str]) -> dict[tuple[str, str | None], Changes]:
@@ -232,7 +297,7 @@ def _read_changes(uow: UnitOfWork, targets: Sequence[str]) -> dict[tuple[str, st
         .where(
             AuditEntry.organization_id == uow.organization,
             AuditEntry.target_id == any_of(targets),
-            AuditEntry.action.in_([*_CHANGE_SCHEDULES, *_CHANGE_WINDOWS, *_CHANGE_FREEZES]),
+            AuditEntry.action.in_(_CHANGES),
         )
         .group_by(AuditEntry.target_id, window)
     )

@@ -14,11 +14,11 @@ from models.schedules import Schedule
 from services.core.unit_of_work import UnitOfWork
 
 _RECORD = text("""
-    INSERT INTO cancelled_windows (id, organization_id, schedule_id, starts_at, ends_at)
-    SELECT gone.id, :organization, :schedule, gone.starts_at, gone.ends_at
+    INSERT INTO cancelled_windows (id, organization_id, schedule_id, starts_at, ends_at, cancelled_at)
+    SELECT gone.id, :organization, :schedule, gone.starts_at, gone.ends_at, :now
     FROM unnest(CAST(:ids AS text[]), CAST(:starts AS timestamptz[]), CAST(:ends AS timestamptz[]))
         AS gone (id, starts_at, ends_at)
-    ON CONFLICT (id) DO UPDATE SET ends_at = excluded.ends_at
+    ON CONFLICT (id) DO UPDATE SET ends_at = excluded.ends_at, cancelled_at = excluded.cancelled_at
 """)
 
 
@@ -38,6 +38,7 @@ def record_cancelled(uow: UnitOfWork, schedule: Schedule, windows: Iterable[Wind
         values = {
             "organization": schedule.organization_id,
             "schedule": schedule.id,
+            "now": uow.now,
             "ids": [one.id for one in shown],
             "starts": [one.starts_at for one in shown],
             "ends": [one.ends_at for one in shown],

@@ -153,19 +153,18 @@ def update(
         changes = {name: value for name, value in changes.items() if name != "scope"}
     check_terms(uow, changes)
     before = planned_freezes_of(uow, schedule)
-    frozen_by = {name: getattr(schedule, _COLUMNS.get(name, name)) for name in _OF_FREEZES}
-    change(uow, schedule, changes)
-    differing = {name for name, value in frozen_by.items() if value != getattr(schedule, _COLUMNS.get(name, name))}
-    if apply_to_active and differing:
-        restart(uow, schedule, same_windows=not differing & _TERMS)
+    change(uow, schedule, changes, apply_to_active=apply_to_active)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
     return schedule
 
 
-def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
+def change(
+    uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any], *, apply_to_active: bool = False
+) -> Schedule:
     """Change a locked schedule to checked values. Raise `schedule_overlap`.
 
-    A due window that the change would take away, or move to other branches, begins first (I14).
+    A due window that the change would take away, or move to other branches, begins first (I14). `apply_to_active`: the
+    freezes in force follow.
     """
     begin_due(uow, schedule, unless=lambda occurrence: _stays(schedule, changes, occurrence))
     before, former = _terms_of(schedule), Former.of(schedule)
@@ -190,6 +189,8 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         before={name: before[name] for name in names},
         after={name: after[name] for name in names},
     )
+    if apply_to_active and changed & _OF_FREEZES:
+        restart(uow, schedule, same_windows=not changed & _TERMS)
     return schedule
 
 

@@ -39,10 +39,13 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_m
     _audit(uow, schedule, ended)
 
 
-def delete_locked(uow: UnitOfWork, schedule: Schedule) -> None:
-    """Delete a locked schedule with its planned occurrences; its freezes continue, and checks keep their texts."""
+def delete_locked(uow: UnitOfWork, schedule: Schedule, *, end_active: bool = False) -> None:
+    """Delete a locked schedule with its planned occurrences, and keep the texts of checks.
+
+    Its freezes continue, unless `end_active`.
+    """
     _remove(uow, schedule)
-    _audit(uow, schedule, [])
+    _audit(uow, schedule, _end_freezes(uow, schedule, ()) if end_active else [])
 
 
 def _remove(uow: UnitOfWork, schedule: Schedule) -> None:

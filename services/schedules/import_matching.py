@@ -25,6 +25,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
 from services.schedules.changes import NewSchedule, camel_case, is_equal
 from services.schedules.import_writes import RehearsedWrites, StoredWrites, Writes
+from services.schedules.manual_runs import lock_freezes_in_force
 from services.schedules.terms import is_over, recurrence_of, window_of
 
 Format = Literal["ics", "holidays"]
@@ -58,6 +59,7 @@ class Import:
     allow_overlap: bool = True
     remove_missing: bool = False
     restore_deleted: bool = False
+    apply_to_active: bool = False
     dry_run: bool = False
 
 
@@ -75,6 +77,7 @@ class Entry:
     before: dict[str, Any] | None = None
     code: str | None = None
     message: str | None = None
+    active_freeze: dict[str, Any] | None = None
 
 
 class Matching:
@@ -95,10 +98,14 @@ class Matching:
         query = query if wanted.dry_run else query.with_for_update(key_share=True)
         rows = uow.session.scalars(query).all()
         uow.refresh_now()
-        self._writes: Writes = RehearsedWrites(uow) if wanted.dry_run else StoredWrites(uow)
         if wanted.dry_run:
+            self._writes: Writes = RehearsedWrites(uow)
             for row in rows:
                 uow.session.expunge(row)
+        else:
+            self._writes = StoredWrites(uow, apply_to_active=wanted.apply_to_active)
+            if wanted.apply_to_active:
+                lock_freezes_in_force(uow, rows)
         self._rows = {str(row.import_key): row for row in rows}
         self._taking_place = {found.uid for found in parsed.found} | self._skipped_with("past")
         self._uids = self._taking_place | {item.uid for item in parsed.skipped}

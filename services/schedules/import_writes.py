@@ -30,12 +30,16 @@ class Writes(Protocol):
 
 
 class StoredWrites:
-    """Writes to the database; the caller has locked the organisation and the schedules."""
+    """Writes to the database; the caller has locked the organisation and the schedules.
+
+    `apply_to_active`: freezes in force follow a change, and end with a deletion; the caller has locked them.
+    """
 
     uncounted = 0
 
-    def __init__(self, uow: UnitOfWork) -> None:
+    def __init__(self, uow: UnitOfWork, *, apply_to_active: bool) -> None:
         self._uow = uow
+        self._apply_to_active = apply_to_active
 
     def insert(self, wanted: NewSchedule, timezone: str) -> Schedule:
         """Create and plan a schedule."""
@@ -43,11 +47,11 @@ class StoredWrites:
 
     def change(self, schedule: Schedule, changes: Mapping[str, Any]) -> None:
         """Change a schedule, and plan it again."""
-        change(self._uow, schedule, changes)
+        change(self._uow, schedule, changes, apply_to_active=self._apply_to_active)
 
     def delete(self, schedule: Schedule) -> None:
         """Delete a schedule with what is planned."""
-        delete_locked(self._uow, schedule)
+        delete_locked(self._uow, schedule, end_active=self._apply_to_active)
 
 
 class RehearsedWrites:

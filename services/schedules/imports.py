@@ -33,6 +33,7 @@ from services.schedules.check_texts import refresh_all_texts
 from services.schedules.import_matching import Action, Entry, Import, Matching
 from services.schedules.terms import window_of
 from services.schedules.validation import check_terms
+from services.schedules.views import active_freezes
 
 MAX_SCHEDULES = 500
 """Schedules of one import."""
@@ -62,6 +63,9 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
         if any(counts[action] for action in ("created", "updated", "removed")):
             refresh_all_texts(uow)
         _audit(uow, wanted, organization, entries, counts)
+    ids = [entry.schedule_id for entry in entries if entry.schedule_id is not None]
+    in_force = active_freezes(uow, ids)
+    entries = [replace(entry, active_freeze=in_force.get(entry.schedule_id or "")) for entry in entries]
     whole_country = wanted.format == "holidays" and wanted.subdivision is None
     subdivisions = holidays.subdivisions_of(wanted.country) if whole_country else []
     return {"dry_run": wanted.dry_run, "counts": counts, "data": entries, "subdivisions": subdivisions}

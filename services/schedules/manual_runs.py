@@ -15,6 +15,7 @@ from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import audit_end, end, lock_covered_branches
+from services.freezes.scopes import resolve
 from services.freezes.start import require_future
 from services.freezes.windows import begin_due, begin_windows, due_in_organization, lock_windows, start_window
 from services.schedules.occurrence_views import occurrence_views
@@ -131,6 +132,15 @@ def restart(uow: UnitOfWork, schedule: Schedule, *, same_windows: bool) -> None:
             start_window(uow, schedule, _add_occurrence(uow, schedule, max(ends)))
     lock_covered_branches(uow, running)
     _end(uow, schedule, running)
+
+
+def lock_freezes_in_force(uow: UnitOfWork, schedules: Iterable[Schedule]) -> None:
+    """Lock the freezes in force of locked schedules, then all branches that these cover or will cover."""
+    of = {schedule.id: schedule.scope for schedule in schedules}
+    query = select(Freeze).where(Freeze.schedule_id.in_(of), Freeze.is_in_force(uow.now))
+    running = uow.session.scalars(query.order_by(Freeze.id).with_for_update()).all()
+    scopes = [of[freeze.schedule_id] for freeze in running if freeze.schedule_id is not None]
+    lock_covered_branches(uow, running, {one for scope in scopes for one in resolve(uow, scope, stored=True).ids})
 
 
 def _begin_again(uow: UnitOfWork, schedule: Schedule, running: Sequence[Freeze]) -> None:

@@ -99,7 +99,7 @@ def view(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
 def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
     """Return schedules as in the API; their next occurrences are read in one query."""
     ids = [schedule.id for schedule in schedules]
-    coming, active = _next_occurrences(uow, ids), _active_freezes(uow, ids)
+    coming, active = _next_occurrences(uow, ids), active_freezes(uow, ids)
     scopes = named_scopes(uow, [schedule.scope for schedule in schedules])
     return [
         {
@@ -114,7 +114,7 @@ def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]
     ]
 
 
-def _active_freezes(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def active_freezes(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the freeze in force that each schedule has started, by schedule id; the last one, if there are several."""
     query = select(Freeze.schedule_id, Freeze.id, Freeze.ends_at).where(
         Freeze.schedule_id == any_of(schedule_ids), Freeze.is_in_force(uow.now)

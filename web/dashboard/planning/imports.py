@@ -31,6 +31,7 @@ FLAGS = {
     "observances": "observances",
     "remove_missing": "removeMissing",
     "restore_deleted": "restoreDeleted",
+    "apply_to_active": "applyToActive",
     "exceptions_allowed": "exceptionsAllowed",
     "allow_overlap": "allowOverlap",
 }
@@ -46,6 +47,7 @@ ACTIONS = {
     "unchanged": ("As it is", "As it is"),
 }
 """What became of an event, and what would become of it."""
+_CHANGING = ("updated", "removed")
 
 
 class Import(DashboardPage):
@@ -91,6 +93,7 @@ class Import(DashboardPage):
             "content": content,
             "fields": {name: given[name] for name in _FIELDS if name != "do"},
             "actions": ACTIONS,
+            "in_force": any(row["activeFreeze"] and row["action"] in _CHANGING for row in result["data"]),
         }
         if applies and not result["counts"]["missing"]:
             return redirect_with_notice(web_addresses.SCHEDULES, "imported")

@@ -10,6 +10,7 @@ from rules.errors import Detail
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 from tests.web.people.dashboard.scenes import HOLIDAYS, MONTH_ENDS, WEEKENDS, create_schedule, schedule_id_of
+from tests.web.people.forms import Page
 from web.dashboard.planning.forms import CHOICES, FIELDS, LABELS, at_fields, body_of, values_of
 from web.forms import max_form_bytes
 from web.operations import OperationError
@@ -273,6 +274,27 @@ class TestImport:
         tried = admin.press(page, "Show what would happen", **given)
         assert "would be created" in words(tried).lower()
         assert "The calendar has been imported." in admin.press(tried, "Import").text
+
+    def test_import_asks_whether_a_freeze_in_force_follows(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        day = factories.now() + timedelta(days=40)
+
+        def tried(name: str) -> Page:
+            form = admin.open("/import").form("Show what would happen")
+            content = EVENT.format(day=f"{day:%Y%m%d}").replace("Release of spring", name).encode()
+            files = {"file": ("release.ics", content, "text/calendar")}
+            return admin.upload(form, {**form.fields, "do": "try"}, files)
+
+        assert "apply_to_active" not in tried("Release of spring").text
+        admin.press(tried("Release of spring"), "Import")
+        [schedule] = acme.session.query(Schedule).all()
+        end = factories.now() + timedelta(hours=3)
+        admin.press(admin.open(f"/schedules/{schedule.id}"), "Start now", ends_at=f"{end:%Y-%m-%dT%H:%M}")
+        page = tried("Spring release")
+        assert "Its freeze in force goes on, unless you decide otherwise." in words(page)
+        admin.press(page, "Import", apply_to_active="on")
+        [freeze] = acme.session.query(Freeze).where(Freeze.ended_at.is_(None))
+        assert freeze.reason == "Calendar: Spring release"
 
     def test_import_without_a_file_says_so(self, member: Enter) -> None:
         admin = member("admin")

@@ -6,6 +6,6 @@ from schemas.replies import HeadedReply
 from services.core.entity_tags import entity_tag
 
 
-def tagged(shown: Any) -> HeadedReply:
-    """Return an object with its entity tag."""
-    return HeadedReply(shown, {"ETag": entity_tag(shown)})
+def tagged(shown: Any, **only_now: Any) -> HeadedReply:
+    """Return an object with its entity tag; `only_now` are properties that this response alone has."""
+    return HeadedReply({**shown, **only_now} if only_now else shown, {"ETag": entity_tag(shown)})

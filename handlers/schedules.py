@@ -45,8 +45,8 @@ def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
 def update_schedule(uow: UnitOfWork, schedule_id: str, body: dict[str, Any], if_match: str | None) -> object:
     """Change a schedule."""
     apply_to_active = body.pop("apply_to_active")
-    schedule = changes.update(uow, schedule_id, _with_terms(body), if_match, apply_to_active=apply_to_active)
-    return tagged(views.view(uow, schedule))
+    schedule, lost = changes.update(uow, schedule_id, _with_terms(body), if_match, apply_to_active=apply_to_active)
+    return tagged(views.view(uow, schedule), **({"lost_skips": lost} if lost else {}))
 
 
 def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool, if_match: str | None) -> None:

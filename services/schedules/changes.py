@@ -25,6 +25,7 @@ from services.organizations.organizations import lock_current
 from services.schedules import alerts
 from services.schedules.check_texts import PlannedFreezes, planned_freezes_of, refresh_texts
 from services.schedules.later_occurrences import window_at
+from services.schedules.lost_skips import Skips
 from services.schedules.manual_runs import restart
 from services.schedules.overlaps import ids_overlapping, require_no_overlap
 from services.schedules.plans import plan
@@ -142,20 +143,21 @@ def update(
     if_match: str | None = None,
     *,
     apply_to_active: bool = False,
-) -> Schedule:
+) -> tuple[Schedule, list[dict[str, Any]]]:
     """Change the given properties of a schedule, and replan its future windows if they depend on them.
 
-    `apply_to_active`: a freeze of it that is in force follows a change of its terms, scope, reason or exceptions.
+    Return it with the times of the skipped windows that the change has lost. `apply_to_active`: a freeze of it that is
+    in force follows a change of its terms, scope, reason or exceptions.
     Raise `schedule_not_found`, `precondition_failed`, the errors of `check_terms`, `schedule_overlap`.
     """
     schedule = get_matching(uow, schedule_id, if_match)
     if "scope" in changes and _says_the_same(uow, changes["scope"], schedule.scope):
         changes = {name: value for name, value in changes.items() if name != "scope"}
     check_terms(uow, changes)
-    before = planned_freezes_of(uow, schedule)
+    before, skips = planned_freezes_of(uow, schedule), Skips(uow, schedule)
     change(uow, schedule, changes, apply_to_active=apply_to_active)
     refresh_texts(uow, before, planned_freezes_of(uow, schedule))
-    return schedule
+    return schedule, skips.lost()
 
 
 def change(

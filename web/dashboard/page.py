@@ -90,8 +90,10 @@ class DashboardPage(PageView):
         """Return a part of a page, without the frame."""
         return self.context.render(f"dashboard/{template}", **values)
 
-    def change(self, calls: Change, body: Mapping[str, Any], shown: str) -> None:
-        """Change what a form was filled in from; `shown` is the mark of its state that the form sends.
+    def change(self, calls: Change, body: Mapping[str, Any], shown: str) -> Any:
+        """Change what a form was filled in from, and return the answer.
+
+        `shown` is the mark of its state that the form sends.
 
         Raise OperationError if that has been changed since, and then change nothing: the entity tag makes one step of
         comparison and change. What the form does not show may change meanwhile; it is read again then. A form that is
@@ -102,14 +104,14 @@ class DashboardPage(PageView):
             stale = bool(shown) and shown != state_of(present.content, *calls.names)
             tag = _TAG_OF_NOTHING if stale else present.header(b"etag") or ""
             try:
-                self.context.call(calls.changes, path_params=calls.params, body=body, if_match=tag)
+                changed = self.context.call(calls.changes, path_params=calls.params, body=body, if_match=tag)
             except OperationError as error:
                 if stale:
                     break
                 if error.code != _STALE:
                     raise
             else:
-                return
+                return changed.content
         raise OperationError(412, _STALE, _CHANGED)
 
     def may(self, operation_id: str) -> bool:

@@ -205,6 +205,18 @@ class TestSkipOccurrence:
         assert shown["skipReason"] == "asked"
         assert key.post(path(nights, shown["id"], "unskip")).json()["state"] == "planned"
 
+    @pytest.mark.parametrize("day", [SOON + DAY, LATER], ids=["stored", "later"])
+    def test_change_that_leaves_no_window_on_a_skipped_day_says_so(
+        self, key: Caller, nights: dict[str, Any], day: Any
+    ) -> None:
+        planned = [each for one in (day, day + DAY) for each in on(key, nights, one)]
+        for each in planned:
+            key.post(path(nights, each["id"], "skip"))
+        changes = {"recurrence": {**DAILY, "exceptDates": [day.isoformat()]}, "window": {**NIGHT, "startTime": "21:00"}}
+        changed = key.patch(f"/v1/schedules/{nights['id']}", changes).json()
+        assert changed["lostSkips"] == [{name: planned[0][name] for name in ("startsAt", "endsAt")}]
+        assert "lostSkips" not in key.patch(f"/v1/schedules/{nights['id']}", {"name": "Evenings"}).json()
+
     @pytest.mark.parametrize("days", [1, 200, 500], ids=["stored", "later", "after 400 days"])
     def test_skipped_window_may_be_overlapped_and_is_then_not_unskipped(
         self, key: Caller, nights: dict[str, Any], days: int

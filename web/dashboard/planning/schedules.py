@@ -130,6 +130,7 @@ class SchedulePage(DashboardPage):
     notices = {
         "created": "The schedule has been created.",
         "changed": "The schedule has been changed.",
+        "changed_without_skips": "The schedule has been changed. Days that were skipped have no window any more.",
         "enabled": "The schedule is enabled: its windows are planned again.",
         "disabled": "The schedule is disabled: it starts no window until it is enabled again.",
         "skipped": "The window will be skipped.",
@@ -247,13 +248,14 @@ class EditSchedule(DashboardPage):
                 preview = self.context.call("preview_schedule_draft", body=draft).content
                 return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
             body = {**body_of(given), "applyToActive": bool(given["apply_to_active"])}
-            self.change(Change("get_schedule", "update_schedule", _EDITED, params), body, given["shown"])
+            changed = self.change(Change("get_schedule", "update_schedule", _EDITED, params), body, given["shown"])
         except OperationError as error:
             form["shown"] = next_state(state_of(present, *_EDITED), given, error)
             return self.show_again(
                 "planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None, full=False
             )
-        return redirect_with_notice(address_of(web_addresses.SCHEDULE, item_id), "changed")
+        notice = "changed_without_skips" if changed.get("lostSkips") else "changed"
+        return redirect_with_notice(address_of(web_addresses.SCHEDULE, item_id), notice)
 
 
 def _form(values: Mapping[str, str], schedule: Schedule | None = None, shown: str = "") -> dict[str, Any]:

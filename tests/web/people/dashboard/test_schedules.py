@@ -138,6 +138,12 @@ class TestForm:
         admin.press(page, "Skip")
         assert "The schedule has been changed." in admin.press(form, "Save", name="Winter").text
 
+    def test_edit_that_loses_a_skipped_window_says_so(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(create_schedule(admin, **HOLIDAYS), "Skip")
+        page = admin.press(admin.open(f"/schedules/{schedule_id_of(page)}/edit"), "Save", dates="2027-12-26")
+        assert "Days that were skipped have no window any more." in page.text
+
     def test_viewer_gets_no_form(self, member: Enter) -> None:
         page = member("viewer").open("/schedules/new")
         assert "Creating and changing schedules needs the role member." in words(page)

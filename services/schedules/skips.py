@@ -3,13 +3,15 @@
 The schedule and the row of the window are locked, so that a window that is about to start is either skipped or started.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import Range
+from sqlalchemy.dialects.postgresql import Range, array
 
+from models.audit import AuditEntry
 from models.freezes import Freeze
-from models.schedule_queries import next_planned
+from models.schedule_queries import existing, next_planned
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
@@ -21,6 +23,9 @@ from services.schedules.occurrence_views import occurrence_view, state_of
 from services.schedules.overlaps import ids_overlapping, require_no_overlap
 from services.schedules.plans import exclude_skipped, plan_next
 from services.schedules.views import get_schedule
+
+_OF_OVERLAPS = ("scope", "timezone", "recurrence", "window", "allowOverlap")
+"""Properties whose change can make a schedule overlap others, as the audit names them."""
 
 
 def skip_next(uow: UnitOfWork, schedule_id: str, occurrence_id: str | None = None) -> dict[str, Any]:
@@ -102,10 +107,37 @@ def unskip(uow: UnitOfWork, schedule_id: str, occurrence_id: str) -> dict[str, A
 
 
 def _require_no_overlap(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
-    """Raise `schedule_overlap` if this window would overlap a schedule that no other window overlaps."""
+    """Raise `schedule_overlap` if this window would overlap a schedule beside which it was not planned before."""
     alone = Schedule(id=schedule.id, organization_id=schedule.organization_id, scope=schedule.scope)
     alone.windows = [Range(occurrence.starts_at, occurrence.ends_at)]
-    require_no_overlap(uow, alone, ids_overlapping(uow, schedule))
+    require_no_overlap(uow, alone, {*ids_overlapping(uow, schedule), *_planned_beside(uow, schedule, occurrence)})
+
+
+def _planned_beside(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Collection[str]:
+    """Return the ids of the schedules beside which a window was planned when it was skipped, by the audit.
+
+    They are those that are older than the skip and, as the schedule itself, have had the same windows and branches
+    since. One that shares a branch only now is among them.
+    """
+    of_schedules = (AuditEntry.organization_id == uow.organization, AuditEntry.target["type"].astext == "schedule")
+    skips = select(func.max(AuditEntry.at)).where(
+        *of_schedules,
+        AuditEntry.target_id == schedule.id,
+        AuditEntry.action == "occurrence.skipped",
+        AuditEntry.details["occurrenceId"].astext == occurrence.id,
+    )
+    skipped_at = uow.session.scalar(skips)
+    if skipped_at is None:
+        return ()
+    changes = select(AuditEntry.target_id).where(
+        *of_schedules,
+        AuditEntry.action == "schedule.updated",
+        AuditEntry.at > skipped_at,
+        AuditEntry.details["after"].has_any(array(_OF_OVERLAPS)),
+    )
+    changed = set(uow.session.scalars(changes))
+    earlier = select(Schedule.id).where(existing(uow.organization), Schedule.created_at <= skipped_at)
+    return () if schedule.id in changed else set(uow.session.scalars(earlier)) - changed
 
 
 def _get(uow: UnitOfWork, schedule: Schedule, occurrence_id: str) -> Occurrence:

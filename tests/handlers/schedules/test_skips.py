@@ -15,7 +15,7 @@ from services.schedules.later_occurrences import occurrence_id
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.preview_requests import DAY, month
-from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, SOON, created, running, starts
+from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, NOON, SOON, created, running, starts
 from tests.harness.concurrency import at_once
 
 LATER = SOON + timedelta(days=200)
@@ -236,6 +236,24 @@ class TestSkipOccurrence:
         assert error["details"][0]["scheduleId"] == made["id"]
         key.patch(f"/v1/schedules/{nights['id']}", {"allowOverlap": True})
         assert key.post(path(nights, planned["id"], "unskip")).status_code == 200
+
+    @pytest.mark.parametrize(("changes", "status"), [({"name": "Beside"}, 200), ({"window": NIGHT}, 409)])
+    def test_window_planned_beside_another_schedule_may_be_unskipped(
+        self, key: Caller, acme: Tenant, session: Session, changes: dict[str, Any], status: int
+    ) -> None:
+        factories.branch(session, acme.repository("api"))
+        once = {"frequency": "once", "startDate": (SOON + DAY).isoformat()}
+        scopes = [{"type": "glob", "patterns": [f"acme/{name}", "acme/new"]} for name in ("web", "api")]
+        window = NIGHT if status == 200 else NOON
+        mine, other = (
+            created(key, recurrence=rule, scope=scope, window=each)
+            for rule, scope, each in zip((DAILY, once), scopes, (NIGHT, window), strict=True)
+        )
+        factories.branch(session, acme.repository("new"))
+        [planned] = on(key, mine, SOON + DAY)
+        key.post(path(mine, planned["id"], "skip"))
+        assert key.patch(f"/v1/schedules/{other['id']}", changes).status_code == 200
+        assert key.post(path(mine, planned["id"], "unskip")).status_code == status
 
     def test_other_overlaps_do_not_prevent_an_unskip(
         self, key: Caller, nights: dict[str, Any], session: Session, acme: Tenant

@@ -68,6 +68,16 @@ def real_time_of(window: Window, day: date, zone: ZoneInfo) -> Interval | None:
     return Interval(begins, last_instant(end, zone))
 
 
+def clear_time_of(window: Window, day: date, zone: ZoneInfo) -> Interval:
+    """Return the time of the window of `day` in which it is by every reading of the clocks; it may be empty.
+
+    It differs from the real time where clocks change: it begins with the last instant of its start, and ends with the
+    first of its end. So a window that ends when another one begins, as clocks show it, shares no clear time with it.
+    """
+    start, end = window.on(day)
+    return Interval(last_instant(start, zone), first_instant(end, zone))
+
+
 def _unambiguous_instant(day: date, at: time, zone: ZoneInfo) -> datetime | None:
     """Return the instant (UTC) of a local time that occurs once, as nearly always; None near a change of the clocks."""
     offset = datetime.combine(day, at, zone).utcoffset()

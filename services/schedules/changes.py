@@ -239,7 +239,8 @@ class Former:
     def of(cls, schedule: Schedule) -> Self:
         """Return what a schedule is now."""
         was_changed = schedule.updated_at > schedule.created_at
-        planned = Schedule(id=schedule.id, scope=schedule.scope, windows=schedule.windows)
+        terms = {"timezone": schedule.timezone, "wall_clock_window": schedule.wall_clock_window}
+        planned = Schedule(id=schedule.id, scope=schedule.scope, windows=schedule.windows, **terms)
         return cls(planned, schedule.updated_at if was_changed and not schedule.enabled else None)
 
     def beside(self, uow: UnitOfWork) -> Collection[str]:

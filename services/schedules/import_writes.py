@@ -8,7 +8,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.changes import COMPARED, Former, NewSchedule, assign, change, insert_checked, new_schedule
 from services.schedules.deletion import delete_locked
-from services.schedules.overlaps import Overlap, Overlaps, refuse_overlaps, refused_overlaps
+from services.schedules.overlaps import Overlap, Overlaps, clear_times, refuse_overlaps, refused_overlaps
 from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows
 
 
@@ -101,9 +101,10 @@ class RehearsedWrites:
         if other is schedule or other.deleted_at is not None or not other.enabled:
             return None
         windows = ranges(not_skipped(upcoming_windows(self._uow, other), skipped_rows(self._uow, other.id)))
+        mine = schedule.windows or []
         starts = [
             max(one.lower, two.lower, self._uow.now)
-            for one in schedule.windows or ()
+            for one in (clear_times(schedule, mine) if schedule.timezone == other.timezone else mine)
             for two in windows
             if one.lower and two.lower and one.upper and two.upper
             if max(one.lower, two.lower, self._uow.now) < min(one.upper, two.upper)

@@ -5,17 +5,22 @@ cheaper than comparing hundreds of windows. Windows are stored as multiranges, a
 statement for all schedules that share a branch. Saving a schedule that overlaps is rejected unless one of the two
 allows overlaps. Freezes compose, so an overlap that arises later is not an error (`services.schedules.overlap_alerts`),
 and what was planned side by side is not rejected later.
+
+Of two schedules of one zone, of which one begins when the other ends, windows can intersect for an hour when the clocks
+change. That is no overlap: where the zone is the same, only the clear time of one of them counts (`clear_time_of`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Select, Text, cast, func, literal, not_, select
+from sqlalchemy import ColumnElement, Row, Select, Text, case, cast, func, literal, not_, select
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
+from sqlalchemy.orm import InstrumentedAttribute
 
 from models.queries import any_of
 from models.repositories import Repository
@@ -24,10 +29,12 @@ from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchRef
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
+from rules.time.wall_clock import Interval, Window, clear_time_of, local_time, real_time_of
 from services.core.lookups import find_repositories
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
+from services.schedules.terms import window_of
 
 MAX_LISTED = 100
 """Schedules that a result lists; all are counted."""
@@ -90,7 +97,7 @@ def refuse_overlaps(found: Overlaps) -> None:
 
 def ids_overlapping(uow: UnitOfWork, schedule: Schedule) -> list[str]:
     """Return the ids of the other enabled schedules that one overlaps with."""
-    query = _meeting(uow, schedule, _from_now(schedule.windows or (), uow.now))
+    query = _meeting(uow, schedule, _Times.of(schedule, uow.now))
     return [] if query is None else list(uow.session.scalars(query.with_only_columns(Schedule.id)))
 
 
@@ -117,21 +124,25 @@ def overlaps_of(
 ) -> Overlaps:
     """Return the other enabled schedules that one overlaps with, whether allowed or not.
 
-    It need not be stored: only its scope, windows and id (if any) are used. `conditions` restrict the others; `reached`
-    are the branches of its scope, if already known.
+    It need not be stored: only its scope, zone, windows and id (if any) are used. `conditions` restrict the others;
+    `reached` are the branches of its scope, if already known.
     """
-    windows = _from_now(schedule.windows or (), uow.now)
-    if not windows:
+    times = _Times.of(schedule, uow.now)
+    if not times.real:
         return NONE
-    soon = [window for window in windows if window.lower and window.lower < uow.now + SOON]
-    query = _meeting(uow, schedule, windows, *conditions, reached=reached)
+    query = _meeting(uow, schedule, times, *conditions, reached=reached)
     if query is None:
         return NONE
+    soon = uow.now + SOON
     # One statement, since schedules that meet may be changed before the next one.
     met = query.order_by(Schedule.id).limit(MAX_LISTED).subquery().c
     # Most meet soon, and then the hundreds of windows after that need not be held against each other.
-    first = func.coalesce(
-        _first_meeting(met.windows, _read_once(soon)), _first_meeting(met.windows, _read_once(windows))
+    first = times.choose(
+        met.timezone,
+        lambda windows: func.coalesce(
+            _first_meeting(met.windows, _read_once([one for one in windows if one.lower and one.lower < soon])),
+            _first_meeting(met.windows, _read_once(windows)),
+        ),
     )
     named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
     rows = uow.session.execute(named).all()
@@ -141,7 +152,7 @@ def overlaps_of(
 def _meeting(
     uow: UnitOfWork,
     schedule: Schedule,
-    windows: Sequence[Range[datetime]],
+    times: "_Times",
     *conditions: ColumnElement[bool],
     reached: Sequence[BranchRef] | None = None,
 ) -> Select[*tuple[Any, ...]] | None:
@@ -149,16 +160,60 @@ def _meeting(
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(
         existing(uow.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
-    others = uow.session.execute(query.where(Schedule.windows.is_not(None))).all() if windows else ()
+    others = uow.session.execute(query.where(Schedule.windows.is_not(None))).all() if times.real else ()
     if others and reached is None:
         reached = resolve(uow, schedule.scope, stored=True).branches
     sharing = covering_schedules(uow, BranchIndex(reached or ()), others)
     if not sharing:
         return None
-    columns = (Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap)
-    return select(*columns, func.count().over().label("total")).where(
-        Schedule.id == any_of(sharing), Schedule.windows.op("&&")(_read_once(windows))
-    )
+    columns = (Schedule.id, Schedule.name, Schedule.timezone, Schedule.windows, Schedule.allow_overlap)
+    meets = times.choose(Schedule.timezone, lambda windows: Schedule.windows.op("&&")(_read_once(windows)))
+    return select(*columns, func.count().over().label("total")).where(Schedule.id == any_of(sharing), meets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What is left of the windows of a schedule from now on."""
+
+    timezone: str
+    real: list[Range[datetime]]
+    clear: list[Range[datetime]]
+    """Without the time that is theirs by one reading of the clocks only: what counts beside schedules of its zone."""
+
+    @classmethod
+    def of(cls, schedule: Schedule, now: datetime) -> Self:
+        """Return the times of a schedule, stored or not."""
+        windows = schedule.windows or ()
+        return cls(schedule.timezone, _from_now(windows, now), _from_now(clear_times(schedule, windows), now))
+
+    def choose(
+        self,
+        timezone: ColumnElement[str] | InstrumentedAttribute[str],
+        of: Callable[[list[Range[datetime]]], ColumnElement[Any]],
+    ) -> ColumnElement[Any]:
+        """Return an expression of the times that count beside a schedule of a zone, which a column has."""
+        if self.clear == self.real:
+            return of(self.real)
+        return case((timezone == self.timezone, of(self.clear)), else_=of(self.real))
+
+
+def clear_times(schedule: Schedule, windows: Iterable[Range[datetime]]) -> list[Range[datetime]]:
+    """Return the clear time of windows of a schedule; of one that does not follow from its terms, the real time."""
+    zone, window = ZoneInfo(schedule.timezone), window_of(schedule.wall_clock_window)
+    return [one for each in windows if (one := _clear_time(each, window, zone)) is not None]
+
+
+def _clear_time(each: Range[datetime], window: Window, zone: ZoneInfo) -> Range[datetime] | None:
+    """Return the clear time of a window; None if there is none."""
+    if each.lower is None or each.upper is None:
+        return each
+    day = local_time(each.lower, zone).date()
+    clear = clear_time_of(window, day, zone)
+    if (clear.start, clear.end) == (each.lower, each.upper) or real_time_of(window, day, zone) != Interval(
+        each.lower, each.upper
+    ):
+        return each
+    return Range(clear.start, clear.end) if clear.is_real else None
 
 
 def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[datetime]]:

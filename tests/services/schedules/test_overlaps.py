@@ -29,6 +29,12 @@ def windows(*hours: tuple[float, float]) -> list[Range[datetime]]:
     return [Range(NOON + start * HOUR, NOON + end * HOUR) for start, end in hours]
 
 
+def draft(*hours: tuple[float, float]) -> Schedule:
+    """Return a schedule that is not stored."""
+    window = {"start_time": "12:00", "end_time": "13:00", "days": 0}
+    return Schedule(scope=WEB, windows=windows(*hours), timezone="UTC", wall_clock_window=window)
+
+
 class OverlapFixture:
     """An organisation with two repositories, and schedules that are compared in it."""
 
@@ -142,8 +148,8 @@ class TestOverlapsOf:
 
     def test_overlaps_are_found_for_a_draft(self, schedules: OverlapFixture) -> None:
         schedules.add((0, 1), name="saved")
-        assert schedules.names(Schedule(scope=WEB, windows=windows((0.5, 2)))) == ["saved"]
-        assert schedules.names(Schedule(scope=WEB, windows=None)) == []
+        assert schedules.names(draft((0.5, 2))) == ["saved"]
+        assert schedules.names(draft()) == []
 
     def test_overlaps_are_all_counted_and_named_up_to_a_maximum(self, schedules: OverlapFixture) -> None:
         for _ in range(MAX_LISTED + 1):
@@ -173,7 +179,7 @@ def test_first_overlap_equals_the_first_shared_instant(
         *([Interval(NOON + at * HOUR, NOON + (at + hours) * HOUR) for at, hours in drawn] for drawn in (mine, theirs))
     )
     saved = schedules.add(*((at, at + hours) for at, hours in theirs))
-    found = schedules.overlaps(Schedule(scope=WEB, windows=windows(*((at, at + hours) for at, hours in mine))))
+    found = schedules.overlaps(draft(*((at, at + hours) for at, hours in mine)))
     schedules.session.delete(saved)
     schedules.session.commit()
     assert [overlap.first_overlap_at for overlap in found.named] == ([tried] if tried else [])

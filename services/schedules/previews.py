@@ -20,6 +20,7 @@ from services.schedules.later_occurrences import MAX_AHEAD, later_occurrence
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlaps import NONE, Overlaps, overlaps_of
 from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows, windows_to_start
+from services.schedules.preview_remarks import remarks_on
 from services.schedules.terms import windows_of
 from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
@@ -105,12 +106,13 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
         shown = [one for one in later[:limit] if one.start < uow.now + MAX_AHEAD]
         rows = {**rows, **{one.start: (later_occurrence(schedule, one), None) for one in shown}}
     ahead = [one for one in ahead if one.start not in over]
-    zone = ZoneInfo(schedule.timezone)
+    zone, branch_count = ZoneInfo(schedule.timezone), None if reached is None else len(reached)
     return {
         "timezone": schedule.timezone,
         "occurrences": [_occurrence(window, rows.get(window.start), zone, uow.now) for window in ahead[:limit]],
-        "branch_count": None if reached is None else len(reached),
+        "branch_count": branch_count,
         **_overlaps(overlaps),
+        "remarks": list(remarks_on(uow, schedule, branch_count, has_windows=bool(ahead))),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.handlers.callers import Caller, refusal
+from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.requests import FIRST, created
 from tests.harness.clock import MovableClock
 
@@ -18,6 +18,11 @@ FOLD = {"frequency": "once", "startDate": "2026-10-25"}
 REPEATED = {"timezone": "UTC", "recurrence": FOLD, "window": {"startTime": "01:00", "endTime": "01:15"}}
 
 
+@pytest.fixture
+def key(acme: Tenant) -> Caller:
+    return acme.key()
+
+
 @pytest.fixture(autouse=True)
 def _october(clock: MovableClock) -> None:
     """Have it be October 2026, before a year with both changes of the clocks."""
@@ -27,31 +32,31 @@ def _october(clock: MovableClock) -> None:
 class TestAdjoiningWindows:
     @pytest.mark.parametrize("schedules", [(UNTIL, FROM), (FROM, UNTIL)], ids=["in order", "in reverse"])
     def test_adjoining_windows_do_not_overlap_when_clocks_change(
-        self, member: Caller, schedules: tuple[dict[str, Any], ...]
+        self, key: Caller, schedules: tuple[dict[str, Any], ...]
     ) -> None:
         first, second = schedules
-        created(member, **first)
-        preview = member.post("/v1/schedules/preview", {**second, "scope": FIRST["scope"]}).json()
+        created(key, **first)
+        preview = key.post("/v1/schedules/preview", {**second, "scope": FIRST["scope"]}).json()
         assert preview["overlaps"] == []
-        made = created(member, name="Second", **second)
-        assert member.patch(f"/v1/schedules/{made['id']}", {"window": second["window"]}).status_code == 200
+        made = created(key, name="Second", **second)
+        assert key.patch(f"/v1/schedules/{made['id']}", {"window": second["window"]}).status_code == 200
 
-    def test_windows_stay_as_long_as_the_clocks_show_them(self, member: Caller) -> None:
-        created(member, **UNTIL)
+    def test_windows_stay_as_long_as_the_clocks_show_them(self, key: Caller) -> None:
+        created(key, **UNTIL)
         query = {"from": "2026-10-24T12:00:00Z", "to": "2026-10-25T12:00:00Z"}
-        [window] = member.get("/v1/schedules/occurrences", **query).json()["data"]
+        [window] = key.get("/v1/schedules/occurrences", **query).json()["data"]
         assert window["endsAt"] == "2026-10-25T01:30:00Z"
 
     @pytest.mark.parametrize("adjoining", [UNTIL, FROM])
-    def test_repeated_hour_counts_beside_another_zone(self, member: Caller, adjoining: dict[str, Any]) -> None:
-        created(member, **adjoining)
-        refusal(member.post("/v1/schedules", {**FIRST, **REPEATED}), 409, "schedule_overlap")
+    def test_repeated_hour_counts_beside_another_zone(self, key: Caller, adjoining: dict[str, Any]) -> None:
+        created(key, **adjoining)
+        refusal(key.post("/v1/schedules", {**FIRST, **REPEATED}), 409, "schedule_overlap")
 
-    def test_overlap_in_the_repeated_hour_counts_in_one_zone(self, member: Caller) -> None:
+    def test_overlap_in_the_repeated_hour_counts_in_one_zone(self, key: Caller) -> None:
         window = {"startTime": "01:00", "endTime": "02:45"}
-        created(member, **UNTIL)
+        created(key, **UNTIL)
         refusal(
-            member.post("/v1/schedules", {**FIRST, **BERLIN, "recurrence": FOLD, "window": window}),
+            key.post("/v1/schedules", {**FIRST, **BERLIN, "recurrence": FOLD, "window": window}),
             409,
             "schedule_overlap",
         )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rules.freezes.scope import OPEN_ENDED
+from web.context import missing_field
 from web.dashboard.planning.words import WEEKDAYS
 from web.fields import split_list, to_number
 from web.instants import MONTHS
@@ -55,6 +57,7 @@ LABELS = {
     "count": "Number of windows",
     "except_dates": "Except on",
     "dates": "Days",
+    "acknowledged": "What it freezes",
 }
 """Labels of the fields by their names."""
 CHOICES = (
@@ -65,7 +68,7 @@ CHOICES = (
     "enabled",
 )
 """Names of the boxes that are ticked or not."""
-FIELDS = (*(name for name in LABELS if name not in {"by_day", "months"}), *CHOICES)
+FIELDS = (*(name for name in LABELS if name not in {"by_day", "months", "acknowledged"}), *CHOICES)
 _FIELDS_OF_PATHS = {
     "recurrence/byDay": "by_day",
     "recurrence/byMonthDay": "month_days",
@@ -169,6 +172,13 @@ def draft_of(given: Given) -> dict[str, Any]:
     """Return the body of a preview."""
     body = body_of(given)
     return {name: body[name] for name in ("scope", "timezone", "recurrence", "window") if name in body}
+
+
+def require_acknowledged(given: Given, present: Mapping[str, Any] | None = None) -> None:
+    """Raise OperationError if the scope is open-ended, was not so before, and nobody has said that they know."""
+    scope = scope_of(given)
+    if scope["type"] in OPEN_ENDED and scope != present and not given["acknowledged"]:
+        raise missing_field("acknowledged", "Tick that you know what each window freezes.")
 
 
 def scope_of(given: Given) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from web.dashboard.planning.forms import (
     body_of,
     draft_of,
     new_values,
+    require_acknowledged,
     values_of,
 )
 from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_terms, describe_window
@@ -83,7 +84,7 @@ class NewSchedule(DashboardPage):
 
     def post(self) -> Response:
         """Create the schedule, or show what it would do."""
-        given = self.context.form_fields(*FIELDS, "do")
+        given = self.context.form_fields(*FIELDS, "acknowledged", "do")
         self.read()
         try:
             if given["do"] == "preview":
@@ -91,6 +92,7 @@ class NewSchedule(DashboardPage):
                     "preview_schedule_draft", body={**draft_of(given), "limit": WINDOWS}
                 ).content
                 return self.show("planning/schedule_form.html", **_form(given), preview=preview, full=False)
+            require_acknowledged(given)
             created = self.context.call("create_schedule", body=body_of(given)).content
         except OperationError as error:
             return self.show_again(
@@ -238,7 +240,7 @@ class EditSchedule(DashboardPage):
 
     def post(self, item_id: str) -> Response:
         """Change the schedule as it was shown, or show what the change would do."""
-        given = self.context.form_fields(*FIELDS, "do", "shown", "apply_to_active")
+        given = self.context.form_fields(*FIELDS, "acknowledged", "do", "shown", "apply_to_active")
         params = {"scheduleId": item_id}
         [present] = self.read(Call("get_schedule", params))
         form = _form(given, present, given["shown"])
@@ -248,6 +250,7 @@ class EditSchedule(DashboardPage):
                 preview = self.context.call("preview_schedule_draft", body=draft).content
                 return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
             body = {**body_of(given), "applyToActive": bool(given["apply_to_active"])}
+            require_acknowledged(given, present["scope"])
             changed = self.change(Change("get_schedule", "update_schedule", _EDITED, params), body, given["shown"])
         except OperationError as error:
             form["shown"] = next_state(state_of(present, *_EDITED), given, error)

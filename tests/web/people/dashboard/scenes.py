@@ -31,7 +31,7 @@ HOLIDAYS = {
 def create_schedule(person: Person, **fields: str) -> Page:
     """Create a schedule that may overlap others, by the form, and return its page."""
     page = person.open("/schedules/new")
-    return person.press(page, "Create schedule", **{"allow_overlap": "on", **fields})
+    return person.press(page, "Create schedule", **{"allow_overlap": "on", "acknowledged": "on", **fields})
 
 
 def schedule_id_of(page: Page) -> str:

@@ -76,6 +76,24 @@ class TestForm:
         assert page.form("Create schedule").fields["name"] == "Month end"
         assert acme.session.query(Schedule).count() == 1
 
+    def test_form_for_an_open_ended_scope_wants_it_acknowledged(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/schedules/new"), "Create schedule", **WEEKENDS)
+        assert (page.status, page.links["Tick that you know what each window freezes."]) == (400, "#acknowledged")
+        assert acme.session.query(Schedule).count() == 0
+        one = {"scope_type": "repositories", "repositories": "acme/web"}
+        page = admin.press(page, "Create schedule", **one)
+        edit = f"/schedules/{schedule_id_of(page)}/edit"
+        everything = {"scope_type": "organization"}
+        assert admin.press(admin.open(edit), "Save", **everything).status == 400
+        assert admin.press(admin.open(edit), "Save", **everything, acknowledged="on").status == 200
+        assert "The schedule has been changed." in admin.press(admin.open(edit), "Save", name="Friday").text
+
+    def test_preview_says_what_is_easily_overlooked(self, member: Enter) -> None:
+        admin = member("admin")
+        page = admin.press(admin.open("/schedules/new"), "Preview", **HOLIDAYS | {"dates": "2026-01-01"})
+        assert "All windows of these terms have ended" in words(page)
+
     def test_preview_part_says_the_terms_and_what_is_wrong(self, member: Enter) -> None:
         admin = member("admin")
         form = admin.open("/schedules/new").form("Create schedule")
@@ -87,14 +105,16 @@ class TestForm:
 
     def test_refused_form_names_its_fields(self, member: Enter) -> None:
         admin = member("admin")
-        page = admin.press(admin.open("/schedules/new"), "Create schedule", reason="short", timezone="Mars", count="x")
+        wrong = {"reason": "short", "timezone": "Mars", "count": "x", "acknowledged": "on"}
+        page = admin.press(admin.open("/schedules/new"), "Create schedule", **wrong)
         assert page.status == 400
         assert {"#name", "#reason"} <= set(page.links.values())
 
     def test_overlap_is_refused_until_it_is_allowed(self, member: Enter) -> None:
         admin = member("admin")
         create_schedule(admin, **WEEKENDS, allow_overlap="")
-        page = admin.press(admin.open("/schedules/new"), "Create schedule", **WEEKENDS | {"name": "Again"})
+        again = WEEKENDS | {"name": "Again", "acknowledged": "on"}
+        page = admin.press(admin.open("/schedules/new"), "Create schedule", **again)
         assert page.status == 409
         assert "overlap" in words(page)
         assert "The schedule has been created." in create_schedule(admin, **WEEKENDS | {"name": "Again"}).text

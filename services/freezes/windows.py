@@ -16,7 +16,7 @@ from models.schedules import Occurrence, Schedule
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from services.alerts.alerts import resolve_alerts
-from services.alerts.past_windows import keys_of_past_windows
+from services.alerts.past_windows import keys_of_past_windows, report_late
 from services.core.lookups import find_freeze, get_freeze
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import NewFreeze, start
@@ -50,6 +50,7 @@ def start_window(
     freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
     occurrence.started_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
     resolve_alerts(uow, keys_of_past_windows(schedule.id))
+    report_late(uow, schedule, occurrence, late_by)
     return freeze
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, and_, text
 
 from models.schedules import Occurrence
 from services.alerts.alerts import open_alert
-from services.alerts.past_windows import MISSED, WITHOUT_TARGETS
+from services.alerts.past_windows import LATE, MISSED, WITHOUT_TARGETS
 from services.core.batch import acquire_periodic
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
@@ -56,6 +56,6 @@ def resolve_outdated_alerts(uow_factory: UnitOfWorkFactory) -> bool:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "past_windows", timedelta(hours=1)):
             return False
-        types = [MISSED, WITHOUT_TARGETS]
+        types = [MISSED, WITHOUT_TARGETS, LATE]
         uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - ALERT_LIFETIME, "types": types})
     return True

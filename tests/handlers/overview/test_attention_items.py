@@ -14,7 +14,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from schemas.contract import load_contract
-from services.alerts.past_windows import MISSED, WITHOUT_TARGETS
+from services.alerts.past_windows import LATE, MISSED, WITHOUT_TARGETS
 from services.bypass_detection import reports
 from services.enforcement import orphans
 from services.overview.alert_sources import union
@@ -89,7 +89,7 @@ class TestListAttentionItems:
     def test_every_type_of_attention_item_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["x-extensible-enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
-        raised_types |= {MISSED, WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
+        raised_types |= {MISSED, WITHOUT_TARGETS, LATE, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
         raised_types |= {"unenforced_branch", "missing_permissions", "webhook_disabled"} | set(union.TYPES)
         raised_types |= {connection_loss.LOST, connection_loss.SCOPES_MISSING, connection_loss.PAUSED}
         assert raised_types == known

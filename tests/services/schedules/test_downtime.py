@@ -84,6 +84,18 @@ class TestAfterDowntime:
         assert resolve_outdated_alerts(planned.jobs) is True
         assert planned.attention() == []
 
+    @pytest.mark.parametrize("seconds", [59, 60, 90])
+    def test_window_that_begins_a_minute_late_has_an_alert(self, planned: Planned, seconds: int) -> None:
+        planned.add(planned.schedule, 2 * HOUR)
+        planned.come(timedelta(seconds=seconds))
+        planned.begin()
+        found = planned.attention()
+        assert [kind for kind, _ in found] == (["late_window"] if seconds >= 60 else [])
+        assert all("began 1 minute late" in message for _, message in found)
+        planned.come(2 * HOUR)
+        planned.begin()
+        assert planned.attention() == []
+
     def test_each_missed_or_late_window_is_judged_separately(self, planned: Planned) -> None:
         day = timedelta(days=1)
         later = [planned.add(planned.schedule, number * day) for number in (1, 2)]

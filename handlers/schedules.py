@@ -10,6 +10,7 @@ from services.schedules import (
     changes,
     deletion,
     holiday_countries,
+    import_undo,
     imports,
     manual_runs,
     month_calendar,
@@ -99,6 +100,11 @@ def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, **f
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Import a calendar."""
     return imports.import_calendar(uow, Import(**_with_terms(body)))
+
+
+def undo_schedule_import(uow: UnitOfWork, import_id: str) -> object:
+    """Undo the import of a calendar."""
+    return import_undo.undo_schedule_import(uow, import_id)
 
 
 def list_holiday_countries(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:

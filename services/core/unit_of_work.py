@@ -245,8 +245,8 @@ class UnitOfWork:
         self.caller = replace(self.caller, grants=authorization.grants)
         return authorization.now
 
-    def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
-        """Add an audit entry; `target` is type, id and name of the object.
+    def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> str:
+        """Add an audit entry, and return its id; `target` is type, id and name of the object.
 
         For a change, `before` and `after` hold the changed fields, or None where the object did not exist. Details may
         contain datetimes. If a client acts for a person, they name it; whom a client claims to act for is `userName`.
@@ -259,9 +259,10 @@ class UnitOfWork:
             details["client"] = self.caller.connected_client.as_json()
         if self.caller.claimed_by is not None:
             details["userName"] = self.caller.claimed_by
+        entry_id = new_id("aud")
         self.session.add(
             AuditEntry(
-                id=new_id("aud"),
+                id=entry_id,
                 organization_id=self.organization,
                 at=self.now,
                 action=action,
@@ -272,6 +273,7 @@ class UnitOfWork:
                 details=_to_json(details),
             )
         )
+        return entry_id
 
     def wake(self, job: str) -> None:
         """Wake `job` (`jobs/registry.py` lists them) after the commit."""

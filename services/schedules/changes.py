@@ -112,6 +112,24 @@ def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Sched
     return schedule
 
 
+def restore_deleted(uow: UnitOfWork, schedule: Schedule, beside: Collection[str]) -> None:
+    """Plan a locked schedule again that was deleted, as it was. Raise `schedule_overlap`.
+
+    `beside` are the ids of the schedules beside which it was planned.
+    """
+    schedule.deleted_at, schedule.updated_at = None, uow.now
+    plan(uow, schedule)
+    _require_no_overlap(uow, schedule, beside)
+    uow.audit(
+        "schedule.created",
+        alerts.subject(schedule),
+        before=None,
+        after=audit_snapshot(schedule),
+        source=schedule.source,
+        restored=True,
+    )
+
+
 def new_schedule(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     """Return a schedule that is not stored yet. Raise `validation_failed` for its reason."""
     return Schedule(

@@ -111,6 +111,8 @@ class Matching:
         self._uids = self._taking_place | {item.uid for item in parsed.skipped}
         self._years = merging.Years(wanted.years, self._year_of)
         self._adoptable = self._rows_without_event()
+        self.removed_keys: dict[str, str] = {}
+        """The keys that deleted schedules had, by their ids."""
 
     def entries(self) -> Iterator[Entry]:
         """Apply each event and yield its result; what is removed or missing comes first, since deletions free quota.
@@ -223,6 +225,7 @@ class Matching:
             self._writes.change(row, {"recurrence": merging.with_days(row.recurrence, remaining)})
             return Entry("updated", uid, row.name, row.id, _shown(row), ["recurrence"], [], before, code, message)
         self._writes.delete(row)
+        self.removed_keys[row.id] = str(row.import_key)
         row.import_key = None
         return Entry("removed", uid, row.name, row.id, before=before, code=code, message=message)
 

@@ -55,20 +55,22 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     scope, parsed = _read(uow, wanted)
     _require_usable(wanted, parsed)
     organization = None if wanted.dry_run else lock_current(uow)
-    entries = list(Matching(uow, wanted, scope, parsed).entries())
+    matching = Matching(uow, wanted, scope, parsed)
+    entries, import_id = list(matching.entries()), None
     counts = _count(entries)
     if organization is None:
         entries = [replace(entry, schedule_id=None) if entry.action == "created" else entry for entry in entries]
     else:
         if any(counts[action] for action in ("created", "updated", "removed")):
             refresh_all_texts(uow)
-        _audit(uow, wanted, organization, entries, counts)
+        import_id = _audit(uow, wanted, organization, entries, counts, matching.removed_keys)
     ids = [entry.schedule_id for entry in entries if entry.schedule_id is not None]
     in_force = active_freezes(uow, ids)
     entries = [replace(entry, active_freeze=in_force.get(entry.schedule_id or "")) for entry in entries]
     whole_country = wanted.format == "holidays" and wanted.subdivision is None
     subdivisions = holidays.subdivisions_of(wanted.country) if whole_country else []
-    return {"dry_run": wanted.dry_run, "counts": counts, "data": entries, "subdivisions": subdivisions}
+    result = {"dry_run": wanted.dry_run, "import_id": import_id, "counts": counts}
+    return {**result, "data": entries, "subdivisions": subdivisions}
 
 
 def _read(uow: UnitOfWork, wanted: Import) -> tuple[dict[str, Any], ParsedCalendar]:
@@ -129,14 +131,19 @@ def _count(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def _audit(
-    uow: UnitOfWork, wanted: Import, organization: Organization, entries: Iterable[Entry], counts: Mapping[str, int]
-) -> None:
-    """Audit an import that changed something, as a whole; each schedule has an entry of its own."""
+    uow: UnitOfWork,
+    wanted: Import,
+    organization: Organization,
+    entries: Iterable[Entry],
+    counts: Mapping[str, int],
+    removed_keys: Mapping[str, str],
+) -> str | None:
+    """Audit an import that changed something, as a whole, and return its id; each schedule has an entry of its own."""
     changed = [entry.schedule_id for entry in entries if entry.action in {"created", "updated", "removed"}]
     if not changed:
-        return
+        return None
     place = {name: getattr(wanted, name) for name in ("country", "subdivision", "years")}
-    uow.audit(
+    return uow.audit(
         "schedule.imported",
         ("organization", organization.id, organization.name),
         format=wanted.format,
@@ -144,4 +151,5 @@ def _audit(
         scope=named_scope(uow, wanted.scope),
         counts=dict(counts),
         schedules=changed,
+        **({"importKeys": removed_keys} if removed_keys else {}),
     )

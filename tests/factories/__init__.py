@@ -4,7 +4,7 @@ Each one gives sensible values to everything that a test does not care for, adds
 """
 
 from tests.factories.adding import SYSTEM, now, sha
-from tests.factories.freezes import exception, freeze, occurrence, schedule, target
+from tests.factories.freezes import calendar_import, exception, freeze, occurrence, schedule, target
 from tests.factories.organizations import (
     AUDIENCE,
     ISSUER,
@@ -55,6 +55,7 @@ __all__ = [
     "branch",
     "branch_enforcement",
     "calendar_feed",
+    "calendar_import",
     "change_plan",
     "connection",
     "exception",

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from models.audit import AuditEntry
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
@@ -83,6 +84,22 @@ def occurrence(session: Session, of: Schedule, **columns: Any) -> Occurrence:
         **columns,
     )
     return added(session, row)
+
+
+def calendar_import(session: Session, of: Organization) -> str:
+    """Add a schedule that an import has created, with what the audit says of it, and return the id of the import."""
+    made, request_id = schedule(session, of, source="import"), new_id("req")
+    actions = {
+        "schedule.created": ({"type": "schedule", "id": made.id, "name": made.name}, {}),
+        "schedule.imported": (
+            {"type": "organization", "id": of.id, "name": of.name},
+            {"schedules": [made.id]},
+        ),
+    }
+    for action, (about, details) in actions.items():
+        given = {"id": new_id("aud"), "actor": SYSTEM, "source": "dashboard", "request_id": request_id, "at": now()}
+        entry = added(session, AuditEntry(organization_id=of.id, action=action, target=about, details=details, **given))
+    return entry.id
 
 
 def exception(

@@ -47,6 +47,7 @@ class TenantFixture:
     api_key: ApiKey
     connection: OAuthGrant
     calendar_feed: CalendarFeed
+    import_id: str
     slack_subscription: SlackSubscription
     webhook: WebhookEndpoint
     delivery: WebhookMessage
@@ -76,6 +77,7 @@ class TenantFixture:
             "apiKeyId": [(self.api_key.id, new_id("key"))],
             "connectionId": [(self.connection.id, new_id("ogr"))],
             "calendarFeedId": [(self.calendar_feed.id, new_id("cal"))],
+            "importId": [(self.import_id, new_id("aud"))],
             "slackSubscriptionId": [(self.slack_subscription.id, new_id("sls"))],
             "webhookId": [(self.webhook.id, new_id("whk"))],
             "deliveryId": [(self.delivery.id, new_id("msg"))],
@@ -127,6 +129,7 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
         pull=pull,
         api_key=key.row,
         calendar_feed=factories.calendar_feed(session, owner, organization)[0],
+        import_id=factories.calendar_import(session, organization),
         slack_subscription=slack_workspace(session, organization, owner),
         webhook=webhook,
         delivery=factories.webhook_message(session, webhook),

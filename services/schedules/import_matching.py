@@ -20,6 +20,7 @@ from integrations.calendars.content import ImportedWindow, ParsedCalendar
 from models.billing import schedule_count
 from models.schedules import Schedule
 from rules.billing.plans import require_schedules
+from rules.errors import ServiceError
 from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import import_merging as merging
@@ -29,7 +30,7 @@ from services.schedules.manual_runs import lock_freezes_in_force
 from services.schedules.terms import is_over, recurrence_of, window_of
 
 Format = Literal["ics", "holidays"]
-Action = Literal["created", "updated", "unchanged", "removed", "missing", "skipped"]
+Action = Literal["created", "updated", "unchanged", "removed", "missing", "skipped", "refused"]
 
 _MISSING = "is no longer in the calendar"
 _SHOWN = ("name", "timezone", "recurrence", "window", "reason")
@@ -117,7 +118,7 @@ class Matching:
     def entries(self) -> Iterator[Entry]:
         """Apply each event and yield its result; what is removed or missing comes first, since deletions free quota.
 
-        Raise `feature_not_available`, `schedule_overlap`.
+        Raise `feature_not_available`, and `schedule_overlap` if it is for real.
         """
         pairs = [(found, self._row_of(found)) for found in self._parsed.found]
         ended = list(self._endings({row.id for _, row in pairs if row is not None}))
@@ -249,6 +250,8 @@ class Matching:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
         made = self._writes.insert(replace(new, imported=self._stored(merging.terms_of(new))), found.timezone)
+        if self._writes.refusal is not None:
+            return Entry("refused", found.uid, made.name, None, _shown(made), **_refused(self._writes.refusal))
         code, message = _remark(found)
         return Entry("created", found.uid, made.name, made.id, _shown(made), code=code, message=message)
 
@@ -273,9 +276,12 @@ class Matching:
         self._writes.change(row, {**changes, "imported": self._stored(new), "import_key": self._key(found)})
         edited = [camel_case(name) for name in merging.edited(merging.terms_of(row), new)]
         code, message = _remark(found) if alike or "recurrence" not in changed else self._lost_days(found, others)
+        shown = (found.uid, row.name, row.id, _shown(row))
+        if self._writes.refusal is not None:
+            return Entry("refused", *shown, changed, edited, before, **_refused(self._writes.refusal))
         if not changed:
-            return Entry("unchanged", found.uid, row.name, row.id, _shown(row), [], edited, None, code, message)
-        return Entry("updated", found.uid, row.name, row.id, _shown(row), changed, edited, before, code, message)
+            return Entry("unchanged", *shown, [], edited, None, code, message)
+        return Entry("updated", *shown, changed, edited, before, code, message)
 
     def _stored(self, terms: dict[str, Any]) -> dict[str, Any]:
         """Return what is stored of an import: the terms, and the name of the calendar."""
@@ -315,6 +321,12 @@ def _identity(imported: merging.Terms) -> str:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def _refused(error: ServiceError) -> dict[str, Any]:
+    """Return code and message for an event that the import would refuse."""
+    first, *others = error.details
+    return {"code": error.code, "message": first.message + (f", and with {len(others)} more" if others else "")}
 
 
 def _remark(found: ImportedWindow) -> tuple[str | None, str | None]:

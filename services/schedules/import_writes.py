@@ -4,16 +4,20 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from models.schedules import Schedule
+from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.changes import COMPARED, Former, NewSchedule, assign, change, insert_checked, new_schedule
 from services.schedules.deletion import delete_locked
-from services.schedules.overlaps import Overlap, Overlaps, clear_times, refuse_overlaps, refused_overlaps
+from services.schedules.overlaps import Overlap, Overlaps, clear_times, refusal_of, refused_overlaps
 from services.schedules.plans import not_skipped, ranges, skipped_rows, upcoming_windows
 
 
 class Writes(Protocol):
-    """Creates, changes and deletes schedules. The first two raise `schedule_overlap`."""
+    """Creates, changes and deletes schedules. For real, the first two raise `schedule_overlap`."""
+
+    refusal: ServiceError | None
+    """In a dry run, why the import would refuse what was created or changed last."""
 
     def insert(self, wanted: NewSchedule, timezone: str) -> Schedule:
         """Create a schedule whose terms and quota have been checked."""
@@ -36,6 +40,7 @@ class StoredWrites:
     """
 
     uncounted = 0
+    refusal: ServiceError | None = None
 
     def __init__(self, uow: UnitOfWork, *, apply_to_active: bool) -> None:
         self._uow = uow
@@ -55,26 +60,27 @@ class StoredWrites:
 
 
 class RehearsedWrites:
-    """Changes schedules that no session holds, and refuses what the import would refuse."""
+    """Changes schedules that no session holds, and says what the import would refuse."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
         self._touched: dict[str, Schedule] = {}
         """By id: what is not any more as it is stored."""
         self.uncounted = 0
+        self.refusal: ServiceError | None = None
 
     def insert(self, wanted: NewSchedule, timezone: str) -> Schedule:
         """Return the schedule that the import would create."""
         schedule = new_schedule(self._uow, wanted, timezone)
-        self._compare(schedule)
+        self.refusal = self._compare(schedule)
         return schedule
 
     def change(self, schedule: Schedule, changes: Mapping[str, Any]) -> None:
         """Change a copy of a schedule."""
         former = Former.of(schedule)
         changed = assign(schedule, changes)
-        if changed & COMPARED:
-            self._compare(schedule, () if "allow_overlap" in changed else former.beside(self._uow))
+        beside = () if "allow_overlap" in changed or not changed & COMPARED else former.beside(self._uow)
+        self.refusal = self._compare(schedule, beside) if changed & COMPARED else None
 
     def delete(self, schedule: Schedule) -> None:
         """Count a schedule as deleted."""
@@ -82,19 +88,18 @@ class RehearsedWrites:
         self._touched[schedule.id] = schedule
         self.uncounted += 1
 
-    def _compare(self, schedule: Schedule, beside: Collection[str] = ()) -> None:
-        """Raise `schedule_overlap` unless the schedule may stand beside the others, stored and rehearsed."""
+    def _compare(self, schedule: Schedule, beside: Collection[str] = ()) -> ServiceError | None:
+        """Return `schedule_overlap` unless the schedule may stand beside the others, stored and rehearsed."""
         self._touched[schedule.id] = schedule
         if not schedule.enabled or schedule.allow_overlap:
-            return
+            return None
         planned = not_skipped(upcoming_windows(self._uow, schedule), skipped_rows(self._uow, schedule.id))
         schedule.windows = ranges(planned)
         branches = resolve(self._uow, schedule.scope, stored=True).branches
-        refuse_overlaps(refused_overlaps(self._uow, schedule, {*self._touched, *beside}, branches))
+        stored = refused_overlaps(self._uow, schedule, {*self._touched, *beside}, branches)
         others = [other for other in self._touched.values() if not other.allow_overlap and other.id not in beside]
         met = [found for other in others if (found := self._meeting(schedule, other)) is not None]
-        if branches:
-            refuse_overlaps(Overlaps(len(met), met))
+        return refusal_of(stored) or (refusal_of(Overlaps(len(met), met)) if branches else None)
 
     def _meeting(self, schedule: Schedule, other: Schedule) -> Overlap | None:
         """Return the first overlap with another rehearsed schedule, which has the same scope."""

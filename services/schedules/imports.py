@@ -9,8 +9,8 @@ A repeated import with the same scope
   file may hold a part of a calendar. Days of a holiday in years that were not requested are not missing;
 - does not create again what people have deleted, except on request (`restoreDeleted`).
 
-The calendar is read before the transaction. A dry run works on copies in memory, and reports and rejects what the
-import would, without a lock that others wait for.
+The calendar is read before the transaction. A dry run works on copies in memory, and reports what the import would do,
+without a lock that others wait for. An overlap, for which the import is rejected, is the result of its event there.
 """
 
 from collections.abc import Iterable, Mapping

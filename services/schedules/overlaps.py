@@ -71,7 +71,9 @@ def require_no_overlap(uow: UnitOfWork, schedule: Schedule, beside: Collection[s
     until the commit, so that of two overlapping schedules that are saved at the same time the second one is rejected.
     """
     acquire_lock(uow, f"schedules {uow.organization}")
-    refuse_overlaps(refused_overlaps(uow, schedule, beside))
+    refusal = refusal_of(refused_overlaps(uow, schedule, beside))
+    if refusal is not None:
+        raise refusal
 
 
 def refused_overlaps(
@@ -81,13 +83,13 @@ def refused_overlaps(
     return overlaps_of(uow, schedule, not_(Schedule.allow_overlap), Schedule.id.not_in(beside), reached=reached)
 
 
-def refuse_overlaps(found: Overlaps) -> None:
-    """Raise `schedule_overlap` if there are overlaps."""
+def refusal_of(found: Overlaps) -> ServiceError | None:
+    """Return `schedule_overlap` if there are overlaps."""
     if not found.count:
-        return
+        return None
     others = f" and {found.count - 1} more" if found.count > 1 else ""
     first = found.named[0]
-    raise ServiceError(
+    return ServiceError(
         "schedule_overlap",
         f"Its windows overlap with those of {first.schedule_name!r}{others} on branches that both freeze, from "
         f"{format_minute(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",

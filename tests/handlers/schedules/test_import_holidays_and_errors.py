@@ -161,14 +161,26 @@ class TestImportErrors:
         assert kept(session) == []
         imported(caller, of_file(*events[:3]))
         shown = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
-        assert shown["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "missing": 0, "skipped": 0}
+        assert shown["counts"] == {
+            "created": 1,
+            "updated": 0,
+            "unchanged": 2,
+            "removed": 1,
+            "missing": 0,
+            "skipped": 0,
+            "refused": 0,
+        }
 
     def test_import_refuses_overlaps_only_on_request(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1"), allowOverlap=False))
         body = of_file(event("2", name="Other"), allowOverlap=False)
         error = refusal(member.post(IMPORT, body), 409, "schedule_overlap")
         assert error["details"][0]["scheduleId"] == kept(session)[0].id
-        refusal(member.post(IMPORT, {**body, "dryRun": True}), 409, "schedule_overlap")
+        tried = imported(member, {**body, "dryRun": True})
+        [row] = [each for each in tried["data"] if each["uid"] == "2"]
+        assert (row["action"], row["code"], row["scheduleId"]) == ("refused", "schedule_overlap", None)
+        assert row["message"].startswith("overlaps with 'Inventory' from ")
+        assert tried["counts"]["refused"] == 1
         assert actions(imported(member, of_file(event("2", name="Other"))))["2"] == "created"
 
 

@@ -46,6 +46,7 @@ def test_past_events_do_not_count_towards_the_limit_of_an_import(member: Caller,
         "removed": 0,
         "missing": 0,
         "skipped": len(over),
+        "refused": 0,
     }
     assert len(kept(session)) == 1
 

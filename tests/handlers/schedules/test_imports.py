@@ -52,6 +52,7 @@ class TestImportSchedules:
             "removed": 0,
             "missing": 0,
             "skipped": 0,
+            "refused": 0,
         }
         row = only(reported)
         assert row["terms"] == {
@@ -197,6 +198,7 @@ class TestImportSchedules:
             "removed": 0,
             "missing": 0,
             "skipped": 1,
+            "refused": 0,
         }
         assert details["schedules"] == [kept(session)[0].id]
 

@@ -39,6 +39,7 @@ FLAGS = {
 _OF_HOLIDAYS = ("together", "observances")
 _FIELDS = (*(name for name in LABELS if name not in {"file", "content"}), *FLAGS, "format", "do")
 ACTIONS = {
+    "refused": ("Refused", "Prevents the import"),
     "created": ("Created", "Would be created"),
     "updated": ("Changed", "Would be changed"),
     "removed": ("Deleted", "Would be deleted"),

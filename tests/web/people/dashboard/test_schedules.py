@@ -301,6 +301,17 @@ class TestImport:
         assert "would be created" in words(tried).lower()
         assert "The calendar has been imported." in admin.press(tried, "Import").text
 
+    def test_import_that_would_be_refused_is_not_offered(self, member: Enter) -> None:
+        admin = member("admin")
+        day = factories.now() + timedelta(days=40)
+        create_schedule(admin, **HOLIDAYS | {"dates": f"{day:%Y-%m-%d}", "allow_overlap": ""})
+        form = admin.open("/import").form("Show what would happen")
+        files = {"file": ("release.ics", EVENT.format(day=f"{day:%Y%m%d}").encode(), "text/calendar")}
+        tried = admin.upload(form, {**form.fields, "do": "try", "allow_overlap": ""}, files)
+        assert "Prevents the import Release of spring" in words(tried)
+        assert "overlaps with 'Holidays' from" in words(tried)
+        assert "Let windows overlap, or change those schedules, to import this calendar." in words(tried)
+
     def test_import_asks_whether_a_freeze_in_force_follows(self, member: Enter, acme: Scene) -> None:
         admin = member("admin")
         day = factories.now() + timedelta(days=40)

@@ -10,6 +10,8 @@ _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Marks of direction, and characters without a width; not the joiners that scripts and emoji need."""
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Embeddings, overrides and isolates; not the marks of direction that names in Hebrew and Arabic have."""
 BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode counts as letters, marks or symbols, and that show nothing."""
 _JOINER = "\u2060"
@@ -34,6 +36,11 @@ def without_invisible(text: str) -> str:
 def is_visible(text: str) -> bool:
     """True if a text shows anything."""
     return any(letter.isprintable() and not letter.isspace() and letter not in BLANK for letter in text)
+
+
+def turns_text(text: str) -> bool:
+    """True if a text has a mark that changes the direction of what stands after it."""
+    return _TURNING.search(text) is not None
 
 
 def without_links(line: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from rules.freezes.branch_names import branch_name_error
 from rules.freezes.globs import pattern_error
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
-from rules.plain_text import is_visible
+from rules.plain_text import is_visible, turns_text
 from schemas.instants import is_date, is_instant
 
 _MAX_GLOB_LENGTH = 256
@@ -20,7 +20,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "repository-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "repository") is None,
     "branch-glob": lambda text: not 0 < len(text) <= _MAX_GLOB_LENGTH or pattern_error(text, "branch") is None,
     "branch-name": lambda text: not 0 < len(text) <= _MAX_BRANCH_LENGTH or branch_name_error(text) is None,
-    "visible": lambda text: not text.strip(string.whitespace) or is_visible(text),
+    "visible": lambda text: not text.strip(string.whitespace) or (is_visible(text) and not turns_text(text)),
     "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 
@@ -34,7 +34,7 @@ def explain(name: str, text: str) -> str | None:
     if name == "branch-name":
         return branch_name_error(text)
     if name == "visible":
-        return "must have visible characters"
+        return "must have visible characters, and none that change the direction of text"
     if name == "reason":
         return f"must have at least {MIN_REASON_LENGTH} visible characters, without the white space at both ends"
     return None

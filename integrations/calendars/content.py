@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
+from rules.plain_text import is_visible, without_invisible
 from rules.time.recurrence import MAX_DATES, Recurrence
 from rules.time.wall_clock import Window
 
@@ -126,7 +127,8 @@ def name_from(text: object, *, suffix: str = "") -> str:
     visible = "".join(
         " " if _is_control(character) else character for character in str(text or "")[: 10 * MAX_NAME_LENGTH]
     )
-    name = " ".join(visible.split()) or UNNAMED
+    name = " ".join(without_invisible(visible).split())
+    name = name if is_visible(name) else UNNAMED
     limit = MAX_NAME_LENGTH - len(suffix)
     return (name if len(name) <= limit else name[: limit - 1].rstrip() + "…") + suffix
 

@@ -20,6 +20,7 @@ from integrations.calendars.events import Series
 from integrations.calendars.prevalidation import unfold
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.time_zones import TimeZones
+from rules.plain_text import is_visible
 
 MAX_DAYS_LISTED = 50_000
 """Expanded days of all events of a calendar together."""
@@ -82,7 +83,7 @@ def _without_spaces(rule: re.Match[str]) -> str:
 def _name_of(calendars: list[Calendar]) -> str:
     """Return the name of a calendar (RFC 7986, 5.1, or what programs wrote before it); empty if there is not one."""
     names = {str(calendar.get("NAME") or calendar.get("X-WR-CALNAME") or "").strip() for calendar in calendars}
-    return name_from(names.pop()) if len(names) == 1 and "" not in names else ""
+    return name_from(names.pop()) if len(names) == 1 and all(map(is_visible, names)) else ""
 
 
 def _without_malformed(text: str) -> tuple[str, list[SkippedEvent]]:

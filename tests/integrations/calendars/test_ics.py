@@ -237,10 +237,18 @@ class TestNames:
             ("SUMMARY:", "Event without a name"),
             ("DESCRIPTION:Nothing", "Event without a name"),
             ("SUMMARY:tab\there\x7f", "tab here"),
+            ("SUMMARY:\u202e", "Event without a name"),
+            ("SUMMARY:\u200b\u3164", "Event without a name"),
+            ("SUMMARY:abc\u202edef\u2066", "abcdef"),
+            ("SUMMARY:👩\u200d🚀", "👩\u200d🚀"),
         ],
     )
     def test_event_name_is_its_summary(self, summary: str, name: str) -> None:
         assert only(calendar(f"UID:1\n{summary}\nDTSTART;VALUE=DATE:20261225")).name == name
+
+    @pytest.mark.parametrize("name", ["\u202e", "\u200b", "\u2800"])
+    def test_calendar_whose_name_shows_nothing_has_none(self, name: str) -> None:
+        assert read(CHRISTMAS.replace("VERSION:2.0", f"VERSION:2.0\r\nX-WR-CALNAME:{name}")).name == ""
 
     def test_event_without_a_uid_is_identified_by_day_and_name(self) -> None:
         event = "SUMMARY:Christmas\nDTSTART;VALUE=DATE:20261225"

@@ -124,7 +124,7 @@ def restore_deleted(uow: UnitOfWork, schedule: Schedule, beside: Collection[str]
         "schedule.created",
         alerts.subject(schedule),
         before=None,
-        after=audit_snapshot(schedule),
+        after=audit_snapshot(uow, schedule),
         source=schedule.source,
         restored=True,
     )

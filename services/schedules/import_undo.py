@@ -6,6 +6,7 @@ changed or deleted again. Freezes stay as they are. Windows that were skipped in
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import select
@@ -18,6 +19,7 @@ from models.schedules import Schedule
 from rules.billing.plans import require_schedules
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
+from services.freezes.scopes import normalize
 from services.organizations.organizations import lock_current
 from services.schedules.changes import change, restore_deleted
 from services.schedules.check_texts import refresh_all_texts
@@ -109,6 +111,8 @@ def _changed(name: str) -> ServiceError:
 def _change_back(uow: UnitOfWork, row: Schedule, before: Mapping[str, Any]) -> None:
     """Give a schedule the terms that it had, also as those that were imported: the next import changes them again."""
     terms = _stored(before)
+    if "scope" in terms:
+        terms["scope"] = _stored_scope(uow, terms["scope"])
     change(uow, row, terms)
     if row.imported is not None:
         row.imported = {**row.imported, **{name: value for name, value in terms.items() if name in row.imported}}
@@ -121,6 +125,16 @@ def _stored(shown: Mapping[str, Any]) -> dict[str, Any]:
         if name in terms:
             terms[name] = dict(_in_snake_case(terms[name].items()))
     return terms
+
+
+def _stored_scope(uow: UnitOfWork, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scope that the audit shows, by the ids that branches and repositories keep when they are renamed."""
+    if "branchId" in shown:
+        return {"type": "branch", "branchId": shown["branchId"]}
+    with suppress(ServiceError):  # one has left
+        if shown["type"] == "repositories":
+            return normalize(uow, dict(shown))
+    return dict(shown)
 
 
 def _in_snake_case(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:

@@ -201,6 +201,9 @@ def require_json(request: RequestContext) -> None:
     charsets = [option.partition("=")[2].strip(' "') for option in options if option.strip().startswith("charset")]
     if media.strip() == JSON and all(charset in {"utf-8", "utf8"} for charset in charsets):
         return
+    if media.strip() == JSON:
+        given = ascii(", ".join(charsets)[:100])
+        raise ServiceError("unsupported_content_type", f"The charset of {JSON} must be utf-8 (got {given})")
     given = ascii(media.strip()[:100]) if declared else "none"
     raise ServiceError("unsupported_content_type", f"Content-Type must be application/json (got {given})")
 

@@ -147,6 +147,10 @@ class TestRejectedBodies:
     def test_json_content_type_may_name_the_utf_8_charset(self, api: httpx.Client) -> None:
         assert post(api, json.dumps(GOOD).encode(), 'Application/JSON; charset="UTF-8"').status_code == 201
 
+    def test_refusal_of_a_charset_names_it(self, api: httpx.Client) -> None:
+        answer = post(api, b"{}", "application/json; charset=latin1")
+        assert answer.json()["error"]["message"] == "The charset of application/json must be utf-8 (got 'latin1')"
+
     def test_missing_body_is_a_missing_parameter(self, api: httpx.Client) -> None:
         assert code(api.post("/v1/things")) == (400, "missing_parameter")
 

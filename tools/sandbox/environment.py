@@ -41,7 +41,7 @@ def child_environment(
         "BASE_URL": settings.base_url,
         "WEB_URL": settings.base_url,
         "DOCS_URL": f"{settings.base_url}/docs",
-        "STATUS_URL": f"{settings.base_url}/readyz",
+        "STATUS_URL": f"{settings.base_url}/status",
         "GITHUB_API_URL": settings.github_url,
         "GITHUB_APP_ID": str(APP_ID),
         "GITHUB_APP_SLUG": APP_SLUG,

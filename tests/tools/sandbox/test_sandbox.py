@@ -85,6 +85,12 @@ class TestReadySandbox:
         assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", *simulated}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
+    def test_maintenance_leads_to_the_status_page(self, sandbox: Run) -> None:
+        lines = (sandbox.directory / "service.env").read_text().splitlines()
+        [address] = [line.partition("=")[2].strip("'\"") for line in lines if "STATUS_URL=" in line]
+        page = requests.get(address, timeout=10)
+        assert (page.status_code, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+
     def test_stripe_answers_and_sends_its_webhooks_to_the_service(self, sandbox: Run) -> None:
         url, key = sandbox.report["stripeUrl"], sandbox.report["stripeKey"]
         assert requests.get(f"{url}/v1/customers", auth=(key, ""), timeout=10).json()["data"] == []

@@ -232,6 +232,11 @@ class TestOpenBillingPortal:
         assert answer.json()["url"].startswith(shop.fake.base_url)
         assert shop.tenant.audit()[-1] == "billing.portal_opened"
 
+    def test_portal_is_opened_without_a_body(self, shop: Shop) -> None:
+        shop.buy()
+        answer = shop.admin.post(PORTAL)
+        assert answer.status_code == 200, answer.text
+
     def test_subscription_cancelled_in_the_portal_goes_on_to_its_end(self, shop: Shop) -> None:
         shop.buy()
         press(shop.admin.post(PORTAL, {}).json()["url"], action="cancel", subscription=shop.subscriptions()[0].id)

@@ -127,6 +127,11 @@ class Operation:
         """The scopes, any one of which a key needs."""
         return tuple(scope for scheme in self.security for scope in scheme.get("ApiKey", ()))
 
+    @property
+    def reads_json(self) -> bool:
+        """True if its body is JSON, or if it is a write without a body, which gets nothing or an empty object."""
+        return not self.classic and ("application/json" in self.body or (self.effect == "write" and not self.body))
+
     def accepts(self, scheme: str) -> bool:
         """Return True if a credential of this security scheme may call it."""
         return any(scheme in alternative for alternative in self.security)

@@ -22,12 +22,14 @@ from app.edge.validation_errors import INVALID_BODY, MAX_VIOLATIONS, MISSING, Bo
 from rules.errors import ServiceError
 from schemas import walk
 from schemas.bounds import bounds_of
-from schemas.contract import Contract, Operation
+from schemas.contract import Contract, Node, Operation
 from schemas.dialect import Validators
 from schemas.instants import parse_valid_instant
 from schemas.names import snake_case
 
 JSON = "application/json"
+NO_PROPERTIES: Node = {"type": "object", "properties": {}, "additionalProperties": False}
+"""The schema of the body of a write that documents none: nothing, `null` or `{}`."""
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data")
 MAX_UNCUT_BYTES = 4096
 """Smaller bodies are cut to the bounds of the contract only if they are invalid."""
@@ -74,7 +76,9 @@ class BodyReader:
     """Reads the JSON body of one operation."""
 
     def __init__(self, contract: Contract, validators: Validators, operation: Operation) -> None:
-        schema = operation.body[JSON]
+        schema = operation.body.get(JSON, NO_PROPERTIES)
+        self._absent: tuple[Any, ...] = (None,) if JSON in operation.body else (None, {})
+        """What counts as no body, if none is required: generated Go clients send null."""
         self._required = operation.body_required
         self._limit = operation.body_limit
         self._validator = validators.compile(schema, mask="the value")
@@ -107,7 +111,7 @@ class BodyReader:
         sent, has_whole_floats = _parse(raw)
         body = sent if len(raw) <= MAX_UNCUT_BYTES else self._bounds.cut(sent)
         is_within = body is sent
-        if body is None and not self._required:  # generated Go clients send null for a body that is not given
+        if body in self._absent and not self._required:
             return dict(self._defaults), None
         if is_within and b"\\" in raw:
             json.loads(raw, object_pairs_hook=_reject_duplicates)
@@ -193,7 +197,7 @@ def refuse_form(request: RequestContext) -> None:
 
 
 def require_json(request: RequestContext) -> None:
-    """Raise `unsupported_content_type` if the body is not declared as JSON in UTF-8."""
+    """Raise `unsupported_content_type` if the body is not declared as JSON in UTF-8; the message names what was."""
     declared = request.header(b"content-type")
     if declared == b"application/json":
         return

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.edge.authentication import Credentials, Identity
 from app.edge.authorization import Authorizer, require_entitlement
-from app.edge.bodies import JSON, UNVERIFIED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
+from app.edge.bodies import UNVERIFIED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
 from app.edge.classic_requests import ClassicRequestReader, Fields, authorization_of
 from app.edge.errors import PRIVATE_NO_STORE, ErrorMapper
 from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
@@ -84,7 +84,7 @@ class CompiledOperation:
         """Operations of `/v1` refuse forms, and read a body that they do not take."""
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         self._classic = ClassicRequestReader(edge.contract, edge.validators, operation) if operation.classic else None
-        reads_json = JSON in operation.body and not self._takes_raw_body and not operation.classic
+        reads_json = operation.reads_json and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
         self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)

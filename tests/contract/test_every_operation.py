@@ -24,6 +24,7 @@ WITH_BODY = [one for one in CREDENTIALLED if one.body]
 STRICT = [one for one in CREDENTIALLED if not one.classic]
 """Operations that refuse what they do not know; the others belong to the compatibility API."""
 PATHS = sorted({one.path for one in OPERATIONS})
+JSON = "application/json"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 each = pytest.mark.parametrize("operation", CREDENTIALLED, ids=lambda one: one.id)
@@ -32,6 +33,9 @@ each_public = pytest.mark.parametrize(
 )
 each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda one: one.id)
 each_strict = pytest.mark.parametrize("operation", STRICT, ids=lambda one: one.id)
+each_write_without_body = pytest.mark.parametrize(
+    "operation", [one for one in STRICT if one.effect == "write" and not one.body], ids=lambda one: one.id
+)
 each_strict_with_body = pytest.mark.parametrize(
     "operation", [one for one in STRICT if one.body], ids=lambda one: one.id
 )
@@ -130,6 +134,31 @@ class TestBadInput:
             changes = {"json": None, "content": content, "headers": headers}
             response = send(http, operation, entitled(acme, operation), **changes)
             assert code(response) == wanted
+            assert_conforms(operation.id, response)
+
+    @each_write_without_body
+    def test_write_without_a_body_refuses_what_a_body_would_be_refused_for(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        for content_type, content, wanted in (
+            ("text/plain", b"hello", (400, "unsupported_content_type")),
+            (JSON, b"{", (400, "malformed_json")),
+            (JSON, b'{"endActive": true}', (422, "validation_failed")),
+            (JSON, b"[]", (422, "validation_failed")),
+        ):
+            headers = {"Content-Type": content_type}
+            response = send(http, operation, entitled(acme, operation), content=content, headers=headers)
+            assert code(response) == wanted, content
+            assert_conforms(operation.id, response)
+
+    @each_write_without_body
+    def test_write_without_a_body_takes_an_empty_one(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        for content_type, content in (("text/plain", b""), (JSON, b""), (JSON, b"null"), (JSON, b"{}")):
+            headers = {"Content-Type": content_type}
+            response = send(http, operation, entitled(acme, operation), content=content, headers=headers)
+            assert response.status_code not in {400, 422}, (content, response.text)
             assert_conforms(operation.id, response)
 
     @each_strict_with_body

@@ -16,7 +16,7 @@
 | `x-rate-limit` | `rate_limited`, which is cross-cutting | | |
 | `x-entitlement` | `feature_not_available` | | |
 | `x-installation: required` | `installation_removed`, `installation_suspended`, `invalid_state` | | |
-| a JSON body | `validation_failed` | | |
+| a JSON body, or a write without a body | `validation_failed` | | |
 | a property with `x-error-code` in the body | that code | | |
 | `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
 | the parameter `IfMatch` | `precondition_failed` | | |
@@ -86,10 +86,10 @@ ALSO_WRITTEN: Mapping[str, Condition] = {
 what only some requests of an operation need."""
 
 APPLICABLE: Mapping[str, Condition] = {
-    "malformed_json": lambda operation: operation.body is not None,
-    "unsupported_content_type": lambda operation: operation.body is not None or operation.is_public,
-    "request_timeout": lambda operation: operation.body is not None or operation.is_public or operation.classic,
-    "payload_too_large": lambda operation: operation.body is not None or operation.is_public or operation.classic,
+    "malformed_json": lambda operation: operation.reads_body,
+    "unsupported_content_type": lambda operation: operation.reads_body or operation.is_public,
+    "request_timeout": lambda operation: operation.reads_body or operation.is_public or operation.classic,
+    "payload_too_large": lambda operation: operation.reads_body or operation.is_public or operation.classic,
     "missing_credentials": lambda operation: operation.credentialled,
     "invalid_token": lambda operation: operation.credentialled,
     "token_expired": lambda operation: operation.credentialled,

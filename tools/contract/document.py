@@ -166,11 +166,16 @@ class Operation:
         """True if it is part of the compatibility API."""
         return self.path.startswith(classic_prefix(self.document.root))
 
+    @property
+    def reads_body(self) -> bool:
+        """True if it reads a body: its own, or that of a write without one, which has to be empty."""
+        return self.body is not None or (self.writes and not self.classic)
+
     @cached_property
     def validated(self) -> bool:
-        """True if its body is validated against a schema: JSON of a client, and nothing but JSON."""
-        content = (self.body or {}).get("content", {})
-        return set(content) == {"application/json"} and not self.is_webhook
+        """True if its body is validated: JSON of a client and nothing but JSON, or the empty one of a write."""
+        content = {"application/json"} if self.body is None else set(self.body.get("content", {}))
+        return self.reads_body and content == {"application/json"} and not self.is_webhook
 
     @cached_property
     def schemes(self) -> frozenset[str]:

@@ -58,6 +58,14 @@ def test_reformatted_json_body_is_the_same_request(api: httpx.Client) -> None:
     assert again.headers["Idempotency-Replayed"] == "true"
 
 
+@pytest.mark.parametrize("empty", [b"", b"null", b"{}"])
+def test_every_empty_body_is_the_same_request(api: httpx.Client, empty: bytes) -> None:
+    headers = {"Idempotency-Key": "one", "Content-Type": "application/json"}
+    assert api.delete("/v1/things/a", headers={"Idempotency-Key": "one"}).status_code == 204
+    again = api.request("DELETE", "/v1/things/a", content=empty, headers=headers)
+    assert (again.status_code, again.headers.get("Idempotency-Replayed")) == (204, "true")
+
+
 def test_stored_hash_of_a_request_is_another_for_each_key(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     create(api, "one")
     create(api, "two")

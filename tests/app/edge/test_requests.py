@@ -22,8 +22,13 @@ def code(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-def post(api: httpx.Client, content: bytes | Iterator[bytes], content_type: str = "application/json") -> httpx.Response:
-    return api.post("/v1/things", content=content, headers={"Content-Type": content_type})
+def post(
+    api: httpx.Client,
+    content: bytes | Iterator[bytes],
+    content_type: str = "application/json",
+    path: str = "/v1/things",
+) -> httpx.Response:
+    return api.post(path, content=content, headers={"Content-Type": content_type})
 
 
 class TestHandlerArguments:
@@ -137,7 +142,7 @@ class TestRejectedBodies:
     def test_body_limit_holds_where_no_body_is_documented(self, api: httpx.Client) -> None:
         for content in (b"x" * 16_385, iter([b"x" * 16_000, b"x" * 385])):
             assert code(api.post("/v1/installed", content=content)) == (413, "payload_too_large")
-        assert api.post("/v1/installed", content=b"x" * 16_384).is_success
+        assert post(api, b"{" + b" " * 16_382 + b"}", path="/v1/installed").is_success
 
     def test_body_without_a_content_type_is_refused(self, api: httpx.Client) -> None:
         request = api.build_request("POST", "/v1/things", content=b"{}")

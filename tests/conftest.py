@@ -29,6 +29,7 @@ from redis import Redis
 from sqlalchemy import make_url
 
 from app.commands.migrate import migrate
+from tests.harness.answered_errors import AnsweredErrors, note_answers
 from tests.harness.app_key import AppKey, make_app_key
 from tests.harness.certificates import Certified, certified
 from tests.harness.cleaning import PROCESSES_RUN, RUNS_HERE, define_reset, reset
@@ -49,6 +50,7 @@ EXAMPLES = 100 if exploring() else 40
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring(), max_examples=EXAMPLES)
 hypothesis.settings.load_profile("tests")
 read_contracts_once()
+note_answers()
 lengthen_time_slices()
 make_tls_context_once()
 
@@ -60,6 +62,11 @@ gc.disable()  # until the tests are collected: that makes hundreds of thousands 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the tests."""
     add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the answers of the service compared with the examples of the contract."""
+    config.pluginmanager.register(AnsweredErrors())
 
 
 @pytest.hookimpl(tryfirst=True)

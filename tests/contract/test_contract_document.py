@@ -200,7 +200,7 @@ def test_error_examples_have_the_type_and_docs_url_of_their_code(contract: Contr
 
 def errors_in(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     examples = response["content"]["application/json"]["examples"].values()
-    errors = [example["value"]["error"] for example in examples]
+    errors = [Document.parse(CONTRACT.source).resolved(example)["value"]["error"] for example in examples]
     return [error for error in errors if not isinstance(error, str)]  # OAuth has an error format of its own
 
 

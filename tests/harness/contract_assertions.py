@@ -19,9 +19,12 @@ from openapi_core.validation.schemas import oas30_read_schema_validators_factory
 from openapi_core.validation.schemas.factories import SchemaValidatorsFactory
 from openapi_core.validation.schemas.validators import SchemaValidator
 
-from schemas.contract import Operation, load_contract
+from schemas.contract import Operation, load_contract, resolve
 from schemas.dialect import standard_document
 
+_OF_REFUSALS = ("RateLimit-Remaining", "RateLimit-Reset", "Retry-After", "Allow", "WWW-Authenticate")
+"""Headers that the contract documents only where they come. A 401 may have those of the rate limit all the same: if the
+credential ends while the request is served."""
 _BEFORE_ROUTING = ("not_found", "method_not_allowed")
 A_REQUEST_ID = re.compile("req_[0-9a-v]{26}")
 REQUEST_ID = "req_" + 26 * "0"
@@ -120,12 +123,12 @@ def assert_conforms(operation_id: str, response: httpx.Response) -> None:
     assert A_REQUEST_ID.fullmatch(request_id) or request_id == response.request.headers.get("X-Request-Id")
     if response.status_code >= 400 and operation.classic:
         assert_classic_error(response)
-        assert_listed(operation, response.json()["code"])
+        assert_listed(operation, response.json()["code"], response)
     elif response.status_code in {400, 401} and isinstance(response.json()["error"], str):
         assert response.headers["Cache-Control"] == "no-store"  # OAuth's own shape, which the contract has to document
     elif response.status_code >= 400:
         assert_envelope(response)
-        assert_listed(operation, response.json()["error"]["code"])
+        assert_listed(operation, response.json()["error"]["code"], response)
     try:
         _validator().validate(_Request(operation), _Response(response))
     except OpenAPIError as error:
@@ -133,10 +136,20 @@ def assert_conforms(operation_id: str, response: httpx.Response) -> None:
         raise AssertionError(f"{operation_id} {response.status_code}: {found}\n{response.text[:1000]}") from error
 
 
-def assert_listed(operation: Operation, code: str) -> None:
-    """Fail unless the contract lists the code of a refusal."""
-    allowed = operation.error_codes | load_contract().cross_cutting | set(_BEFORE_ROUTING)
-    assert code in allowed, f"{operation.id} does not list {code}"
+def assert_listed(operation: Operation, code: str, response: httpx.Response) -> None:
+    """Fail unless the contract documents a refusal for its operation: its code, with an example, and its headers."""
+    document = load_contract().document
+    documented = document["paths"][operation.path][operation.method.lower()]["responses"]
+    if code in _BEFORE_ROUTING and code not in operation.error_codes:
+        return
+    assert str(response.status_code) in documented, f"{operation.id} does not document {response.status_code}"
+    refusal = resolve(document, documented[str(response.status_code)])
+    examples = refusal["content"]["application/json"]["examples"]
+    if all("$ref" in example for example in examples.values()):
+        assert code in examples, f"{operation.id} does not list {code} for {response.status_code}"
+    surplus = {name for name in _OF_REFUSALS if name in response.headers and name not in refusal["headers"]}
+    allowed = {"RateLimit-Remaining", "RateLimit-Reset"} if response.status_code == 401 else set()
+    assert surplus <= allowed, f"{operation.id}: {code} with {surplus}"
 
 
 def assert_classic_error(response: httpx.Response) -> None:

@@ -1,7 +1,7 @@
 """Mistakes in the tidy contract, each with the text that it replaces and what the linter says."""
 
 FIRST_CODE = "        - invalid_cursor\n"
-UNAUTHORIZED = '        "401": {$ref: "#/components/responses/Unauthorized"}\n'
+UNAUTHORIZED = '        "401": {$ref: "#/components/responses/MissingCredentials"}\n'
 
 BROKEN = {
     "a template that Connexion would render": (
@@ -185,14 +185,29 @@ BROKEN = {
         "components.schemas.CreateKettleRequest: too_cold is not in the catalogue",
     ),
     "a catalogue row without a meaning": (
-        ", meaning: Who are you.",
-        "",
+        ", meaning: Who are you., example",
+        ", example",
         "x-error-catalogue.missing_credentials: has no meaning",
     ),
     "a catalogue row with an unknown key": (
         "meaning: Who are you.",
         "meaning: Who are you., hint: none",
         "x-error-catalogue.missing_credentials.hint: has the unknown key hint",
+    ),
+    "a catalogue row without an example": (
+        ", example: {message: Who are you.}",
+        "",
+        "x-error-catalogue.missing_credentials: has no message in its example",
+    ),
+    "a catalogue row without an example of its second status": (
+        " alsoExample: {message: A property is wrong., details: [{path: /heat}]},",
+        "",
+        "x-error-catalogue.invalid_parameter: has no message in its alsoExample",
+    ),
+    "a catalogue row whose example has no message": (
+        ", example: {message: Who are you.}",
+        ", example: {text: Who are you.}",
+        "x-error-catalogue.missing_credentials: has no message in its example",
     ),
     "a code in camel case": ("  never_said:", "  neverSaid:", "x-error-catalogue.neverSaid: is not snake_case"),
     "a cross-cutting code outside the catalogue": (
@@ -343,7 +358,7 @@ BROKEN = {
     "an error response without an example": (
         ", example: {error: {code: too_hot}}",
         "",
-        "components.responses.BadRequest: has no example",
+        "components.responses.Refused: has no example",
     ),
     "a path parameter without an example": (
         "      example: one\n",

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.contract import CONTRACT_PATH, parse_yaml
 from tests.tools.contract_mistakes import BROKEN, UNAUTHORIZED
-from tools.contract import Document, Problem, complete, derivation, lint
+from tools.contract import Document, Problem, complete, derivation, lint, refusals
 from tools.contract.__main__ import main
 
 TIDY = Path(__file__).with_name("tidy_contract.yaml")
@@ -15,6 +15,23 @@ ONE_HEADER = """\
           headers:
             X-Request-Id: {$ref: "#/components/headers/X-Request-Id"}
           content:
+"""
+TOO_HOT = """\
+    ErrorTooHot:
+      summary: too_hot
+      value: {error: {type: validation_failed, code: too_hot, message: Mind your fingers., \
+docsUrl: 'https://changefreeze.example/docs/errors#too_hot', requestId: req_06aq1m3k0v5t8c2n7d4e9f1g81}}
+"""
+NO_KETTLE = """\
+    NotFoundWithoutCredential:
+      description: There is no such kettle.
+      headers:
+        X-Request-Id: {$ref: "#/components/headers/X-Request-Id"}
+      content:
+        application/json:
+          schema: {$ref: "#/components/schemas/ErrorResponse"}
+          examples:
+            not_found: {$ref: "#/components/examples/ErrorNotFound"}
 """
 
 
@@ -25,7 +42,7 @@ COMPLETED = {
     "a code of a body": "        - validation_failed\n",
     "a code of a property": "        - too_hot\n",
     "a code of a path parameter": "      x-errors:\n        - not_found\n",
-    "a response of a code": '        "422": {$ref: "#/components/responses/ValidationFailed"}\n',
+    "a response of a code": '        "422": {$ref: "#/components/responses/InvalidBodyOrTooHot"}\n',
     "a response of a cross-cutting code": UNAUTHORIZED,
     "the parameters of a list": (
         '        - $ref: "#/components/parameters/Limit"\n        - $ref: "#/components/parameters/Cursor"\n'
@@ -38,6 +55,10 @@ COMPLETED = {
     "an answer on one line that can grow": ", additionalProperties: true",
     "the values of a property": " One of `red` or `blue`.",
     "the values below a text": "        One of `hot` or `cold`.\n",
+    "an error response": NO_KETTLE,
+    "the example of a code": TOO_HOT,
+    "the example of a code in a response": '            too_hot: {$ref: "#/components/examples/ErrorTooHot"}\n',
+    "a header of an error": '        WWW-Authenticate: {$ref: "#/components/headers/WWW-Authenticate"}\n',
     "a header of a credential": '            RateLimit-Reset: {$ref: "#/components/headers/RateLimit-Reset"}\n',
 }
 """Text of the tidy contract that is derived: without it, it is written."""
@@ -55,7 +76,15 @@ SURPLUS = {
     "no value": ("      x-errors:\n        - not_found\n", "      x-errors:\n"),
     "a response without a code": (
         UNAUTHORIZED,
-        UNAUTHORIZED + '        "404": {$ref: "#/components/responses/NotFound"}\n',
+        UNAUTHORIZED + '        "404": {$ref: "#/components/responses/NotFoundWithoutCredential"}\n',
+    ),
+    "a response that does not exist any more": (
+        "responses/MissingCredentials",
+        "responses/Unauthorized",
+    ),
+    "an example that is not what the catalogue says": (
+        "message: Mind your fingers., docsUrl",
+        "message: Watch your fingers., docsUrl",
     ),
     "a header of another kind of operation": (
         ONE_HEADER,
@@ -142,8 +171,8 @@ class TestComplete:
           description: Gone.
           headers:
             X-Request-Id: {$ref: "#/components/headers/X-Request-Id"}
-        "400": {$ref: "#/components/responses/BadRequest"}
-        "404": {$ref: "#/components/responses/NotFound"}
+        "400": {$ref: "#/components/responses/InvalidParameterWithoutCredential"}
+        "404": {$ref: "#/components/responses/NotFoundWithoutCredential"}
 """
             in text
         )
@@ -163,7 +192,9 @@ class TestComplete:
         text = TIDY.read_text()
         text = text.replace("            X-Request-Id:", header + "            X-Request-Id:", 1)
         text = text.replace("      requestBody:\n", parameter + "      requestBody:\n", 1)
-        text = text.replace('        "400": {$ref: "#/components/responses/BadRequest"}\n', response, 1)
+        text = text.replace(
+            '        "400": {$ref: "#/components/responses/InvalidParameterOrInvalidCursor"}\n', response, 1
+        )
         found = parse_yaml(completed(text).encode())["paths"]["/kettles"]
         assert list(found["get"]["responses"]["200"]["headers"])[:2] == ["ETag", "X-Request-Id"]
         assert [one.get("name") for one in found["post"]["parameters"]] == [None, "steam"]
@@ -180,8 +211,9 @@ def without_derived_lines(source: str) -> str:
     """Return a contract without the lines that follow from the rest in every operation."""
     paths, rest = source.split("\ncomponents:\n")
     codes = sorted(set(derivation.CODES) - set(derivation.ALSO_WRITTEN))
+    shared = refusals.responses(Document.parse(source.encode()))
     derived = [
-        rf'        "\d+": {{\$ref: "#/components/responses/({"|".join(derivation.SHARED_RESPONSES.values())})"}}',
+        rf'        "\d+": {{\$ref: "#/components/responses/({"|".join(shared)})"}}',
         r"            (X-Request-Id|RateLimit-Remaining|RateLimit-Reset|Idempotency-Replayed|Location): {.*}",
         r'        - \$ref: "#/components/parameters/(IdempotencyKey|Limit|Cursor)"',
         r'      - \$ref: "#/components/parameters/\w+Id"',

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schemas.contract import CONTRACT_PATH, Contract, build_contract, load_contract
-from tools.contract import Document, lint
+from tools.contract import Document, complete, lint
 from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
 from tools.scaffold.__main__ import main
 from tools.scaffold.files import write_all
@@ -46,7 +46,8 @@ def small_contract() -> str:
     head, rest = CONTRACT_PATH.read_text().split("\npaths:\n")
     paths, components = rest.split("\ncomponents:\n")
     kept = re.findall(r"^  /v1/freezes(?:/lift|/\{freezeId\})?:\n.*?\n(?=  /|  #)", paths, re.MULTILINE | re.DOTALL)
-    return without_unused_components(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
+    small = without_unused_components(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
+    return complete(Document.parse(small.encode())).decode()
 
 
 def without_unused_components(text: str) -> str:

@@ -1,14 +1,14 @@
 """Writes into a contract what follows from the rest of it, and nothing else: comments and wording stay as they are.
 
 Of the schemas of answers: what keeps them open (see `openness`). Of each operation: `x-errors`, the derived parameters,
-headers and error responses (see `derivation`), and the order of keys, codes, headers and responses. Running it again
-changes nothing.
+headers and error responses (see `derivation` and `refusals`), and the order of keys, codes, headers and responses.
+Running it again changes nothing.
 """
 
 import yaml
 
 from schemas.contract import METHODS
-from tools.contract import derivation, openness
+from tools.contract import derivation, openness, refusals
 from tools.contract.blocks import Entry, Text, children, head
 from tools.contract.document import Document, Operation
 
@@ -53,12 +53,21 @@ class _Completion:
     def run(self) -> str:
         """Return the text of the document with shared responses and paths completed."""
         root = children(self._document.node)
-        responses = children(root["components"][1]).get("responses") if "components" in root else None
+        components = children(root["components"][1]) if "components" in root else {}
+        blocks = [
+            (block, build)
+            for block, build in (
+                (root.get("paths"), self._paths),
+                (components.get("responses"), self._shared_responses),
+                (components.get("examples"), self._shared_examples),
+            )
+            if block
+        ]
         lines = list(self._text.lines)
-        for block, build in ((responses, self._shared_responses), (root.get("paths"), self._paths)):
-            if block:  # from the end of the document to its beginning, so that the lines of the next one stay valid
-                first, last = self._text.span(*block, _indent(block[0]) + _STEP)
-                lines[first:last] = build(*block)
+        for block, build in sorted(blocks, key=lambda each: each[0][0].start_mark.line, reverse=True):
+            # from the end of the document to its beginning, so that the lines of the next one stay valid
+            first, last = self._text.span(*block, _indent(block[0]) + _STEP)
+            lines[first:last] = build(*block)
         return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
     def _paths(self, name: yaml.Node, paths: yaml.Node) -> list[str]:
@@ -70,13 +79,30 @@ class _Completion:
         return lines
 
     def _shared_responses(self, name: yaml.Node, responses: yaml.Node) -> list[str]:
+        """Return the derived responses, and below them those that are written by hand, with their derived headers."""
         indent = _indent(name) + _STEP
-        lines: list[str] = []
+        derived = refusals.responses(self._document)
+        lines = [line for key, content in derived.items() for line in refusals.block(key, content, indent)]
         for entry in self._text.entries(name, responses, indent):
+            if refusals.is_error(self._document.components("responses")[entry.key]):
+                continue
             inner = self._text.entries(entry.name, entry.value, indent + _STEP)
             response = self._response(inner, ["X-Request-Id"], set(), indent + _STEP)
             lines += entry.with_lines([head(entry), *response])
         return lines
+
+    def _shared_examples(self, name: yaml.Node, examples: yaml.Node) -> list[str]:
+        """Return the examples that are written by hand, and below them those of error codes."""
+        indent = _indent(name) + _STEP
+        names = refusals.example_names(self._document)
+        lines = [
+            line
+            for entry in self._text.entries(name, examples, indent)
+            if entry.key not in names
+            for line in entry.all_lines
+        ]
+        derived = refusals.examples(self._document)
+        return lines + [line for key, content in derived.items() for line in refusals.block(key, content, indent)]
 
     def _path_item(self, path: str, parent: Entry) -> list[str]:
         indent = 2 * _STEP
@@ -106,7 +132,7 @@ class _Completion:
         parts = {
             "x-errors": self._codes(entries.get("x-errors"), codes, indent),
             "parameters": self._parameters(entries.get("parameters"), operation, indent),
-            "responses": self._responses(entries.get("responses"), operation, codes, indent),
+            "responses": self._responses(entries.get("responses"), operation, indent),
         }
         for key, lines in parts.items():
             blocks.pop(key, None)
@@ -143,24 +169,27 @@ class _Completion:
                 lines += _references([component], indent)
         return lines + [line for entry in blocks.values() for line in entry.all_lines]
 
-    def _responses(self, written: Entry | None, operation: Operation, codes: list[str], indent: int) -> list[str]:
+    def _responses(self, written: Entry | None, operation: Operation, indent: int) -> list[str]:
+        """Return the responses that are written by hand, with their derived headers, and the derived ones of errors."""
         below = indent + _STEP
         found = {entry.key: entry for entry in self._entries(written, below)}
         raw = operation.raw.get("responses") or {}
-        possible = derivation.error_statuses(operation, codes)
+        derived = {
+            status: f'{" " * below}"{status}": {{$ref: "#/components/responses/{refusal.name}"}}'
+            for status, refusal in refusals.refusals(operation).items()
+        }
         blocks: dict[str, list[str]] = {}
         for status, entry in found.items():
-            shared = f"#/components/responses/{derivation.shared_response(operation, status)}"
             if "$ref" not in raw[status]:
                 names, excluded = derivation.headers(operation, status), derivation.excluded_headers(operation, status)
                 inner = self._text.entries(entry.name, entry.value, below + _STEP)
                 blocks[status] = entry.with_lines([head(entry), *self._response(inner, names, excluded, below + _STEP)])
-            elif raw[status]["$ref"] != shared or status in possible:
+            elif not refusals.is_derived(operation, status):
                 blocks[status] = entry.all_lines
-        for status in possible - blocks.keys():
-            if name := derivation.shared_response(operation, status):
-                reference = f'{{$ref: "#/components/responses/{name}"}}'
-                blocks[status] = [f'{" " * below}"{status}": {reference}']
+            elif status in derived:
+                blocks[status] = entry.with_lines([derived[status]])
+        for status in derived.keys() - blocks.keys():
+            blocks[status] = [derived[status]]
         return [line for status in sorted(blocks) for line in blocks[status]]
 
     def _response(self, entries: list[Entry], names: list[str], excluded: set[str], indent: int) -> list[str]:

@@ -23,9 +23,8 @@
 | a `nextCursor` in the response | `invalid_cursor` | `Limit`, `Cursor` | |
 | a 201 response with a link `self` | | | `Location` |
 
-The error responses follow from the codes: those of `x-errors`, and those of `x-cross-cutting-errors` that apply to the
-operation (`APPLICABLE`). Each status has one shared response (`SHARED_RESPONSES`); below the prefix of the
-compatibility API (`x-compatibility`) all have the same one.
+The error responses follow from the codes (see `refusals`): those of `x-errors`, and those of `x-cross-cutting-errors`
+that apply to the operation (`APPLICABLE`).
 
 What is derived is added where the fact holds, and removed where it does not. A few things may also be written by hand
 and are then kept: the codes of `ALSO_WRITTEN`, `feature_not_available`, the codes of properties and parameters, the
@@ -86,6 +85,7 @@ ALSO_WRITTEN: Mapping[str, Condition] = {
 what only some requests of an operation need."""
 
 APPLICABLE: Mapping[str, Condition] = {
+    "missing_parameter": lambda operation: operation.requires_value,
     "malformed_json": lambda operation: operation.reads_body,
     "unsupported_content_type": lambda operation: operation.reads_body or operation.is_public,
     "request_timeout": lambda operation: operation.reads_body or operation.is_public or operation.classic,
@@ -115,34 +115,6 @@ _HEADERS: Mapping[str, Callable[[Operation, str], bool]] = {
     "Idempotency-Replayed": lambda operation, status: _is_client_write(operation) and status < "300",
 }
 
-SHARED_RESPONSES = {
-    "400": "BadRequest",
-    "401": "Unauthorized",
-    "403": "Forbidden",
-    "404": "NotFound",
-    "405": "MethodNotAllowed",
-    "408": "RequestTimeout",
-    "409": "Conflict",
-    "410": "Gone",
-    "412": "PreconditionFailed",
-    "413": "PayloadTooLarge",
-    "422": "ValidationFailed",
-    "429": "RateLimited",
-    "500": "InternalError",
-    "502": "UpstreamError",
-    "503": "Unavailable",
-}
-"""Status → the component that describes it."""
-CLASSIC_RESPONSE = "CompatRefused"
-"""The component that describes all errors of the compatibility API."""
-
-
-def shared_response(operation: Operation, status: str) -> str | None:
-    """Return the component that describes an error with this status; None if there is none."""
-    if status in SHARED_RESPONSES and operation.classic:
-        return CLASSIC_RESPONSE
-    return SHARED_RESPONSES.get(status)
-
 
 def error_codes(operation: Operation) -> list[str]:
     """Return `x-errors` completed, in the order of the catalogue; unknown codes last."""
@@ -150,12 +122,6 @@ def error_codes(operation: Operation) -> list[str]:
     codes = dict.fromkeys([*written, *_derived_codes(operation)])
     order = {code: rank for rank, code in enumerate(operation.document.catalogue)}
     return sorted(codes, key=lambda code: order.get(code, len(order)))
-
-
-def error_statuses(operation: Operation, codes: list[str]) -> set[str]:
-    """Return the statuses that the operation can return: those of `codes` and of its cross-cutting codes."""
-    catalogue = operation.document.catalogue
-    return {str(catalogue[code].get("status")) for code in {*codes, *cross_cutting(operation)} if code in catalogue}
 
 
 def cross_cutting(operation: Operation) -> set[str]:

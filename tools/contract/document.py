@@ -59,6 +59,16 @@ class Document:
         """Follow `$ref` until there is none."""
         return resolve(self.root, node)
 
+    def has(self, reference: str) -> bool:
+        """Return True if a reference exists inside the document."""
+        if not reference.startswith("#/"):
+            return False
+        try:
+            self.at(tuple(part.replace("~1", "/").replace("~0", "~") for part in reference[2:].split("/")))
+        except (KeyError, TypeError):
+            return False
+        return True
+
     def problem(self, place: Place, message: str) -> Problem:
         """Return a problem at a place, named after the operation that holds the place."""
         return Problem(self.line(place), self._where(place), message)
@@ -137,9 +147,11 @@ class Operation:
 
     @cached_property
     def responses(self) -> Mapping[str, Mapping[str, Any]]:
-        """Status → response, references followed."""
+        """Status → response, references followed; without those to an error response that does not exist any more."""
         return {
-            status: self.document.resolved(response) for status, response in (self.raw.get("responses") or {}).items()
+            status: self.document.resolved(response)
+            for status, response in (self.raw.get("responses") or {}).items()
+            if "$ref" not in response or self.document.has(response["$ref"])
         }
 
     @cached_property
@@ -155,6 +167,12 @@ class Operation:
     def has_parameter(self, name: str, location: str) -> bool:
         """Return True if it, or its path, declares the parameter."""
         return any(parameter["name"] == name and parameter["in"] == location for _, parameter in self.parameters)
+
+    @cached_property
+    def requires_value(self) -> bool:
+        """True if it needs a query parameter, a header or a body, or takes a body that may need a property."""
+        needed = (parameter.get("required") and parameter["in"] != "path" for _, parameter in self.parameters)
+        return self.body is not None or any(needed)
 
     @property
     def is_public(self) -> bool:

@@ -1,17 +1,18 @@
 """Rules on error codes: the catalogue, and the codes and error responses that authors write."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from tools.contract import derivation
+from tools.contract import derivation, refusals
 from tools.contract.document import Document, Operation, Place, Problem
-from tools.contract.vocabulary import CATALOGUE_KEYS, SNAKE_CASE
+from tools.contract.vocabulary import CATALOGUE_KEYS, EXAMPLE_KEYS, SNAKE_CASE
 
 CATALOGUE = "x-error-catalogue"
 CROSS_CUTTING = "x-cross-cutting-errors"
 
 
 def catalogue_rows(document: Document) -> Iterator[Problem]:
-    """Require a status, a type and a meaning of each code, and no unknown keys."""
+    """Require a status, a type, a meaning and an example of each code, and no unknown keys."""
     for code, row in document.catalogue.items():
         place: Place = (CATALOGUE, code)
         if not SNAKE_CASE.fullmatch(code):
@@ -21,6 +22,16 @@ def catalogue_rows(document: Document) -> Iterator[Problem]:
                 yield document.problem(place, f"has no {key}")
         for key in sorted(set(row) - CATALOGUE_KEYS):
             yield document.problem((*place, key), f"has the unknown key {key}")
+        for key in sorted(_examples_of(row) | EXAMPLE_KEYS & set(row)):
+            if not row.get(key, {}).get("message"):
+                yield document.problem(place, f"has no message in its {key}")
+
+
+def _examples_of(row: Mapping[str, Any]) -> set[str]:
+    """Return the keys of the examples that a row needs; a reserved code needs none."""
+    if row.get("emitted") is False:
+        return set()
+    return {"example", "alsoExample"} if "alsoStatus" in row else {"example"}
 
 
 def cross_cutting_codes(document: Document) -> Iterator[Problem]:
@@ -61,7 +72,7 @@ def documented_statuses(operation: Operation) -> Iterator[Problem]:
     documented = {status for status in operation.responses if status >= "400"}
     for code in sorted(codes):
         status = str(catalogue[code].get("status"))
-        if status not in documented and status not in derivation.SHARED_RESPONSES:
+        if status not in documented and status not in refusals.DESCRIPTIONS:
             yield operation.problem(f"can return {code} and has no {status} response", "responses")
     possible = {str(catalogue[code].get(key)) for code in codes for key in ("status", "alsoStatus")}
     for status in sorted(status for status in documented - possible if not _is_of_oauth(operation, status)):

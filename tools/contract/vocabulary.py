@@ -21,4 +21,5 @@ OPERATION_VALUES: dict[str, tuple[str, ...]] = {
 OPERATION_KEYS = frozenset(
     {*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-mcp-confirm", "x-body-limit", "x-rate-limit"}
 )
-CATALOGUE_KEYS = frozenset({"status", "type", "meaning", "alsoStatus", "emitted"})
+EXAMPLE_KEYS = frozenset({"example", "alsoExample", "compatExample"})
+CATALOGUE_KEYS = EXAMPLE_KEYS | {"status", "type", "meaning", "alsoStatus", "emitted"}

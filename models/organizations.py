@@ -47,6 +47,7 @@ class User(Base):
     """A person; may be a member of several organisations."""
 
     __tablename__ = "users"
+    __table_args__ = (Index("ix_users_name_key", text("name_key(name)")),)
 
     id: Mapped[Id]
     email: Mapped[str] = mapped_column(unique=True)

@@ -222,7 +222,7 @@ class CompiledOperation:
         confirmed = identity.lock(session)
         self._require_same(identity, confirmed)
         require_entitlement(confirmed, self.operation)
-        return Authorization(confirmed.now, confirmed.principal.grants)
+        return Authorization(confirmed.now, confirmed.principal.grants, confirmed.principal.actor)
 
     async def _confirm(self, identity: Identity) -> None:
         """Authorize the principal again, while its response is sent. That a token expires is no revocation."""

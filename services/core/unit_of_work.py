@@ -46,10 +46,12 @@ _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """The time of an authorization, and the grants of plans that the organisation has then."""
+    """The time of an authorization, and the grants of plans that the organisation has and the caller's actor then."""
 
     now: datetime
     grants: PlanGrants
+    actor: Actor
+    """With the address of a person whose name another member has as well."""
 
 
 Authorize = Callable[[Session], Authorization]
@@ -242,7 +244,9 @@ class UnitOfWork:
         if self.authorize is None:
             return self.now
         authorization = self.authorize(self.session)
-        self.caller = replace(self.caller, grants=authorization.grants)
+        is_same = (self.actor.type, self.actor.id) == (authorization.actor.type, authorization.actor.id)
+        actor = authorization.actor if is_same else self.actor
+        self.caller = replace(self.caller, grants=authorization.grants, actor=actor)
         return authorization.now
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> str:

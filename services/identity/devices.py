@@ -305,7 +305,8 @@ def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens | dict[str,
 
 def _connect(uow: UnitOfWork, device: DeviceAuthorization, person: User) -> dict[str, Any]:
     """Return the tokens of a device that becomes a connected client."""
-    with uow.impersonate(organization_id=device.organization_id, actor=actor_of(person), source="dashboard"):
+    actor = actor_of(uow, person, device.organization_id)
+    with uow.impersonate(organization_id=device.organization_id, actor=actor, source="dashboard"):
         grant = create_grant(
             uow,
             user_id=person.id,

@@ -6,7 +6,7 @@ GitHub confirms whose an account is when a member connects the installation with
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 
 from integrations.github.users import Account
 from models.api_keys import ApiKey
@@ -42,7 +42,8 @@ def link(uow: UnitOfWork, account: Account) -> None:
 
 def member_of_account(uow: UnitOfWork, account_id: int) -> Actor | None:
     """Return the member of the organisation whose account at GitHub it is; None if it is nobody's."""
-    query = select(User.id, User.name).join(GitHubLink, GitHubLink.user_id == User.id)
+    name = func.member_name(User.id, uow.organization).label("name")
+    query = select(User.id, name).join(GitHubLink, GitHubLink.user_id == User.id)
     found = uow.session.execute(query.where(_in(uow), GitHubLink.account_id == account_id)).first()
     return None if found is None else Actor("user", found.id, found.name)
 

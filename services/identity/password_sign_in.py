@@ -93,7 +93,7 @@ def reset_password(uow: UnitOfWork, token: str, password: str) -> User:
         one_time_tokens.invalidate(uow, "reset_password", user.id)
         one_time_tokens.invalidate(uow, "change_email", user.id)
         sessions.revoke_all(uow, user.id)
-        with uow.impersonate(actor=actor_of(user)):
+        with uow.impersonate(actor=actor_of(uow, user, None)):
             end_grants_of(uow, user.id, "password_changed")
         throttle.reset(uow, "sign_in", user.email)
         audit_account(uow, user, "user.password_changed", ("user", user.id, user.name))

@@ -120,7 +120,7 @@ def _lock_member(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
     wait_for_writes(uow, "member", uow.organization, user_id)
     lock_current(uow)
     row = uow.session.execute(
-        select(Membership, User.name)
+        select(Membership, func.member_name(User.id, uow.organization))
         .join(User, User.id == Membership.user_id)
         .where(Membership.organization_id == uow.organization, Membership.user_id == user_id)
     ).one_or_none()

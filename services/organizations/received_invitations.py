@@ -16,6 +16,7 @@ from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
+from services.identity.account_audit import actor_of
 from services.organizations.memberships import current_user, is_support, select_organization
 
 
@@ -59,10 +60,11 @@ def accept(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
     )
     uow.session.flush()
     select_organization(uow, organization.id)
-    uow.bind_organization(organization.id)
+    person = actor_of(uow, user, organization.id)
+    uow.bind_organization(organization.id, person)
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
-    uow.audit("member.joined", ("user", user.id, user.name), before=None, after={"role": invitation.role})
+    uow.audit("member.joined", ("user", user.id, person.name), before=None, after={"role": invitation.role})
     return _view_with_organization(uow, invitation, organization)
 
 

@@ -9,9 +9,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 
-from models.organizations import User
 from models.slack import SlackConnection, SlackLink
 from rules import web_addresses
 from rules.errors import Detail, ServiceError
@@ -128,7 +127,7 @@ def _end(uow: UnitOfWork, row: SlackLink) -> None:
 
 
 def _target(uow: UnitOfWork, row: SlackLink) -> tuple[str, str, str]:
-    name = uow.session.scalars(select(User.name).where(User.id == row.user_id)).one()
+    name = uow.session.scalars(select(func.member_name(row.user_id, row.organization_id))).one()
     return "user", row.user_id, name
 
 

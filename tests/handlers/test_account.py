@@ -77,6 +77,15 @@ class TestChangeName:
             assert (answer.status_code, answer.json()["name"], answer.json()["id"]) == (200, "Eve Baker", user.id)
         assert entries(acme) == [("user.renamed", {"before": {"name": user.name}, "after": {"name": "Eve Baker"}})]
 
+    def test_entry_of_a_name_that_another_has_names_the_address(
+        self, eve: Client, user: User, session: Session, acme: Tenant
+    ) -> None:
+        account(session, "Ada", acme.organization).name = "Ada Byron"
+        session.flush()
+        assert eve.auth("change-name", name="ada byron").status_code == 200
+        renamed = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.renamed")).one()
+        assert renamed.actor["name"] == f"ada byron ({user.email})"
+
 
 class TestChangePassword:
     def test_new_password_replaces_the_present_one(self, eve: Client, visitor: Client, user: User) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from models.oauth import OAuthGrant
 from models.organizations import Membership, Organization, User
@@ -50,7 +50,7 @@ def _end(uow: UnitOfWork, connection_id: str, grant: OAuthGrant | None, why: Why
 
 def _live(uow: UnitOfWork) -> Select[OAuthGrant, str, str]:
     return (
-        select(OAuthGrant, User.name, Organization.name)
+        select(OAuthGrant, func.member_name(User.id, OAuthGrant.organization_id), Organization.name)
         .join(User, User.id == OAuthGrant.user_id)
         .join(Organization, Organization.id == OAuthGrant.organization_id)
         .join(

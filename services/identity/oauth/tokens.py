@@ -141,7 +141,7 @@ def revoke(uow: UnitOfWork, token: str, client_id: str | None) -> None:
     if grant is None or client_id not in {None, grant.client_id}:
         return
     person = uow.session.get_one(User, grant.user_id)
-    with uow.impersonate(actor=actor_of(person), source="mcp"):
+    with uow.impersonate(actor=actor_of(uow, person, grant.organization_id), source="mcp"):
         end_grant(uow, grant, "by_client")
 
 

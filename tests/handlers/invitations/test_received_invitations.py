@@ -144,6 +144,14 @@ class TestAcceptInvitation:
         accept(grace, invited(globex, grace))
         assert sign_ins(session, grace) == {None: 1, acme.id: 1}
 
+    def test_member_of_a_name_that_is_taken_joins_with_the_address(
+        self, acme: Tenant, session: Session, eve: Person
+    ) -> None:
+        member(acme, name=eve.user.name.upper())
+        accept(eve, invited(acme, eve))
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        assert entry.actor["name"] == entry.target["name"] == f"{eve.user.name} ({eve.user.email})"
+
     def test_accepted_invitation_and_its_links_are_gone(self, acme: Tenant, session: Session, eve: Person) -> None:
         invitation = invited(acme, eve)
         tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]

@@ -328,6 +328,15 @@ class TestExceptions:
 
 
 class TestChannels:
+    def test_person_of_a_common_name_is_recorded_with_the_address(
+        self, slack: FakeSlack, link: Link, session: Session
+    ) -> None:
+        person = link("member")
+        link("viewer", GRACE).name = person.name
+        session.flush()
+        assert slack.type("subscribe").status == 200
+        assert last_entry(session, "slack.subscribed").actor["name"] == f"{person.name} ({person.email})"
+
     def test_channel_is_subscribed_and_unsubscribed(self, slack: FakeSlack, link: Link) -> None:
         link("member")
         text = slack.type("subscribe freeze.started acme/*").body["text"]

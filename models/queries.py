@@ -17,6 +17,7 @@ from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
+from rules.access.permissions import shown_actor
 from rules.freezes.pull_request_exceptions import ExceptionState
 from rules.freezes.scope import BranchRef
 from rules.freezes.verdict import CoveringFreeze
@@ -264,7 +265,7 @@ class ActiveException:
     pinned_sha: str | None
     """The only head that it applies to; None: every head."""
     granted_by: str
-    """The name of the person or key that granted it."""
+    """The name of the person or key that granted it, as people are shown it."""
     expires_at: datetime | None
     """When it ends before its freeze does."""
     number: int
@@ -288,7 +289,7 @@ def select_active_exceptions(
             pull_request_id=pull_request_id,
             branch_id=branch_id,
             pinned_sha=(pinned or "") if pins else None,
-            granted_by=str((by or {}).get("name") or "unknown"),
+            granted_by=shown_actor(by) or "unknown",
             expires_at=expires_at,
             number=number,
             head_sha=head_sha,

@@ -7,6 +7,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import Map
 
 from rules import web_addresses
+from rules.access.permissions import shown_actor
 from rules.billing.prices import format_amount
 from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.contract import Contract
@@ -48,7 +49,12 @@ def create_pages(contract: Contract) -> Flask:
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)
     pages.jinja_env.filters.update(
-        instant=format_instant, local=format_local, distance=format_distance, amount=format_amount, of=address_of
+        instant=format_instant,
+        local=format_local,
+        distance=format_distance,
+        amount=format_amount,
+        of=address_of,
+        actor=shown_actor,
     )
     pages.jinja_env.filters.update(FILTERS)
     pages.register_error_handler(HTTPException, _raise_as_service_error)

@@ -33,8 +33,10 @@ CREATE FUNCTION member_name(member text, organization text) RETURNS text
 LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
     SELECT CASE WHEN organization IS NOT NULL AND (
                position('@' IN name_key(u.name)) > 0 AND name_key(u.name) <> name_key(u.email)
-               OR EXISTS (SELECT FROM users x JOIN memberships m ON m.user_id = x.id AND m.organization_id = organization
-                          WHERE name_key(x.name) = name_key(u.name) AND x.id <> u.id)
+               OR EXISTS (
+                   SELECT FROM users x JOIN memberships m ON m.user_id = x.id AND m.organization_id = organization
+                   WHERE name_key(x.name) = name_key(u.name) AND x.id <> u.id
+               )
            ) THEN u.name || ' (' || u.email || ')' ELSE u.name END
     FROM users u WHERE u.id = member
 $$;

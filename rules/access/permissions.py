@@ -1,8 +1,8 @@
 """Roles, scopes, actors, and the principal of a credential."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from rules.billing.grants import PlanGrants
 
@@ -29,6 +29,17 @@ class Actor:
 SYSTEM = Actor("system", None, "Change-Freeze Service")
 CODE_HOST = Actor("code_host", None, "GitHub")
 ANONYMOUS = Actor("user", None, "a person who is not signed in")
+
+_KINDS = {"api_key": "API key", "schedule": "schedule", "code_host": "GitHub"}
+
+
+def shown_actor(actor: Mapping[str, Any] | None) -> str:
+    """Return the name that people are shown of an actor, with what it is unless it is a member; "" if there is none.
+
+    Otherwise a key could pass for the member that it is named like.
+    """
+    name, kind = str((actor or {}).get("name") or ""), (actor or {}).get("type")
+    return f"{name} ({_KINDS[kind]})" if name and kind in _KINDS and (actor or {}).get("id") else name
 
 
 @dataclass(frozen=True, slots=True)

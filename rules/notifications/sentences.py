@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from rules.access.permissions import shown_actor
 from rules.freezes.blocking_words import first_gap, first_way, meaning_of
 from rules.plain_text import one_line, without_links
 
@@ -38,7 +39,7 @@ _SENTENCES = {
 def sentence_of(action: str, actor: Mapping[str, Any], target: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     """Return a sentence on an audit entry of an action that people are notified of."""
     values = {
-        "actor": plain(actor.get("name")),
+        "actor": plain(shown_actor(actor)),
         "name": plain(target.get("name")),
         "reason": plain(details.get("reason")),
         "who": plain(details.get("who") or "an unknown person"),

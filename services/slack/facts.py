@@ -12,6 +12,7 @@ from models.pull_requests import PullRequest
 from models.queries import exception_states
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Occurrence
+from rules.access.permissions import shown_actor
 from rules.freezes.blocking import BlockingCounts
 from rules.freezes.blocking_words import numbers_of_counts
 from rules.freezes.globs import Glob
@@ -77,7 +78,7 @@ def _freeze_facts(
     return {
         "id": freeze.id,
         "reason": freeze.reason,
-        "by": freeze.created_by["name"],
+        "by": shown_actor(freeze.created_by),
         "endsAt": _instant(freeze.ends_at),
         "branches": counts[0],
         "repositories": counts[1],
@@ -86,7 +87,7 @@ def _freeze_facts(
         "blocking": None if blocking is None else _blocking_facts(blocking),
         "endedAt": _instant(freeze.ended_at),
         "endReason": freeze.end_reason,
-        "endedBy": (freeze.ended_by or {}).get("name"),
+        "endedBy": shown_actor(freeze.ended_by) or None,
         "exceptionsAllowed": freeze.exceptions_allowed,
     }
 
@@ -165,8 +166,8 @@ def request_facts(uow: UnitOfWork, exception_ids: Sequence[str]) -> Facts | None
 
 
 def _exception_facts(row: PullRequestException, state: str) -> Facts:
-    by: Mapping[str, Any] = row.requested_by or row.decided_by or {}
-    return {"id": row.id, "by": by.get("name", ""), "reason": row.reason, "decided": _decision(row, state)}
+    by = shown_actor(row.requested_by or row.decided_by)
+    return {"id": row.id, "by": by, "reason": row.reason, "decided": _decision(row, state)}
 
 
 def _decision(row: PullRequestException, state: str) -> Facts | None:
@@ -181,7 +182,7 @@ def _decision(row: PullRequestException, state: str) -> Facts | None:
         by, at = None, row.expired_at
     return {
         "how": state,
-        "by": (by or {}).get("name"),
+        "by": shown_actor(by) or None,
         "at": _instant(at or row.created_at),
         "reason": row.decision_reason if row.decision is not None else None,
     }

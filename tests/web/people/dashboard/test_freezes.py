@@ -34,6 +34,13 @@ class TestList:
         assert "An old one" in viewer.open("/freezes", show="ended").text
         assert "No freeze matches" in viewer.open("/freezes", repo="acme/api").text
 
+    def test_freeze_of_a_key_says_that_it_is_one(self, member: Enter, acme: Scene) -> None:
+        key = {"type": "api_key", "id": "key_1", "name": "Ada Byron"}
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web], created_by=key)
+        viewer = member("viewer")
+        for address in ("/freezes", f"/freezes/{freeze.id}"):
+            assert "by Ada Byron (API key)" in words(viewer.open(address))
+
     def test_list_of_freezes_has_pages(self, member: Enter, acme: Scene) -> None:
         for number in range(21):
             factories.freeze(acme.session, acme.organization, reason=f"Release number {number}")

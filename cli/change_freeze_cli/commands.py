@@ -122,12 +122,19 @@ def preview(session: Session, names: Sequence[str], branches: Sequence[str], *, 
 @main.command()
 @targets
 @click.option("-r", "--reason", required=True, help="Why; it is shown at each pull request.")
+@click.option("--public-text", help="What checks in public repositories show in place of the reason.")
 @click.option("--no-exceptions", is_flag=True, help="Allow no exceptions for single pull requests.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @ends()
 @run
 def start(
-    session: Session, names: Sequence[str], branches: Sequence[str], reason: str, ends_at: str | None, **flags: bool
+    session: Session,
+    names: Sequence[str],
+    branches: Sequence[str],
+    reason: str,
+    public_text: str | None,
+    ends_at: str | None,
+    **flags: bool,
 ) -> None:
     """Start a freeze now; its impact is shown before."""
     api = session.api()
@@ -144,6 +151,8 @@ def start(
             session.note("\nNot started; --yes starts it without the question.")
             raise
     body = {"scope": scope, "reason": reason, "previewedRepoCount": impact.get("repositoryCount")}
+    if public_text:
+        body["publicText"] = public_text
     if ends_at:
         body["endsAt"] = ends_at
     if flags["no_exceptions"]:

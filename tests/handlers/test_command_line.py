@@ -119,8 +119,10 @@ class TestStart:
         self, freeze: Command, acme: Tenant, web: WatchedBranch
     ) -> None:
         begun = datetime.now(UTC)
-        shown = freeze.json("start", "--all", *REASON, "--for", "2h", "--no-exceptions", "--yes")
+        given = ("--for", "2h", "--no-exceptions", "--public-text", "Merging is paused", "--yes")
+        shown = freeze.json("start", "--all", *REASON, *given)
         assert (shown["previewedRepoCount"], shown["exceptionsAllowed"]) == (1, False)
+        assert shown["publicText"] == "Merging is paused"
         assert abs(datetime.fromisoformat(shown["endsAt"]) - begun - timedelta(hours=2)) < timedelta(minutes=5)
 
     @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ SCOPES = (
     ("branch", "One branch", ""),
 )
 _FIELDS = (
-    "scope", "patterns", "repositories", "repository", "branch", "branches", "reason", "ends_at", "zone",
-    "exceptions", "previewed", "confirmed", "do",
+    "scope", "patterns", "repositories", "repository", "branch", "branches", "reason", "public_text", "ends_at",
+    "zone", "exceptions", "previewed", "confirmed", "do",
 )  # fmt: skip
 _LABELS = {
     "patterns": "Patterns",
@@ -39,6 +39,7 @@ _LABELS = {
     "branch": "Branch",
     "branches": "Branches",
     "reason": "The reason",
+    "public_text": "The text in public repositories",
     "ends_at": "The end",
     "confirmed": "The number of branches",
 }
@@ -71,6 +72,8 @@ class NewFreeze(DashboardPage):
                 "exceptionsAllowed": given["exceptions"] == "1",
                 "previewedRepoCount": preview["repositoryCount"],
             }
+            if given["public_text"]:
+                body["publicText"] = given["public_text"]
             if given["ends_at"]:
                 body["endsAt"] = end_of(given)
             freeze = self.context.call("create_freeze", body=body).content
@@ -208,7 +211,7 @@ def _at_fields(error: OperationError, kind: str) -> OperationError:
     for detail in error.details:
         first, _, rest = detail.path.removeprefix("/").partition("/")
         if first != "scope":
-            details.append(detail)
+            details.append(replace(detail, path="/public_text") if first == "publicText" else detail)
             continue
         field = rest.partition("/")[0]
         shown = field if field in _LABELS else _SCOPE_FIELD.get(kind, "")

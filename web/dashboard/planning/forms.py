@@ -43,6 +43,7 @@ SHARED_LABELS = {
 """Labels of the fields that an import has as well, by their names."""
 LABELS = {
     "name": "Name",
+    "public_text": "Public text",
     **SHARED_LABELS,
     "frequency": "Recurs",
     "interval": "Every",
@@ -70,6 +71,7 @@ CHOICES = (
 """Names of the boxes that are ticked or not."""
 FIELDS = (*(name for name in LABELS if name not in {"by_day", "months", "acknowledged"}), *CHOICES)
 _FIELDS_OF_PATHS = {
+    "publicText": "public_text",
     "recurrence/byDay": "by_day",
     "recurrence/byMonthDay": "month_days",
     "recurrence/byMonth": "months",
@@ -132,6 +134,7 @@ def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
     return {
         "name": schedule["name"],
         "reason": schedule["reason"],
+        "public_text": schedule["publicText"] or "",
         "timezone": schedule["timezone"],
         "scope_type": scope["type"],
         "repository": scope.get("repository", ""),
@@ -155,6 +158,7 @@ def body_of(given: Given) -> dict[str, Any]:
     body: dict[str, Any] = {name: given[name] for name in ("name", "reason", "timezone") if given[name]}
     return {
         **body,
+        "publicText": given["public_text"] or None,
         "scope": scope_of(given),
         "recurrence": _recurrence_of(given),
         "window": {

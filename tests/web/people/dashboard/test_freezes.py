@@ -65,6 +65,19 @@ class TestNewFreeze:
         page = start(member("member"), scope="branch", repository="acme/web", branch="main", reason=REASON)
         assert "The freeze has started. Other freezes cover some of its branches already." in page.text
 
+    def test_public_text_is_stored_and_shown_with_the_freeze(self, member: Enter, acme: Scene) -> None:
+        text = "Merging is paused"
+        fields = {"scope": "branch", "repository": "acme/web", "branch": "main", "reason": REASON}
+        page = start(member("member"), **fields, public_text=text)
+        assert [freeze.public_text for freeze in frozen(acme)] == [text]
+        assert text in words(page)
+
+    def test_public_text_that_is_too_long_is_a_problem_of_its_field(self, member: Enter, acme: Scene) -> None:
+        fields = {"scope": "branch", "repository": "acme/web", "branch": "main", "reason": REASON}
+        page = start(member("member"), **fields, public_text="x" * 201)
+        assert "The text in public repositories must have at most 200 characters" in words(page)
+        assert frozen(acme) == []
+
     def test_link_of_a_branch_freezes_that_branch(self, member: Enter, acme: Scene) -> None:
         person = member("member")
         page = person.open(person.open(f"/branches/{acme.web.id}").links["Freeze it"])

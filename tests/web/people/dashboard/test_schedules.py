@@ -60,6 +60,15 @@ class TestList:
 
 
 class TestForm:
+    def test_public_text_of_a_schedule_is_stored_changed_and_cleared(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        page = create_schedule(admin, **WEEKENDS, public_text="No merging at weekends")
+        assert "No merging at weekends" in words(page)
+        edit = f"/schedules/{schedule_id_of(page)}/edit"
+        assert "Nothing is merged" in words(admin.press(admin.open(edit), "Save", public_text="Nothing is merged"))
+        assert "Nothing is merged" in words(admin.press(admin.open(edit), "Save", name="Long weekends"))
+        assert "Public text" not in words(admin.press(admin.open(edit), "Save", public_text=""))
+
     def test_form_creates_a_schedule_and_shows_its_windows(self, member: Enter, acme: Scene) -> None:
         page = create_schedule(member("admin"), **MONTH_ENDS)
         assert "The schedule has been created." in page.text
@@ -249,7 +258,7 @@ class TestFormFields:
     def test_form_keeps_every_rule_of_a_schedule(self, recurrence: dict[str, object]) -> None:
         terms = {"recurrence": {**recurrence, "startDate": "2026-11-06"}}
         schedule = {
-            **terms, "name": "A", "reason": "Because of it", "timezone": "UTC",
+            **terms, "name": "A", "reason": "Because of it", "publicText": None, "timezone": "UTC",
             "window": {"startTime": "18:00", "endTime": "08:00", "days": 3},
             "scope": {"type": "glob", "patterns": ["acme/*"], "branches": ["main"]},
             "exceptionsAllowed": True, "allowOverlap": False, "enabled": True,

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from tests.harness.concurrency import Task, eventually
 from tests.migrations.old_database import OldDatabase
 
-OWN_CHECKS, PLAN_GRANTS = "0014", "0016"
+OWN_CHECKS, PLAN_GRANTS, PUBLIC_TEXTS = "0014", "0016", "0040"
 OLD_BRANCHES = """
     INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'A', 'a', '{}', now());
     INSERT INTO installations (id, organization_id, account, permissions, created_at)
@@ -19,6 +19,25 @@ OLD_BRANCHES = """
            ('wbr_2', 'org_1', 'rep_1', 'release/1', 'change-freeze/release/*', now());
     INSERT INTO branch_enforcement (branch_id, organization_id, light, required, integration_pinned, verified_at)
     SELECT id, organization_id, 'green', true, true, now() FROM watched_branches;
+"""
+FROZEN_BRANCHES = """
+    INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'A', 'a', '{}', now());
+    INSERT INTO installations (id, organization_id, account, permissions, created_at)
+    VALUES (1, 'org_1', 'acme', '{}', now());
+    INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
+                              private, created_at, synced_at)
+    SELECT name, 'org_1', 1, row_number() OVER (), name, 'acme', name, 'main', name = 'private', now(), now()
+    FROM unnest(ARRAY['public', 'private', 'lifted']) AS name;
+    INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
+    SELECT r.id || b, 'org_1', r.id, r.id || b, 'change-freeze' || b, now()
+    FROM repositories r, unnest(ARRAY['/frozen', '/other']) AS b;
+    INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ended_at, exceptions_allowed,
+                         impact_acknowledged, created_by)
+    VALUES ('frz_1', 'org_1', 'Secret', '{}', 'manual', now(), NULL, true, true, '{}'),
+           ('frz_2', 'org_1', 'Secret', '{}', 'manual', now(), now(), true, true, '{}');
+    INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation)
+    VALUES ('frt_1', 'org_1', 'frz_1', 'public/frozen', 1), ('frt_2', 'org_1', 'frz_1', 'private/frozen', 1),
+           ('frt_3', 'org_1', 'frz_2', 'lifted/frozen', 1);
 """
 OLD_PLANS = """
     INSERT INTO organizations (id, name, slug, plan, settings, created_at, purged_at)
@@ -91,3 +110,12 @@ def test_stored_plans_become_grants_and_back(old_database: OldDatabase) -> None:
     old_database.migrate("-1", command.downgrade)
     plans = [("org_1", "business"), ("org_2", "free"), ("org_3", "free")]
     assert old_database.rows("SELECT id, plan FROM organizations ORDER BY id") == plans
+
+
+def test_frozen_branches_of_public_repositories_are_due_after_the_upgrade(old_database: OldDatabase) -> None:
+    old_database.upgrade_until(PUBLIC_TEXTS)
+    old_database.execute(FROZEN_BRANCHES)
+    old_database.give_to_plain_owner()
+    old_database.migrate(PUBLIC_TEXTS)
+    due = "SELECT name, due_at <= now(), reread_at > now() FROM watched_branches WHERE due_at IS NOT NULL ORDER BY name"
+    assert old_database.rows(due) == [("public/frozen", True, True), ("public/other", True, True)]

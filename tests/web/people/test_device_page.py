@@ -61,6 +61,15 @@ class TestConsent:
         assert "Manage members, invitations" in words
         assert "delete the organisation" not in words
 
+    @pytest.mark.parametrize("name", ["freeze-cli", "https://client.example/oauth/metadata.json"])
+    def test_consent_page_says_that_nobody_has_verified_the_name(
+        self, ada: Person, acme: Organization, site: str, name: str
+    ) -> None:
+        asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": name}).json()
+        page = ada.press(ada.open("/device"), "Continue", user_code=asked["user_code"])
+        words = " ".join(page.text.split())
+        assert f"A device that calls itself {name} wants to act in your name. Nobody has verified that name: " in words
+
     def test_approved_device_acts_as_the_person_in_the_organization(
         self, ada: Person, acme: Organization, device: Device, session: Session
     ) -> None:

@@ -42,6 +42,17 @@ class TestReset:
         assert visitor.sign_in("ada@example.test", PASSWORD).status == 401
         assert visitor.sign_in("ada@example.test", ANOTHER).title == "First steps"
 
+    def test_browser_of_a_reset_link_is_not_locked_out_by_strangers(
+        self, ada: Person, visit: Visit, mailed: Mailed
+    ) -> None:
+        owner, stranger = visit(), visit()
+        asked(owner)
+        owner.press(owner.open(mailed("ada@example.test")), "Change password", password=ANOTHER)
+        for _ in range(10):
+            stranger.sign_in("ada@example.test", "wrong")
+        assert stranger.sign_in("ada@example.test", ANOTHER).status == 429
+        assert owner.sign_in("ada@example.test", ANOTHER).title == "First steps"
+
     @pytest.mark.parametrize("password", ["", "short", "password123", "x" * 201])
     def test_rejected_password_does_not_consume_the_reset_link(
         self, ada: Person, visitor: Person, mailed: Mailed, password: str

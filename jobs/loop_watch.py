@@ -1,8 +1,9 @@
-"""The watch over the loops of a process: one that does not turn for 15 seconds ends the process.
+"""The watch over the loops of a process: one that does not turn for 15 seconds, or for as long as it may, ends it.
 
 A process whose loop hangs looks alive: its heartbeats come from another thread. What it would do is not done, and what
 it holds is held. So each loop is watched while it works; each statement that it sends to the database is a turn. Calls
-to other servers end by their deadlines before that, and a task that takes longer works in batches.
+to other servers end by their deadlines before that, and a task that takes longer works in batches. Loops that wait for
+servers with longer deadlines say for how long.
 """
 
 import logging
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 MAX_SECONDS = 15
 """A loop that works turns within so long, unless it waits for what has a later deadline."""
+MAX_SECONDS_OF_SLOW = 120
+"""Of a loop that waits for servers with longer deadlines: a worker for Redis, a background job for a mail server."""
 EXIT_STATUS = 1
 _LOG_TIMEOUT = 2.0
 """Seconds after which the process ends although its stacks are not logged: what hangs may hold a lock of the log."""
@@ -37,7 +40,7 @@ def _report() -> None:
     stacks = {
         f"{names.get(thread, 'unknown')} ({thread})": traceback.format_stack(frame) for thread, frame in frames.items()
     }
-    logger.critical("a loop has not turned for %s s, and the process ends", MAX_SECONDS, extra={"stacks": stacks})
+    logger.critical("a loop has not turned in its time, and the process ends", extra={"stacks": stacks})
 
 
 class LoopWatch:
@@ -51,33 +54,40 @@ class LoopWatch:
         self._seconds = 0
         self._deadlines: dict[int, int] = {}
         """By thread that works: the second by which it turns again."""
+        self._within: dict[int, int] = {}
+        """By thread that works: the seconds in which its loop turns again, unless it takes more for once."""
 
     def start(self) -> None:
         """Begin to watch, until the end of the process."""
         Thread(target=self._run, name="loop-watch", daemon=True).start()
 
     @contextmanager
-    def working(self) -> Iterator[None]:
-        """Watch the loop of this thread during the block, which may be within another one."""
+    def working(self, within: int = MAX_SECONDS) -> Iterator[None]:
+        """Watch the loop of this thread, which turns within so many seconds, during the block.
+
+        The block may be within another one, whose loop is watched again after it.
+        """
         thread = get_ident()
-        is_outermost = thread not in self._deadlines
-        self._deadlines[thread] = self._seconds + MAX_SECONDS
+        outer = self._within.get(thread)
+        self._within[thread] = within
+        self._deadlines[thread] = self._seconds + within
         try:
             yield
         finally:
-            if is_outermost:
-                del self._deadlines[thread]
+            if outer is None:
+                del self._deadlines[thread], self._within[thread]
             else:
+                self._within[thread] = outer
                 self.turn()
 
-    def turn(self, within: int = MAX_SECONDS) -> None:
-        """Record that the loop of this thread turns, and does so again within so many seconds.
+    def turn(self, within: int = 0) -> None:
+        """Record that the loop of this thread turns, and does so again in its time, or within so many seconds if more.
 
         Nothing is recorded of a thread without a loop, or whose loop does not work.
         """
         thread = get_ident()
         if thread in self._deadlines:
-            self._deadlines[thread] = self._seconds + within
+            self._deadlines[thread] = self._seconds + max(within, self._within[thread])
 
     def count(self) -> None:
         """Count a second, and end the process if a loop should have turned by now."""

@@ -13,6 +13,7 @@ from time import monotonic
 from integrations.github import GitHub
 from jobs.background_thread import run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
+from jobs.loop_watch import MAX_SECONDS_OF_SLOW
 from services.billing.prices import has_prices_to_read, refresh_prices
 from services.billing.sync import has_customers_to_sync, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
@@ -56,10 +57,14 @@ class Job:
         context = get_context()
         context.started(self.name)
         if self.in_background:
-            run_in_background(self.name, partial(self._measured_step, context))
+            run_in_background(self.name, partial(self._watched_step, context))
         else:
             with context.watch.working():
                 run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
+
+    def _watched_step(self, context: Context) -> bool:
+        with context.watch.working(MAX_SECONDS_OF_SLOW):
+            return self._measured_step(context)
 
     def _measured_step(self, context: Context) -> bool:
         began = monotonic()

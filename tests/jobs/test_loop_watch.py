@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import create_engine, event, text
 
 from app.wiring import STATEMENT_SECONDS, watch_statements
-from jobs.context import Context
-from jobs.loop_watch import EXIT_STATUS, MAX_SECONDS, LoopWatch, end_process
+from jobs.context import Context, set_context
+from jobs.loop_watch import EXIT_STATUS, MAX_SECONDS, MAX_SECONDS_OF_SLOW, LoopWatch, end_process
+from jobs.registry import Job
 from jobs.sweep import Sweeper
 from tests.harness.github_harness import Harness
 
@@ -80,6 +81,36 @@ def test_job_within_a_sweep_leaves_the_sweep_watched(watch: LoopWatch) -> None:
         count(watch, MAX_SECONDS)
         with pytest.raises(EndedError):
             count(watch, 1)
+
+
+def test_loop_that_waits_for_slow_servers_has_longer_also_after_a_job(watch: LoopWatch) -> None:
+    with watch.working(MAX_SECONDS_OF_SLOW):
+        with watch.working():
+            watch.turn()
+        count(watch, MAX_SECONDS_OF_SLOW)
+        watch.turn(within=STATEMENT_SECONDS)
+        count(watch, MAX_SECONDS_OF_SLOW)
+        with pytest.raises(EndedError):
+            count(watch, 1)
+
+
+def test_job_in_the_background_that_hangs_ends_the_process(harness: Harness) -> None:
+    hung, over, ended = Event(), Event(), Event()
+
+    def hang(_: Context) -> bool:
+        hung.set()
+        return over.wait(30) and False
+
+    watch = LoopWatch(ended.set)
+    context = Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None, watch=watch)
+    set_context(context)
+    Job("hanging", hang, lambda _uow: True, in_background=True).run()
+    assert hung.wait(10)
+    count(watch, MAX_SECONDS_OF_SLOW)
+    assert not ended.is_set()
+    count(watch, 1)
+    assert ended.is_set()
+    over.set()
 
 
 def test_turn_of_one_loop_is_none_of_another(watch: LoopWatch) -> None:

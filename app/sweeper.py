@@ -14,6 +14,7 @@ from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
 from app.metrics.processes import serve_sweeper_metrics
 from app.metrics.sweeper_counters import SweeperCounters
+from app.stop_signals import STOP_SIGNALS, end_when_asked
 from app.telemetry import telemetry
 from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
 from integrations.wakeups import WakeupWatch
@@ -36,9 +37,10 @@ def main(arguments: Sequence[str]) -> int:
         context = replace(job_context(config, lock), observer=SweeperCounters())
         watch = WakeupWatch(config.redis_url)
         serve_sweeper_metrics(config, context, watch.count_waiting)
+        end_when_asked()
         await_database(config.database_url, WORKER_ROLE)
         stop = Event()
-        for stop_signal in (signal.SIGTERM, signal.SIGINT):
+        for stop_signal in STOP_SIGNALS:
             signal.signal(stop_signal, lambda *_: stop.set())
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:

@@ -7,7 +7,6 @@ wake-ups. RQ's worker exits when Redis hangs; the program then restarts itself i
 
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -16,7 +15,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import redis
+from redis.client import Pipeline
 from rq import Queue, SimpleWorker
+from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -26,11 +27,13 @@ from app.config import ConfigurationError, load_config
 from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
 from app.metrics.processes import serve_metrics
+from app.stop_signals import end_when_asked
 from app.telemetry import telemetry
 from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
 from integrations.traces import continued
 from integrations.wakeups import QUEUE, connect
 from jobs.context import set_context
+from jobs.loop_watch import MAX_SECONDS_OF_SLOW, LoopWatch
 from services.core.lease_holder import PooledConnectionError
 
 logger = logging.getLogger(__name__)
@@ -47,8 +50,8 @@ class WakeupWorker(SimpleWorker):
 
     max_connection_wait_time = 2.0
 
-    def __init__(self, queues: list[Queue], stop_requested: Event) -> None:
-        self._stopping = stop_requested
+    def __init__(self, queues: list[Queue], stop_requested: Event, watch: LoopWatch) -> None:
+        self._stopping, self._watch = stop_requested, watch
         super().__init__(
             queues,
             connection=queues[0].connection,
@@ -71,10 +74,28 @@ class WakeupWorker(SimpleWorker):
         """Log the error that has ended a job."""
         logger.error("a job failed and will be retried: %s", job.args[0], exc_info=exc_info)
 
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
+        """Tell Redis that the worker is alive, and the watch if the loop turns. Raise StopRequested if it has to stop.
+
+        The loop calls it before and after each wait and each job; what happens within a job has a pipeline.
+        """
+        if pipeline is None:
+            self._watch.turn()
+            if self._stopping.is_set():
+                raise StopRequested
+        super().heartbeat(timeout, pipeline)
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """Finish the current job, then stop."""
+        """Finish the current job, then stop: at once between jobs.
+
+        The signal may come while the log or the Redis client is at work, which catches every Exception. So another kind
+        is raised; where that is caught as well, the loop stops when it turns.
+        """
         self._stopping.set()
-        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+        try:
+            super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+        except StopRequested:
+            raise SystemExit from None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -87,6 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         lock = lock_of(config, "worker")
         context = job_context(config, lock)
         serve_metrics(config, context)
+        end_when_asked()
         await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
@@ -103,9 +125,13 @@ def main(arguments: Sequence[str]) -> int:
     context.watch.start()
     with telemetry(config, "worker"):
         try:
-            WakeupWorker([queue], stop_requested).work(with_scheduler=False, logging_level=None)
+            with context.watch.working(MAX_SECONDS_OF_SLOW):
+                WakeupWorker([queue], stop_requested, context.watch).work(with_scheduler=False, logging_level=None)
         except redis.RedisError as error:
             logger.warning("the connection to Redis failed: %s", error)
+        except SystemExit:
+            pass  # a signal asked it to stop
+        end_when_asked()
     if not stop_requested.is_set():
         _restart()
     heartbeat.stop()
@@ -114,7 +140,5 @@ def main(arguments: Sequence[str]) -> int:
 
 def _restart() -> NoReturn:
     logger.warning("the worker restarts in %.0f s; until then the sweeper runs its jobs", RESTART_DELAY_SECONDS)
-    for stop_signal in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(stop_signal, signal.SIG_DFL)
     time.sleep(RESTART_DELAY_SECONDS)
     os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - our own command line, and no shell

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -223,13 +225,12 @@ class TestMigrate:
                 connection.execute(text("DROP ROLE change_freeze_test_migrator"))
 
 
-@pytest.mark.check
-@pytest.mark.slow(5)
-@pytest.mark.parametrize("name", ["worker", "sweeper"])
-def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_database: str, redis_url: str) -> None:
+@contextmanager
+def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a process until it has written that it waits for the schema; ask it to end after the block."""
     environment = {
         "PATH": os.environ["PATH"],
-        "DATABASE_URL": unmigrated_database,
+        "DATABASE_URL": database_url,
         "REDIS_URL": redis_url,
         "SECRET_KEY": "a secret of tests",
         "GITHUB_APP_ID": "1",
@@ -243,13 +244,34 @@ def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_databa
             assert "waiting for the database: The database has no schema: run `python -m app migrate`." in (
                 process.stderr.readline()
             )
-            migrate(unmigrated_database)
-            eventually(lambda: _runs(unmigrated_database, name), 30)
+            yield process
         finally:
             process.terminate()
         rest = process.stderr.read()
         assert "Traceback" not in rest
         assert all(json.loads(line)["level"] != "error" for line in rest.splitlines())
+
+
+@pytest.mark.check
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("name", ["worker", "sweeper"])
+def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_database: str, redis_url: str) -> None:
+    with waiting(name, unmigrated_database, redis_url) as process:
+        migrate(unmigrated_database)
+        eventually(lambda: _runs(unmigrated_database, name), 30)
+    assert process.returncode == 0
+
+
+@pytest.mark.check
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("name", ["worker", "sweeper"])
+def test_process_that_waits_for_the_schema_handles_a_signal(
+    name: str, unmigrated_database: str, redis_url: str
+) -> None:
+    """The first process of a container gets no other signals."""
+    with waiting(name, unmigrated_database, redis_url) as process:
+        pass
+    assert process.returncode == 0
 
 
 def _runs(database_url: str, kind: str) -> bool:

@@ -3,14 +3,14 @@
 Writes find it out while they lock what authorizes them, so that reads of a credential cost what they did. The index
 makes other people of the same name quick to find; users are few enough to build it in place.
 
-Revision ID: 0042
-Revises: 0041
+Revision ID: 0043
+Revises: 0042
 """
 
 from alembic import op
 
-revision = "0042"
-down_revision = "0041"
+revision = "0043"
+down_revision = "0042"
 branch_labels = None
 depends_on = None
 

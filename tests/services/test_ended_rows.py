@@ -33,8 +33,10 @@ FEW, MANY = 1_000, 6_000
 ENDED = (
     """INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ended_at, end_reason,
                              exceptions_allowed, impact_acknowledged, created_by, enforced_at, released_at)
-       SELECT 'frz_' || n, :organization, 'It is over', '{}', 'manual', now() - n * interval '1 hour',
-              now() - n * interval '1 hour', 'lifted', true, true, '{"type": "system", "id": null, "name": ""}',
+       SELECT 'frz_' || n, :organization, 'It is over',
+              jsonb_build_object('type', 'branch', 'branchId', (CAST(:branches AS text[]))[1 + n % 20]), 'manual',
+              now() - n * interval '1 hour', now() - n * interval '1 hour', 'lifted', true, true,
+              '{"type": "system", "id": null, "name": ""}',
               now(), now()
        FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n""",
     """INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, state, operation, generation)

@@ -38,7 +38,7 @@ class UnreachableError(Exception):
 
 
 class TooSlowError(Exception):
-    """The time for everything is over."""
+    """The response was not complete within `Limits.timeout`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _NOT_CONFIGURED = (
 
 
 class Installed(PageView):
-    """The page."""
+    """The page to which GitHub leads after the App was installed: it claims the installation."""
 
     path = web_addresses.INSTALLED
 

@@ -34,7 +34,7 @@ _EXPIRED = "This link has been used, has expired, or was requested by someone el
 
 
 class Profile(PageView):
-    """The page."""
+    """The name, address and password of the signed-in person."""
 
     path = web_addresses.PROFILE
 

@@ -38,7 +38,7 @@ class _NoZones(ZONEINFO):
         return True
 
     def timezone(self, name: str) -> None:
-        """Return None for every name."""
+        """Return None: no zone is known here, whatever its name."""
 
 
 def parse(text: str, options: Options) -> ParsedCalendar:

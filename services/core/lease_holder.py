@@ -50,7 +50,7 @@ DEAD_HOLDERS = f"""
     ARRAY(SELECT h.id FROM lease_holders h
           WHERE h.ended_at IS NOT NULL OR NOT EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))
 """  # noqa: S608 - constants of ours
-"""SQL: the numbers of the processes that are dead. Once dead is dead for ever: numbers are never used twice."""
+"""SQL: the numbers of the processes that are dead, and stay so: no number is used twice."""
 _RECENT = f"statement_timestamp() - interval '{MAX_SILENCE.total_seconds():.0f} seconds'"
 LOST_HOLDERS = f"""
     ARRAY(SELECT h.id FROM lease_holders h

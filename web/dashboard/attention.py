@@ -29,7 +29,7 @@ _MAX_ROWS_OF_GROUP = 20
 
 
 class Attention(DashboardPage):
-    """The page."""
+    """What needs attention, by severity."""
 
     path = section = web_addresses.ATTENTION
 

@@ -48,7 +48,7 @@ _SCOPE_FIELD = {"organization": "branches", "glob": "patterns", "repositories": 
 
 
 class NewFreeze(DashboardPage):
-    """The page."""
+    """The form that starts a freeze, with its impact."""
 
     path = web_addresses.NEW_FREEZE
     section = web_addresses.FREEZES

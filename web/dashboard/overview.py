@@ -50,7 +50,7 @@ STEPS = {
 
 
 class Overview(DashboardPage):
-    """The page."""
+    """The first page: what is frozen, what comes next, and what needs attention."""
 
     path = section = web_addresses.HOME
     notices = {

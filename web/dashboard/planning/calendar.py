@@ -25,7 +25,7 @@ Occurrence = Mapping[str, Any]
 
 
 class Calendar(DashboardPage):
-    """The page."""
+    """A month of freezes and planned windows."""
 
     path = section = web_addresses.CALENDAR
     notices = {

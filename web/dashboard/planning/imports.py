@@ -52,7 +52,7 @@ _CHANGING = ("updated", "removed")
 
 
 class Import(DashboardPage):
-    """The page."""
+    """The form that imports a calendar, and what an import did or would do."""
 
     path = web_addresses.IMPORT
     section = web_addresses.CALENDAR

@@ -31,7 +31,7 @@ _LABELLED = 0.93
 
 
 class Timeline(DashboardPage):
-    """The page."""
+    """Windows and freezes over some weeks, in lanes."""
 
     path = web_addresses.TIMELINE
     section = web_addresses.CALENDAR

@@ -39,7 +39,7 @@ _SEVERITIES = ("critical", "warning", "info")
 
 
 class BranchPage(DashboardPage):
-    """The page."""
+    """A watched branch: whether it is frozen and blocked, its rules and its settings."""
 
     path = web_addresses.BRANCH
     section = web_addresses.REPOSITORIES

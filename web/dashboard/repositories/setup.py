@@ -17,7 +17,7 @@ _IN_PROGRESS = ("applying", "awaiting_authorization")
 
 
 class Setup(DashboardPage):
-    """The page."""
+    """The steps that have rules at GitHub require our checks."""
 
     path = web_addresses.ENFORCEMENT_SETUP
     section = web_addresses.REPOSITORIES

@@ -19,7 +19,7 @@ _LABELS = {"name": "Name", "scopes": "Permissions", "expires": "Expires", "expir
 
 
 class ApiKeys(DashboardPage):
-    """The page."""
+    """The API keys of the organisation."""
 
     path = web_addresses.API_KEYS
     section = web_addresses.SETTINGS

@@ -14,7 +14,7 @@ _LABELS = {"name": "Name", "schedule_id": "Schedule", "repo": "Repository"}
 
 
 class CalendarFeeds(DashboardPage):
-    """The page."""
+    """The calendar feeds of the signed-in person."""
 
     path = web_addresses.CALENDAR_FEEDS
     section = web_addresses.SETTINGS

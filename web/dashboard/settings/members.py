@@ -22,7 +22,7 @@ _NOTICES = {
 
 
 class Members(DashboardPage):
-    """The page."""
+    """Who belongs to the organisation, and who is invited."""
 
     path = web_addresses.MEMBERS
     section = web_addresses.SETTINGS

@@ -15,7 +15,7 @@ _LABELS = {"kinds": "Notifications", "remind_before": "Reminders"}
 
 
 class Notifications(DashboardPage):
-    """The page."""
+    """Which mails the signed-in person gets."""
 
     path = web_addresses.NOTIFICATIONS
     section = web_addresses.SETTINGS

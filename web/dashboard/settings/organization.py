@@ -18,7 +18,7 @@ _FIELDS = ("do", "shown", "name", "timezone", "approval", "self_approval", "chec
 
 
 class OrganizationSettings(DashboardPage):
-    """The page."""
+    """The settings of the organisation."""
 
     path = section = web_addresses.SETTINGS
     notices = {"saved": "The settings are saved."}

@@ -88,7 +88,7 @@ def occurrence(session: Session, of: Schedule, **columns: Any) -> Occurrence:
 
 def calendar_import(session: Session, of: Organization) -> str:
     """Add a schedule that an import has created, with what the audit says of it, and return the id of the import."""
-    made, request_id = schedule(session, of, source="import"), new_id("req")
+    made, request_id, at = schedule(session, of, source="import"), new_id("req"), now()
     actions = {
         "schedule.created": ({"type": "schedule", "id": made.id, "name": made.name}, {}),
         "schedule.imported": (
@@ -97,7 +97,7 @@ def calendar_import(session: Session, of: Organization) -> str:
         ),
     }
     for action, (about, details) in actions.items():
-        given = {"id": new_id("aud"), "actor": SYSTEM, "source": "dashboard", "request_id": request_id, "at": now()}
+        given = {"id": new_id("aud"), "actor": SYSTEM, "source": "dashboard", "request_id": request_id, "at": at}
         entry = added(session, AuditEntry(organization_id=of.id, action=action, target=about, details=details, **given))
     return entry.id
 

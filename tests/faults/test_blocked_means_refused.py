@@ -259,7 +259,7 @@ def _requires_only_own(harness: Harness, github_id: int, branch: str) -> bool:
 
 
 @pytest.mark.slow(20)
-@pytest.mark.parametrize("histories", [2, pytest.param(8, marks=pytest.mark.check)])
+@pytest.mark.parametrize("histories", [2, pytest.param(4, marks=pytest.mark.check)])
 def test_no_surface_calls_blocked_what_github_accepts(
     harness: Harness, shared_database: psycopg.Connection[Any], histories: int
 ) -> None:

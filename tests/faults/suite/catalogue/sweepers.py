@@ -100,7 +100,9 @@ def stop_requested(trial: Trial) -> None:
     start_sweeper(trial, "sweeper-1")
 
 
-@fault("The loop of a sweeper hangs: it ends, with the stacks of its threads in the log, and is started again")
+@fault(
+    "The loop of a sweeper hangs: it ends, with the stacks of its threads in the log, and is started again", quick=False
+)
 def hangs(trial: Trial) -> None:
     sweeper = trial.stack.processes["sweeper-1"]
     before = len(sweeper.log.read_text())

@@ -54,7 +54,7 @@ def whole(trial: Trial) -> None:
     trial.require(trial.stack.full_resyncs() == before, "no full resync was needed")
 
 
-@fault("Webhook log: each of its answers is slow", within=60, load=False)
+@fault("Webhook log: each of its answers is slow", within=60, load=False, quick=False)
 def slow(trial: Trial) -> None:
     before = trial.stack.full_resyncs()
     with without_the_api(trial):
@@ -63,7 +63,7 @@ def slow(trial: Trial) -> None:
     trial.require(trial.stack.full_resyncs() == before, "no full resync was needed")
 
 
-@fault("Webhook log: it fails, hangs and breaks off, and works again", within=60, load=False)
+@fault("Webhook log: it fails, hangs and breaks off, and works again", within=60, load=False, quick=False)
 def failing(trial: Trial) -> None:
     faults = trial.stack.github.faults
     with without_the_api(trial):

@@ -12,8 +12,7 @@ from schemas.contract import CONTRACT_PATH
 SEED = os.environ.get("FUZZ_SEED", "20261121")
 FUZZED_WITH_KEYS = ["all"]
 """The key of all scopes, whose part takes as long as the others together."""
-FUZZED_OTHERWISE = ["none", "viewer", "freeze:read", "owner", "sign-in"]
-"""Without a wrong key, which `make soak` has: each request with a credential is asked again with a wrong one."""
+FUZZED_OTHERWISE = ["none", "garbage", "viewer", "freeze:read", "owner", "sign-in"]
 PARTS = 2
 EXCUSED = {"retry_freeze", "claim_installation", "claim_slack_workspace", "generate_compat_access_token"}
 """What a run cannot call with success: it has no failed target, no one visits GitHub or Slack, the last one refuses."""

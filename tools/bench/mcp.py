@@ -3,7 +3,7 @@
 Measured in process on the real PostgreSQL: `GET /v1/freeze-state` and the tool that calls it, in turns, through the
 whole application, in both eras of the protocol. The difference of the two is the SDK's and our gate's; what the SDK
 takes for a tool that does nothing is measured too. Aims: a tool call takes at most 3 times the CPU, the list at most
-110 KB (25 KB for `freeze:read`), and the check of a client's access token at most 1.2 times that of a session JWT.
+60 KB (12 KB for `freeze:read`), and the check of a client's access token at most 1.2 times that of a session JWT.
 """
 
 import asyncio

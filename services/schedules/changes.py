@@ -202,7 +202,8 @@ def change(
     if not changed:
         return schedule
     names = sorted(camel_case(name) for name in changed)
-    before["scope"], after["scope"] = named_scopes(uow, [before["scope"], after["scope"]])
+    if "scope" in changed:
+        before["scope"], after["scope"] = named_scopes(uow, [before["scope"], after["scope"]])
     uow.audit(
         "schedule.updated",
         alerts.subject(schedule),

@@ -105,10 +105,10 @@ def event_of_freeze(  # noqa: PLR0913 - a freeze has this many facts, and one ca
     days = max((until.astimezone(zone).date() - started_at.astimezone(zone).date()).days, 0)
     changed_at = changes.latest
     shown_end = over_at or ends_at
+    is_open = shown_end is None
     if shown_end is None:
         midnight = datetime.combine(now.astimezone(zone).date(), time(), zone)
         shown_end, changed_at = (midnight + _DAY).astimezone(UTC), max(changed_at, midnight.astimezone(UTC))
-    is_open = over_at is None and ends_at is None
     return CalendarEvent(
         event_id, page, texts, started_at, shown_end, "frozen", is_open, changes.count + days, changed_at
     )

@@ -5,7 +5,7 @@ changed or deleted again. Freezes stay as they are. Windows that were skipped in
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -120,11 +120,8 @@ def _change_back(uow: UnitOfWork, row: Schedule, before: Mapping[str, Any]) -> N
 
 def _stored(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return terms that the audit shows as they are stored."""
-    terms = {_snake_case(name): value for name, value in shown.items()}
-    for name in ("recurrence", "window"):
-        if name in terms:
-            terms[name] = dict(_in_snake_case(terms[name].items()))
-    return terms
+    terms = _in_snake_case(shown)
+    return terms | {name: _in_snake_case(terms[name]) for name in ("recurrence", "window") if name in terms}
 
 
 def _stored_scope(uow: UnitOfWork, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,8 +134,8 @@ def _stored_scope(uow: UnitOfWork, shown: Mapping[str, Any]) -> dict[str, Any]:
     return dict(shown)
 
 
-def _in_snake_case(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    return ((_snake_case(key), value) for key, value in items)
+def _in_snake_case(shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {_snake_case(name): value for name, value in shown.items()}
 
 
 def _snake_case(name: str) -> str:

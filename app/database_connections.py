@@ -24,8 +24,13 @@ from app.database_spans import AsyncReportingCursor, ReportingCursor
 from integrations.spans import has_tracer
 
 VERSIONS = Path(__file__).parents[1] / "migrations" / "versions"
-RELEASE_REVISION = max(file.name.partition("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
+_REVISIONS = sorted(file.name.partition("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
+RELEASE_REVISION = _REVISIONS[-1]
 """The revision of the schema that this release is written for."""
+FIRST_REVISION = _REVISIONS[0]
+"""The oldest revision that this release can upgrade."""
+FIRST_RELEASE = "1.0.0"
+"""The release whose schema has that revision: a database of an older one has to be upgraded by it first."""
 CONNECT_TIMEOUT_SECONDS = 2
 STATEMENT_TIMEOUT_SECONDS = 15
 ANSWER_TIMEOUT_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
@@ -33,6 +38,7 @@ ANSWER_TIMEOUT_SECONDS = STATEMENT_TIMEOUT_SECONDS + 5.0
 MAX_PREPARED_STATEMENTS = 300
 """Of a connection: enough for what a process usually runs, so that none is prepared again and again."""
 _MIGRATE = "run `python -m app migrate`"
+TOO_OLD = f"older than release {FIRST_RELEASE}: upgrade to release {FIRST_RELEASE} first, then to this one"
 _TAKE_ROLE: LiteralString = "SELECT set_config('role', %s, true)"
 _FACTS: LiteralString = """
     SELECT current_user::text AS role, r.rolsuper OR r.rolbypassrls AS bypasses_policies,
@@ -215,7 +221,7 @@ def _raise_schema_error(error: psycopg.Error) -> NoReturn:
     if isinstance(error, psycopg.errors.UndefinedTable):
         raise DatabaseNotReadyError(f"The database has no schema: {_MIGRATE}.") from error
     if isinstance(error, psycopg.errors.InsufficientPrivilege):  # of the revisions that did not let roles read it
-        raise DatabaseNotReadyError(f"The schema of the database is older than this release: {_MIGRATE}.") from error
+        raise DatabaseNotReadyError(f"The schema of the database is {TOO_OLD}.") from error
     raise error
 
 
@@ -228,6 +234,8 @@ def _require_usable(facts: _Facts | None, role: str, *, accept_newer: bool = Tru
     if facts.revision is None:
         raise DatabaseNotReadyError(f"The database has no schema: {_MIGRATE}.")
     revisions = f"(revision {facts.revision}, not {RELEASE_REVISION})"
+    if facts.revision < FIRST_REVISION:
+        raise DatabaseNotReadyError(f"The schema of the database (revision {facts.revision}) is {TOO_OLD}.")
     if facts.revision < RELEASE_REVISION:
         raise DatabaseNotReadyError(f"The schema of the database is older than this release {revisions}: {_MIGRATE}.")
     usable = facts.usable_from is not None and facts.usable_from <= RELEASE_REVISION

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine, make_url, pool
 from app import logs, variable_parsers
 from app.commands.command_line import first_line, parser_of
 from app.config import warn_of_misspelt_variables
-from app.database_connections import RELEASE_REVISION
+from app.database_connections import FIRST_REVISION, RELEASE_REVISION, TOO_OLD
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
@@ -80,6 +80,8 @@ def _describe(error: CommandError) -> str:
     """Return what follows "Nothing was migrated"."""
     if not isinstance(error.__cause__, ResolutionError):
         return f": {first_line(error)}"
+    if error.__cause__.argument < FIRST_REVISION:
+        return f". The database is at revision {error.__cause__.argument}, {TOO_OLD}."
     return (
         f". The database is at revision {error.__cause__.argument}, which this release does not know "
         f"(its newest is {RELEASE_REVISION}): run the newer release that migrated it."

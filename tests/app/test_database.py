@@ -12,7 +12,6 @@ from psycopg import sql as composing
 from sqlalchemy import Engine, make_url, text
 from sqlalchemy.orm import Session
 
-from app.commands.migrate import migrate
 from app.database import APP_ROLE, IDENTITY_ROLE, WORKER_ROLE, Reads, make_engine
 from app.database_connections import RELEASE_REVISION, DatabaseNotReadyError
 from rules.access.permissions import SYSTEM
@@ -207,13 +206,26 @@ class TestSchema:
         with pytest.raises(DatabaseNotReadyError, match=r"has no schema: run `python -m app migrate`"):
             verified(unmigrated_database)
 
-    @pytest.mark.parametrize("revision", ["0001", "0007"])
-    def test_older_schema_is_refused_with_the_command_to_run(self, unmigrated_database: str, revision: str) -> None:
-        migrate(unmigrated_database, revision)
+    def test_older_schema_is_refused_with_the_command_to_run(
+        self, own_database: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("app.database_connections.RELEASE_REVISION", "9998")
         with pytest.raises(DatabaseNotReadyError, match=r"older than this release.*: run `python -m app migrate`"):
-            verified(unmigrated_database)
-        migrate(unmigrated_database)
-        verified(unmigrated_database)
+            verified(own_database)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE alembic_version SET version_num = '0042'",
+            "REVOKE SELECT ON alembic_version FROM change_freeze_app",  # as before revision 0011
+        ],
+    )
+    def test_schema_before_the_first_is_refused_with_the_release_to_pass(
+        self, own_database: str, sql: psycopg.Connection[Any], change: str
+    ) -> None:
+        sql.execute(change)
+        with pytest.raises(DatabaseNotReadyError, match=r"older than release 1\.0\.0: upgrade to .* first"):
+            verified(own_database)
 
     def test_newer_schema_is_not_ready_but_served(
         self, own_database: str, sql: psycopg.Connection[Any], acme: Tenant

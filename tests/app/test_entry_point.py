@@ -23,6 +23,8 @@ from tests.harness.engines import owner_engine_of
 
 ROOT = Path(__file__).parents[2]
 NAMES = [command.name for command in COMMANDS]
+HOLD = text("LOCK TABLE alembic_version IN SHARE UPDATE EXCLUSIVE MODE")
+"""Others may read the table, and every migration waits: it notes who may use the schema."""
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
@@ -161,33 +163,31 @@ class TestMigrate:
         assert problem in event
 
     def test_migrate_tries_again_while_others_hold_a_table(
-        self, unmigrated_database: str, capsys: pytest.CaptureFixture[str]
+        self, own_database: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        migrate(unmigrated_database, "0023")  # the next revision changes freezes
-        reader = owner_engine_of(unmigrated_database).connect()
-        reader.execute(text("SELECT FROM freezes"))
+        holder = owner_engine_of(own_database).connect()
+        holder.execute(HOLD)
         pauses: list[float] = []
 
         def pause(seconds: float) -> None:
             pauses.append(seconds)
             if len(pauses) == 2:
-                reader.close()
+                holder.close()
 
-        assert migrate_patiently(unmigrated_database, "20ms", pause) == ("0023", RELEASE_REVISION)
+        assert migrate_patiently(own_database, "20ms", pause) == (RELEASE_REVISION, RELEASE_REVISION)
         assert pauses == [SECONDS_BETWEEN_ATTEMPTS] * 2
         assert (
             capsys.readouterr().err.count("A transaction holds a table (canceling statement due to lock timeout") == 2
         )
 
     def test_migrate_gives_up_in_one_line_if_a_table_stays_locked(
-        self, unmigrated_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, own_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        migrate(unmigrated_database, "0023")
         monkeypatch.setattr("app.commands.migrate.MAX_ATTEMPTS", 1)
         monkeypatch.setattr("app.commands.migrate.migrate_patiently", partial(migrate_patiently, lock_timeout="20ms"))
-        with owner_engine_of(unmigrated_database).connect() as reader:
-            reader.execute(text("SELECT FROM freezes"))
-            assert self.migrate(monkeypatch, DATABASE_URL=unmigrated_database) == 3
+        with owner_engine_of(own_database).connect() as holder:
+            holder.execute(HOLD)
+            assert self.migrate(monkeypatch, DATABASE_URL=own_database) == 3
         assert event_of(capsys).startswith(
             "Nothing was migrated. A transaction did not end that holds a table: canceling statement"
         )
@@ -208,6 +208,17 @@ class TestMigrate:
         assert event_of(capsys) == (
             "Nothing was migrated. The database is at revision 9999, which this release does not know "
             f"(its newest is {RELEASE_REVISION}): run the newer release that migrated it."
+        )
+
+    def test_migrate_names_the_release_to_pass_through_first(
+        self, own_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with owner_engine_of(own_database).begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '0042'"))
+        assert self.migrate(monkeypatch, DATABASE_URL=own_database) == 3
+        assert event_of(capsys) == (
+            "Nothing was migrated. The database is at revision 0042, older than release 1.0.0: "
+            "upgrade to release 1.0.0 first, then to this one."
         )
 
     def test_migrate_by_another_login_than_the_owner_fails_in_one_line(

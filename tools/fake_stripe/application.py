@@ -1,6 +1,4 @@
-"""The ASGI application: control plane, hosted pages and API, with latency and faults around the API."""
-
-import asyncio
+"""The ASGI application: control plane, hosted pages and API, with faults around the API."""
 
 from starlette.types import Receive, Scope, Send
 
@@ -52,9 +50,7 @@ class Application:
             await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
 
     async def _converse(self, incoming: Incoming, receive: Receive, send: Send) -> None:
-        """Apply latency and faults around an answer of the API."""
-        if self.stripe.settings.latency_ms:
-            await asyncio.sleep(self.stripe.settings.latency_ms / 1000)
+        """Apply faults around an answer of the API."""
         fault = self.stripe.faults.hit(CALL_KINDS, f"{incoming.method} {incoming.path}")
         if fault is None or fault.kind == "slow_body":
             await reply(send, api.answer(self.stripe, incoming), {}, fault.seconds if fault else 0.0)

@@ -18,17 +18,11 @@ class Card:
     refused_at_once: bool = True
     challenge: Literal["never", "first", "always"] = "never"
 
-    @property
-    def last4(self) -> str:
-        """Return the digits that are shown."""
-        return self.number[-4:]
 
-
-VISA = Card("4242424242424242")
 CARDS = {
     card.number: card
     for card in (
-        VISA,
+        Card("4242424242424242"),
         Card("5555555555554444", "mastercard"),
         Card("4000000000000002", declined="generic_decline"),
         Card("4000000000009995", declined="insufficient_funds"),
@@ -39,16 +33,8 @@ CARDS = {
 }
 TOKENS = {
     "pm_card_visa": "4242424242424242",
-    "tok_visa": "4242424242424242",
     "pm_card_mastercard": "5555555555554444",
-    "tok_mastercard": "5555555555554444",
-    "pm_card_visa_chargeDeclined": "4000000000000002",
-    "tok_chargeDeclined": "4000000000000002",
-    "pm_card_visa_chargeDeclinedInsufficientFunds": "4000000000009995",
     "pm_card_chargeCustomerFail": "4000000000000341",
-    "tok_chargeCustomerFail": "4000000000000341",
-    "pm_card_threeDSecure2Required": "4000002500003155",
-    "pm_card_authenticationRequiredOnSetup": "4000002500003155",
     "pm_card_authenticationRequired": "4000002760003184",
 }
 DECLINE_MESSAGES = {

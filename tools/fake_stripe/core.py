@@ -1,4 +1,4 @@
-"""The state of the simulated Stripe and what everything else reads: objects, time, settings, keys, faults, counters."""
+"""The state of the simulated Stripe and what everything else reads: objects, time, settings, key, faults, calls."""
 
 import threading
 import time
@@ -14,10 +14,8 @@ from tools.fake_stripe.store import Store
 from tools.simulation.faults import Faults
 
 Json = dict[str, Any]
-Listener = Callable[[Json], None]
 PAYLOAD_VERSION = "2020-08-27"
 """The API version of webhooks' payloads: an old one, as that of an endpoint which was set up years ago."""
-NO_REQUEST = {"id": None, "idempotency_key": None}
 
 
 class Core:
@@ -39,9 +37,7 @@ class Core:
         self.idempotency = IdempotencyKeys()
         self.faults = Faults()
         self.calls = Calls()
-        self.listeners: list[Listener] = []
-        self.request: Json = NO_REQUEST
-        """The request under way, as its events name it."""
+        self.listeners: list[Callable[[Json], None]] = []
         self._moment: int | None = None
 
     @property
@@ -58,35 +54,22 @@ class Core:
         finally:
             self._moment = before
 
-    def test_clock(self, customer_id: str | None) -> Json | None:
-        """Return the test clock of a customer."""
-        customer = self.store.objects["customer"].get(customer_id or "")
-        return self.store.find("test_helpers.test_clock", customer["test_clock"]) if customer else None
-
-    def now(self, customer_id: str | None = None) -> int:
-        """Return the time of a customer: that of their test clock, or the simulation's."""
-        clock = self.test_clock(customer_id)
-        return int(clock["frozen_time"]) if clock else self.moment
-
     def announce(self, event_type: str, record: Json) -> None:
-        """Record an event of an object, and send it.
+        """Record that an object changed, with an event, and send it.
 
         Its payload is rendered as an old API version would, and nearly empty: a receiver has to retrieve the object.
         """
-        shown = {"id": record["id"], "object": record["object"]}
-        if "customer" in record:
-            shown["customer"] = record["customer"]
-        event = self.store.add(
-            "event",
-            {
-                "api_version": PAYLOAD_VERSION,
-                "created": self.now(record["id"] if record["object"] == "customer" else record.get("customer")),
-                "data": {"object": shown},
-                "livemode": False,
-                "pending_webhooks": 1 if self.settings.webhook_url else 0,
-                "request": dict(self.request),
-                "type": event_type,
-            },
-        )
+        self.store.changes += 1
+        shown = {name: record[name] for name in ("id", "object", "customer") if name in record}
+        fields = {
+            "api_version": PAYLOAD_VERSION,
+            "created": self.moment,
+            "data": {"object": shown},
+            "livemode": False,
+            "pending_webhooks": 1 if self.settings.webhook_url else 0,
+            "request": {"id": None, "idempotency_key": None},
+            "type": event_type,
+        }
+        event = self.store.add("event", fields)
         for listener in self.listeners:
             listener(event)

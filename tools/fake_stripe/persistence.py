@@ -1,4 +1,4 @@
-"""The state file: everything that a second start needs, as one JSON document, replaced atomically."""
+"""The state file: everything in one JSON document, replaced atomically."""
 
 from collections import defaultdict
 from dataclasses import asdict
@@ -10,24 +10,21 @@ from tools.fake_stripe.core import Core
 from tools.fake_stripe.settings import Settings
 from tools.simulation.process import read_state, replace_file
 
-VERSION = 1
+VERSION = 2
 
 
 def save(core: Core, path: Path) -> None:
     """Write the state file."""
     with core.lock:
-        document = orjson.dumps(
-            {
-                "version": VERSION,
-                "ahead": core.ahead,
-                "settings": asdict(core.settings),
-                "objects": core.store.objects,
-                "hidden": core.store.hidden,
-                "deleted": sorted(core.store.deleted),
-                "restrictedKeys": core.keys.restricted,
-                "expiredKeys": sorted(core.keys.expired),
-            },
-        )
+        state = {
+            "version": VERSION,
+            "ahead": core.ahead,
+            "settings": asdict(core.settings),
+            "objects": core.store.objects,
+            "hidden": core.store.hidden,
+            "deleted": sorted(core.store.deleted),
+        }
+        document = orjson.dumps(state)
     replace_file(path, document)
 
 
@@ -41,13 +38,6 @@ def load(core: Core, path: Path) -> None:
     core.store.objects = defaultdict(dict, found["objects"])
     core.store.hidden = defaultdict(dict, found["hidden"])
     core.store.deleted = set(found["deleted"])
-    core.keys.restricted = found["restrictedKeys"]
-    core.keys.expired = set(found.get("expiredKeys", ()))
-    _share_prices(core)
-
-
-def _share_prices(core: Core) -> None:
-    """Let items hold the prices themselves again, not copies: a price that changes changes in its subscriptions."""
     for subscription in core.store.objects["subscription"].values():
-        for item in subscription["items"]["data"]:
+        for item in subscription["items"]["data"]:  # a price that changes changes in its subscriptions
             item["price"] = core.store.objects["price"][item["price"]["id"]]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from tools.fake_stripe.kinds import KINDS
-
 Json = dict[str, Any]
 INVALID = "invalid_request_error"
 
@@ -16,12 +14,9 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
         self.status, self.kind, self.message = status, kind, message
         self.detail = {name: value for name, value in detail.items() if value is not None}
 
-    def body(self, request_id: str) -> Json:
+    def body(self) -> Json:
         """Return the body of the answer."""
-        code = self.detail.get("code")
-        more = {"doc_url": f"https://stripe.com/docs/error-codes/{str(code).replace('_', '-')}"} if code else {}
-        log = f"https://dashboard.stripe.com/test/logs/{request_id}"
-        return {"error": {**self.detail, **more, "message": self.message, "request_log_url": log, "type": self.kind}}
+        return {"error": {**self.detail, "message": self.message, "type": self.kind}}
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None, status: int = 400) -> Refusal:
@@ -31,7 +26,7 @@ def invalid(message: str, param: str | None = None, code: str | None = None, sta
 
 def missing(kind: str, identifier: str, param: str = "id") -> Refusal:
     """Return the refusal of an unknown id: 404 if the path names it, 400 if a parameter does."""
-    message = f"No such {KINDS[kind].noun}: '{identifier}'"
+    message = f"No such {kind.replace('_', ' ')}: '{identifier}'"
     return invalid(message, param, "resource_missing", 404 if param == "id" else 400)
 
 

@@ -7,12 +7,10 @@ from tools.simulation import settings
 
 @dataclass(slots=True)
 class Settings(settings.Settings):
-    """Latency, webhooks, and what Stripe's dashboard sets for failed payments."""
+    """Webhooks, and what Stripe's dashboard sets for failed payments."""
 
-    latency_ms: float = 0.0
     webhook_url: str | None = None
     webhook_secrets: list[str] = field(default_factory=list)  # two while one is replaced by the other
-    webhook_events: list[str] | None = None  # only these types; None = all
     webhooks: str = "deliver"  # or hold (until they are released), or drop
     webhook_attempts: int = 4
     webhook_retry_seconds: float = 1.0  # before the second attempt; doubles each time

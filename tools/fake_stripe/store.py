@@ -5,10 +5,24 @@ import string
 from collections import defaultdict
 from typing import Any
 
-from tools.fake_stripe.kinds import KINDS
 from tools.fake_stripe.refusals import missing
 
 Json = dict[str, Any]
+PREFIXES = {
+    "customer": "cus",
+    "product": "prod",
+    "price": "price",
+    "payment_method": "pm",
+    "checkout.session": "cs_test",
+    "billing_portal.configuration": "bpc",
+    "billing_portal.session": "bps",
+    "subscription": "sub",
+    "subscription_item": "si",
+    "invoice": "in",
+    "line_item": "il",
+    "event": "evt",
+}
+"""What the ids of each kind begin with; a kind is a value of the field `object`."""
 _ALPHABET = string.ascii_letters + string.digits
 ID_LENGTH = 24
 
@@ -25,21 +39,20 @@ class Store:
         """Delete everything."""
         self.objects: defaultdict[str, dict[str, Json]] = defaultdict(dict)
         self.hidden: defaultdict[str, Json] = defaultdict(dict)
-        """Id → what the API does not show, and fields that it shows only if they are expanded."""
+        """Id → what the API does not show, or only if it is expanded."""
         self.deleted: set[str] = set()
         self.changes += 1
 
     @staticmethod
     def new_id(kind: str) -> str:
         """Return an id that does not exist yet."""
-        return f"{KINDS[kind].prefix}_{''.join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))}"
+        return f"{PREFIXES[kind]}_{''.join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))}"
 
     def add(self, kind: str, fields: Json, *, identifier: str | None = None, hidden: Json | None = None) -> Json:
         """Add an object and return it; `hidden` is what the API does not show of it."""
         made = {"id": identifier or self.new_id(kind), "object": kind, **fields}
         self.objects[kind][made["id"]] = made
-        if hidden:
-            self.hidden[made["id"]] = hidden
+        self.hidden[made["id"]] = hidden or {}
         self.changes += 1
         return made
 
@@ -58,12 +71,8 @@ class Store:
         """Return all objects of a kind, the newest first, without deleted ones."""
         return [each for each in reversed(self.objects[kind].values()) if each["id"] not in self.deleted]
 
-    def delete(self, record: Json) -> None:
-        """Delete an object; what refers to it keeps its id."""
+    def delete(self, record: Json) -> Json:
+        """Delete an object, and return what is shown of it; what refers to it keeps its id."""
         self.deleted.add(record["id"])
         self.changes += 1
-
-
-def blank(names: str) -> Json:
-    """Return fields that are null."""
-    return dict.fromkeys(names.split())
+        return {"id": record["id"], "object": record["object"], "deleted": True}

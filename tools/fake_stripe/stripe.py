@@ -8,11 +8,11 @@ from tools.fake_stripe import persistence
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.keys import SECRET_KEY
 from tools.fake_stripe.timeline import catch_up
-from tools.fake_stripe.webhooks.sender import Sender
+from tools.fake_stripe.webhooks import Sender
 
 
 class FakeStripe(Core):
-    """A simulated Stripe: objects, time, keys, webhooks, faults and counters.
+    """A simulated Stripe: objects, time, webhooks, faults and counters.
 
     If the file `state` exists, the objects are read from it; `save` writes it. `tools.fake_stripe.serve` serves it over
     HTTP. `clock` returns the seconds since the epoch.
@@ -48,7 +48,7 @@ class FakeStripe(Core):
             self.ahead = 0
 
     def advance(self, seconds: int) -> None:
-        """Let time pass for everyone without a test clock."""
+        """Let time pass."""
         with self.lock:
             self.ahead += seconds
             catch_up(self)

@@ -22,6 +22,7 @@ from tests.handlers.callers import Caller, Tenant
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
+from tests.tools.fake_stripe.conftest import faults_of
 from tests.tools.fake_stripe.shop import press
 from tools.fake_stripe import FakeStripe, Handle
 
@@ -164,6 +165,8 @@ def shop(
     yield shop
     fake.settings.webhook_url = None
     fake.sender.drain()
+    exchanges = [each for each in fake.calls.exchanges if each.status == 200]
+    assert [fault for each in exchanges for fault in faults_of(each)] == []
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 import requests
 import stripe
 
@@ -36,9 +35,11 @@ class Shop:
 
     def customer(self, card: str | None = None, **more: Any) -> stripe.Customer:
         """Add a customer, with a card that is charged by default."""
-        paying: Any = {"payment_method": card, "invoice_settings": {"default_payment_method": card}} if card else {}
-        params: Any = {"name": "Acme", **paying, **more}
-        return self.api.customers.create(params)
+        params: Any = {"name": "Acme", **more}
+        made = self.api.customers.create(params)
+        if card:
+            self.change_card(made.id, card)
+        return made
 
     def subscribe(
         self, price: stripe.Price | None = None, card: str | None = "pm_card_visa", **more: Any
@@ -79,12 +80,6 @@ class Shop:
     def types(self) -> list[str]:
         """Return the types of all events, the oldest first."""
         return [event["type"] for event in reversed(self.fake.store.all("event"))]
-
-
-def error_of(raised: pytest.ExceptionInfo[stripe.StripeError]) -> dict[str, Any]:
-    """Return the error of an answer as it was sent."""
-    body: Any = raised.value.json_body
-    return dict(body["error"])
 
 
 def press(url: str | None, **sent: str) -> requests.Response:

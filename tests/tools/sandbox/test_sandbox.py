@@ -93,7 +93,8 @@ class TestReadySandbox:
 
     def test_stripe_answers_and_sends_its_webhooks_to_the_service(self, sandbox: Run) -> None:
         url, key = sandbox.report["stripeUrl"], sandbox.report["stripeKey"]
-        assert requests.get(f"{url}/v1/customers", auth=(key, ""), timeout=10).json()["data"] == []
+        prices = requests.get(f"{url}/v1/prices", headers={"Authorization": f"Bearer {key}"}, timeout=10).json()["data"]
+        assert {each["lookup_key"] for each in prices} >= {"team_month", "business_year"}
         settings = requests.get(f"{url}/_control/settings", timeout=10).json()
         assert settings["webhookUrl"] == f"{sandbox.report['baseUrl']}/webhooks/stripe"
         assert settings["webhookSecrets"]

@@ -2,7 +2,8 @@
 
 from html import escape
 
-from tools.fake_stripe.billing.checkout import complete, needs_card
+from tools.fake_stripe.catalogue import amount_in
+from tools.fake_stripe.checkout import complete
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.pages.cards import NOT_AUTHENTICATED, read_card
 from tools.fake_stripe.pages.html import CARD_FIELD, CARD_HINT, alert, challenge_page, form, link, money, page, redirect
@@ -26,9 +27,8 @@ def show(core: Core, session: Json, sent: dict[str, str] | None) -> Answer:
 
 
 def _pay(core: Core, session: Json, sent: dict[str, str]) -> Answer:
-    card = read_card(sent) if needs_card(session) else None
-    country = sent.get("country") or None
-    if card and card.challenge != "never" and "challenge" not in sent:
+    card, country = read_card(sent), sent.get("country") or None
+    if card.challenge != "never" and "challenge" not in sent:
         return challenge_page(card.number, country=country or "")
     if sent.get("challenge") == "fail":
         return _page(core, session, NOT_AUTHENTICATED)
@@ -37,20 +37,17 @@ def _pay(core: Core, session: Json, sent: dict[str, str]) -> Answer:
 
 
 def _page(core: Core, session: Json, message: str | None = None) -> Answer:
-    hidden = core.store.hidden[session["id"]]
-    rows = "".join(
-        f"<li>{escape(item['description'])}: {money(item['amount_total'], item['currency'])} per "
-        f"{item['price']['recurring']['interval']}</li>"
-        for item in hidden["line_items"]["data"]
-        if item["price"]["recurring"]
-    )
-    trial = hidden["subscription_data"].keys() & {"trial_end", "trial_period_days"}
-    title, button = ("Start your free trial", "Start trial") if trial else ("Subscribe", "Subscribe")
-    fields = CARD_FIELD if needs_card(session) else ""
-    if hidden["takes_address"]:
+    hidden, currency = core.store.hidden[session["id"]], session["currency"]
+    price = core.store.objects["price"][hidden["price"]]
+    name, amount = core.store.objects["product"][price["product"]]["name"], amount_in(core, price, currency)
+    fields = CARD_FIELD
+    if session["automatic_tax"]["enabled"]:
         fields += '<label>Country <input name="country" value="DE" maxlength="2" autocomplete="country"></label>'
-    due = f"<p>Due today: {money(session['amount_total'], session['currency'])}</p>"
-    body = f"{alert(message)}<ul>{rows}</ul>{due}{form(fields + f'<button>{button}</button>')}{_back(session)}"
+    is_trial = "trial_end" in hidden["subscription_data"]
+    title, button = ("Start your free trial", "Start trial") if is_trial else ("Subscribe", "Subscribe")
+    row = f"<p>{escape(name)}: {money(amount, currency)} per {price['recurring']['interval']}</p>"
+    due = f"<p>Due today: {money(session['amount_total'], currency)}</p>"
+    body = f"{alert(message)}{row}{due}{form(fields + f'<button>{button}</button>')}{_back(session)}"
     return page(title, f"{body}<p>{CARD_HINT}</p>")
 
 

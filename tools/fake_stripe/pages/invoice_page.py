@@ -2,13 +2,13 @@
 
 from html import escape
 
-from tools.fake_stripe.billing.payment_methods import attach, make_payment_method
-from tools.fake_stripe.billing.subscriptions import settle
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.pages.cards import NOT_AUTHENTICATED, read_card
-from tools.fake_stripe.pages.html import CARD_FIELD, CARD_HINT, alert, challenge_page, form, link, money, page
+from tools.fake_stripe.pages.html import CARD_FIELD, CARD_HINT, alert, challenge_page, form, money, page
+from tools.fake_stripe.payments import save_card
 from tools.fake_stripe.refusals import Refusal
 from tools.fake_stripe.store import Json
+from tools.fake_stripe.subscriptions import settle
 from tools.simulation.answers import Answer
 
 
@@ -22,9 +22,9 @@ def show(core: Core, invoice: Json, sent: dict[str, str] | None) -> Answer:
             return challenge_page(card.number)
         if sent.get("challenge") == "fail":
             return _page(invoice, NOT_AUTHENTICATED)
-        method = make_payment_method(core, card)
-        attach(core, method, core.store.get("customer", invoice["customer"], "customer"))
-        refusal = settle(core, invoice, method, is_authenticated=sent.get("challenge") == "complete").refusal
+        is_authenticated = sent.get("challenge") == "complete"
+        method = save_card(core, card, core.store.get("customer", invoice["customer"], "customer"))
+        refusal = settle(core, invoice, method, is_authenticated=is_authenticated).refusal
     except Refusal as error:
         refusal = error
     return _page(invoice, refusal.message if refusal else None)
@@ -39,10 +39,4 @@ def _page(invoice: Json, message: str | None = None) -> Answer:
     body += f"<p>Amount due: {money(invoice['amount_remaining'], invoice['currency'])}</p>"
     if invoice["status"] == "open":
         body += form(f"{CARD_FIELD}<button>Pay</button>") + f"<p>{CARD_HINT}</p>"
-    return page(f"Invoice {invoice['number']}", body + link(invoice["invoice_pdf"], "Download invoice"))
-
-
-def show_pdf(_core: Core, invoice: Json, _sent: dict[str, str] | None) -> Answer:
-    """Return a document with the invoice's number: an empty page in PDF."""
-    text = f"%PDF-1.4\n% Invoice {invoice['number']}\n%%EOF\n"
-    return Answer(200, text.encode(), {"Content-Type": "application/pdf"})
+    return page(f"Invoice {invoice['number']}", body)

@@ -3,14 +3,6 @@
 from datetime import UTC, datetime
 from html import escape
 
-from tools.fake_stripe.billing.payment_methods import attach, make_payment_method, payment_method_of
-from tools.fake_stripe.billing.portal import change_price, offered_prices
-from tools.fake_stripe.billing.subscription_items import is_live, period_end
-from tools.fake_stripe.billing.subscriptions import (
-    end_subscription,
-    schedule_cancellation,
-    settle,
-)
 from tools.fake_stripe.core import Core
 from tools.fake_stripe.pages.cards import NOT_AUTHENTICATED, read_card
 from tools.fake_stripe.pages.html import (
@@ -24,8 +16,11 @@ from tools.fake_stripe.pages.html import (
     page,
     redirect,
 )
+from tools.fake_stripe.payments import payment_method_of, save_card
+from tools.fake_stripe.portal import choose_price, offered_prices
 from tools.fake_stripe.refusals import Refusal
 from tools.fake_stripe.store import Json
+from tools.fake_stripe.subscriptions import end_subscription, is_live, item_of, period_end, schedule_end, settle
 from tools.simulation.answers import Answer
 
 
@@ -61,18 +56,7 @@ def show(core: Core, session: Json, sent: dict[str, str] | None) -> Answer:
         answer = _act(visit, sent)
     except Refusal as refusal:
         return _page(visit, refusal.message)
-    return answer or _after(visit)
-
-
-def _after(visit: Visit) -> Answer:
-    """Go where a completed step leads."""
-    flow = visit.session["flow"]
-    if flow and flow["after_completion"]["type"] == "redirect":
-        return redirect(flow["after_completion"]["redirect"]["return_url"])
-    if flow and flow["after_completion"]["type"] == "hosted_confirmation":
-        text = flow["after_completion"]["hosted_confirmation"] or {}
-        return page("Done", f"<p>{escape(text.get('custom_message') or '')}</p>")
-    return redirect(visit.session["url"])
+    return answer or redirect(session["url"])
 
 
 def _act(visit: Visit, sent: dict[str, str]) -> Answer | None:
@@ -84,15 +68,14 @@ def _act(visit: Visit, sent: dict[str, str]) -> Answer | None:
     if not chosen:
         return _page(visit, "There is no such subscription.")
     if action == "cancel" and visit.shows("subscription_cancel"):
-        details = {"comment": sent.get("comment"), "feedback": sent.get("feedback")}
         if visit.features["subscription_cancel"]["mode"] == "immediately":
             end_subscription(core, chosen[0])
         else:
-            schedule_cancellation(core, chosen[0], period_end(chosen[0]), details)
+            schedule_end(core, chosen[0], period_end(chosen[0]))
     elif action == "renew" and visit.shows("subscription_cancel"):
-        schedule_cancellation(core, chosen[0], None)
+        schedule_end(core, chosen[0], None)
     elif action == "update" and visit.shows("subscription_update"):
-        change_price(core, chosen[0], visit.features["subscription_update"], sent.get("price", ""))
+        choose_price(core, chosen[0], visit.features["subscription_update"], sent.get("price", ""))
     else:
         return _page(visit, "This is not enabled.")
     return None
@@ -105,9 +88,7 @@ def _change_card(visit: Visit, sent: dict[str, str]) -> Answer | None:
         return challenge_page(card.number, action="card")
     if sent.get("challenge") == "fail":
         return _page(visit, NOT_AUTHENTICATED)
-    method = make_payment_method(core, card)
-    attach(core, method, visit.customer)
-    core.store.hidden[method["id"]]["is_authenticated"] = sent.get("challenge") == "complete"
+    method = save_card(core, card, visit.customer, is_authenticated=sent.get("challenge") == "complete")
     visit.customer["invoice_settings"]["default_payment_method"] = method["id"]
     core.announce("customer.updated", visit.customer)
     for subscription in visit.subscriptions():
@@ -135,7 +116,7 @@ def _page(visit: Visit, message: str | None = None) -> Answer:
 
 
 def _subscription(visit: Visit, subscription: Json) -> str:
-    item = subscription["items"]["data"][0]
+    item = item_of(subscription)
     product = visit.core.store.objects["product"][item["price"]["product"]]["name"]
     text = f"<h2>{escape(product)}</h2><p>{subscription['status'].replace('_', ' ').capitalize()}"
     if subscription["cancel_at"]:

@@ -17,7 +17,6 @@ PAGES: tuple[tuple[re.Pattern[str], str, Page], ...] = (
     (re.compile(r"/c/pay/(\w+)"), "checkout.session", checkout_page.show),
     (re.compile(r"/p/session/(\w+)"), "billing_portal.session", portal_page.show),
     (re.compile(r"/i/(\w+)"), "invoice", invoice_page.show),
-    (re.compile(r"/i/(\w+)/pdf"), "invoice", invoice_page.show_pdf),
 )
 
 

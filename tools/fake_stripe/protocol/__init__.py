@@ -1,1 +1,0 @@
-"""How Stripe's API is spoken: forms, parameters, routes, lists, expansion, metadata."""

@@ -1,0 +1,254 @@
+"""Subscriptions: from the first invoice over renewals, changes of plan and failed payments to the end."""
+
+from tools.fake_stripe.catalogue import amount_in
+from tools.fake_stripe.core import Core
+from tools.fake_stripe.invoicing import Line, collect, finalize, make_invoice, subscription_of
+from tools.fake_stripe.payments import Charge, charge, payment_method_of
+from tools.fake_stripe.periods import end_of_period
+from tools.fake_stripe.refusals import invalid
+from tools.fake_stripe.store import Json
+
+BILLED = {"trialing", "active", "past_due", "unpaid"}
+"""States in which periods go on: the others are ends."""
+
+
+def is_live(subscription: Json) -> bool:
+    """True if a subscription has not ended."""
+    return subscription["status"] in BILLED
+
+
+def item_of(subscription: Json) -> Json:
+    """Return the only item of a subscription."""
+    [item] = subscription["items"]["data"]
+    found: Json = item
+    return found
+
+
+def period_end(subscription: Json) -> int:
+    """Return the end of the current period."""
+    return int(item_of(subscription)["current_period_end"])
+
+
+def currency_of(core: Core, customer: Json, price: Json, wanted: str | None) -> str:
+    """Return the currency in which a customer buys a price. Raise Refusal if it is not that of what they have."""
+    live = [each for each in core.store.all("subscription") if each["customer"] == customer["id"] and is_live(each)]
+    bound = live[0]["currency"] if live else None
+    currency = wanted or bound or str(price["currency"])
+    if bound and currency != bound:
+        message = "You cannot combine currencies on a single customer. This customer has a subscription with currency "
+        raise invalid(f"{message}{bound}.", "currency")
+    amount_in(core, price, currency)
+    return currency
+
+
+def active_price(core: Core, identifier: str) -> Json:
+    """Return a price that can be bought. Raise Refusal if there is none."""
+    price = core.store.get("price", identifier, "items[0][price]")
+    if not price["active"]:
+        raise invalid(f"The price specified is inactive: {price['id']}", "items[0][price]")
+    return price
+
+
+def make_subscription(
+    core: Core, customer: Json, params: Json, method: Json | None = None, *, is_authenticated: bool = False
+) -> Json:
+    """Add a subscription, and collect its first invoice. Raise Refusal if that cannot be paid.
+
+    `params` has `price`, and may have `currency`, `metadata`, `trial_end` and `automatic_tax`.
+    """
+    price, trial_end = active_price(core, params["price"]), params.get("trial_end")
+    currency = currency_of(core, customer, price, params.get("currency"))
+    own, method = method, method or payment_method_of(core, customer)
+    if amount_in(core, price, currency) and trial_end is None:
+        refusal = charge(core, method, is_authenticated=is_authenticated).refusal
+        if refusal:
+            raise refusal
+    subscription = _add(core, customer, price, params, currency)
+    subscription["default_payment_method"] = own and own["id"]
+    core.announce("customer.subscription.created", subscription)
+    lines = [Line(0, "Free trial", core.moment, trial_end)] if trial_end else [_line(core, subscription)]
+    invoice = make_invoice(core, subscription, lines, "subscription_create")
+    finalize(core, invoice)
+    if invoice["status"] == "open":
+        settle(core, invoice, method, is_authenticated=is_authenticated)
+    return subscription
+
+
+def _add(core: Core, customer: Json, price: Json, params: Json, currency: str) -> Json:
+    now, trial_end = core.moment, params.get("trial_end")
+    identifier = core.store.new_id("subscription")
+    item = {
+        "id": core.store.new_id("subscription_item"),
+        "object": "subscription_item",
+        "created": now,
+        "current_period_end": trial_end or end_of_period(now, price["recurring"], now),
+        "current_period_start": now,
+        "price": price,
+        "quantity": 1,
+        "subscription": identifier,
+    }
+    return core.store.add(
+        "subscription",
+        {
+            "automatic_tax": {"enabled": params.get("automatic_tax", False)},
+            "billing_cycle_anchor": trial_end or now,
+            "cancel_at": None,
+            "cancel_at_period_end": False,
+            "canceled_at": None,
+            "created": now,
+            "currency": currency,
+            "customer": customer["id"],
+            "default_payment_method": None,
+            "ended_at": None,
+            "items": {
+                "object": "list",
+                "data": [item],
+                "has_more": False,
+                "url": f"/v1/subscription_items?subscription={identifier}",
+            },
+            "latest_invoice": None,
+            "livemode": False,
+            "metadata": params.get("metadata", {}),
+            "status": "trialing" if trial_end else "active",
+            "trial_end": trial_end,
+        },
+        identifier=identifier,
+        hidden={"pending": [], "next_price": None},
+    )
+
+
+def _line(core: Core, subscription: Json, since: int | None = None, *, sign: int = 1) -> Line:
+    """Return the line of the current period, or of what is left of it: a charge, or a credit if `sign` is -1."""
+    item = item_of(subscription)
+    start, end = item["current_period_start"], item["current_period_end"]
+    amount = amount_in(core, item["price"], subscription["currency"])
+    text = str(core.store.objects["product"][item["price"]["product"]]["name"])
+    if since is None:
+        return Line(amount, text, start, end)
+    words = "Remaining" if sign > 0 else "Unused"
+    return Line(sign * round(amount * (end - since) / (end - start)), f"{words} time on {text}", since, end)
+
+
+def settle(core: Core, invoice: Json, method: Json | None = None, *, is_authenticated: bool = False) -> Charge:
+    """Collect an open invoice, and let its subscription be active or past due."""
+    subscription = subscription_of(core, invoice)
+    outcome = collect(core, invoice, method, is_authenticated=is_authenticated)
+    before = subscription["status"]
+    if outcome.refusal and before == "active":
+        subscription["status"] = "past_due"
+    elif not outcome.refusal and before in {"past_due", "unpaid"} and invoice["id"] == subscription["latest_invoice"]:
+        subscription["status"] = "active"
+    if subscription["status"] != before:
+        core.announce("customer.subscription.updated", subscription)
+    return outcome
+
+
+def collect_automatically(core: Core, invoice: Json) -> None:
+    """Collect an invoice when it is due; after the last failed attempt do what is set for that."""
+    settle(core, invoice)
+    subscription = subscription_of(core, invoice)
+    given_up = invoice["status"] == "open" and invoice["next_payment_attempt"] is None
+    if given_up and subscription["status"] == "past_due" and core.settings.after_retries == "cancel":
+        end_subscription(core, subscription)
+    elif given_up and subscription["status"] == "past_due" and core.settings.after_retries == "unpaid":
+        subscription["status"] = "unpaid"
+        core.announce("customer.subscription.updated", subscription)
+
+
+def end_subscription(core: Core, subscription: Json) -> None:
+    """Cancel a subscription now. Raise Refusal if it has ended already."""
+    if not is_live(subscription):
+        raise invalid(f"No such subscription: '{subscription['id']}'", "id", "resource_missing", 404)
+    now = core.moment
+    subscription |= {"canceled_at": subscription["canceled_at"] or now, "ended_at": now, "status": "canceled"}
+    for invoice in core.store.all("invoice"):
+        if invoice["status"] in {"draft", "open"} and subscription_of(core, invoice) is subscription:
+            invoice |= {"auto_advance": False, "automatically_finalizes_at": None, "next_payment_attempt": None}
+    core.announce("customer.subscription.deleted", subscription)
+
+
+def schedule_end(core: Core, subscription: Json, moment: int | None) -> None:
+    """Let a subscription end at a moment, as the portal does: the flag `cancel_at_period_end` stays as it is."""
+    subscription |= {"cancel_at": moment, "canceled_at": core.moment if moment else None}
+    if moment is None:
+        subscription["cancel_at_period_end"] = False
+    core.announce("customer.subscription.updated", subscription)
+
+
+def renew(core: Core, subscription: Json) -> None:
+    """Begin the next period, with a draft of its invoice; the end of a trial does the same."""
+    item, hidden = item_of(subscription), core.store.hidden[subscription["id"]]
+    start = item["current_period_end"]
+    if hidden["next_price"]:
+        if interval_of(item["price"]) != interval_of(core.store.objects["price"][hidden["next_price"]]):
+            subscription["billing_cycle_anchor"] = start
+        item["price"], hidden["next_price"] = core.store.objects["price"][hidden["next_price"]], None
+    end = end_of_period(subscription["billing_cycle_anchor"], item["price"]["recurring"], start)
+    item |= {"current_period_end": end, "current_period_start": start}
+    if subscription["status"] == "trialing":
+        subscription["status"] = "active"
+    lines = [_line(core, subscription), *(Line(**each) for each in hidden["pending"])]
+    hidden["pending"] = []
+    invoice = make_invoice(core, subscription, lines, "subscription_cycle")
+    if subscription["status"] == "unpaid":
+        invoice["auto_advance"] = False  # what is unpaid is not collected: drafts pile up
+    else:
+        invoice["automatically_finalizes_at"] = core.moment + core.settings.invoice_draft_seconds
+    core.announce("customer.subscription.updated", subscription)
+
+
+def end_trial(core: Core, subscription: Json) -> None:
+    """End a trial now: the first paid period begins, and is collected at once."""
+    subscription |= {"status": "active", "trial_end": core.moment}
+    _restart(core, subscription)
+    _bill_now(core, subscription, [_line(core, subscription)])
+
+
+def _restart(core: Core, subscription: Json) -> None:
+    item, now = item_of(subscription), core.moment
+    subscription["billing_cycle_anchor"] = now
+    end = end_of_period(now, item["price"]["recurring"], now)
+    item |= {"current_period_end": end, "current_period_start": now}
+
+
+def interval_of(price: Json) -> str:
+    """Return the unit of a price's period."""
+    return str(price["recurring"]["interval"])
+
+
+def change_price(core: Core, subscription: Json, price: Json, proration: str) -> None:
+    """Change the price now. Another interval begins a new period, which is billed at once.
+
+    What is left of the period is credited at the old price and charged at the new one, unless `proration` is `none`:
+    at once if it is `always_invoice`, else with the next invoice.
+    """
+    amount_in(core, price, subscription["currency"])
+    item, now, hidden = item_of(subscription), core.moment, core.store.hidden[subscription["id"]]
+    hidden["next_price"] = None
+    unused = [_line(core, subscription, now, sign=-1)] if proration != "none" else []
+    restarts = interval_of(item["price"]) != interval_of(price)
+    item["price"] = price
+    if subscription["status"] == "trialing":
+        return
+    if restarts:
+        _restart(core, subscription)
+        _bill_now(core, subscription, [*unused, _line(core, subscription)])
+    elif proration == "always_invoice":
+        _bill_now(core, subscription, [*unused, _line(core, subscription, now)])
+    elif proration != "none":
+        changes = [*unused, _line(core, subscription, now)]
+        hidden["pending"] += [
+            {"amount": each.amount, "description": each.description, "start": each.start, "end": each.end}
+            for each in changes
+        ]
+
+
+def _bill_now(core: Core, subscription: Json, lines: list[Line]) -> None:
+    """Invoice some lines and collect them at once; what is unpaid gets a draft only."""
+    invoice = make_invoice(core, subscription, lines, "subscription_update")
+    if subscription["status"] == "unpaid":
+        invoice["auto_advance"] = False
+        return
+    finalize(core, invoice)
+    if invoice["status"] == "open":
+        settle(core, invoice)

@@ -1,1 +1,0 @@
-"""Webhooks: signed, sent in the background, tried again, and withheld, shuffled or doubled at will."""

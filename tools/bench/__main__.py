@@ -4,18 +4,13 @@ import argparse
 import importlib
 
 NAMES = (
-    "edge",
     "freeze_state",
     "compat",
     "credentials",
     "mcp",
     "pushes",
     "fan_out",
-    "priorities",
     "two_installations",
-    "webhook_acks",
-    "windows",
-    "audit_export",
     "overview",
     "pages",
     "stripe",

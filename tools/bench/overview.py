@@ -16,7 +16,6 @@ from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tools.bench import load
-from tools.bench.audit_export import FILL
 from tools.bench.servers import machine, storage, web
 from tools.bench.stack import scaled
 
@@ -25,6 +24,16 @@ FREEZES, ENDED, SCHEDULES, WINDOWS, REQUESTS = 20, 200, 50, 90, 100
 CONNECTIONS, SECONDS = 4, 5.0
 PATHS = ("/v1/overview", "/v1/attention")
 AIM_MS = 100
+# As the service writes them, evenly over the last 300 days. The queue of the sealer is left out of it.
+FILL = text("""
+    INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, request_id, details)
+    SELECT 'aud_' || lpad(n::text, 26, '0'), :organization, now() - n * interval '300 days' / :rows, 'freeze.extended',
+           '{"type": "user", "id": "usr_06aq1m3k0v5t8c2n7d4e9f1g61", "name": "Ada Lovelace"}', 'dashboard',
+           jsonb_build_object('type', 'freeze', 'id', 'frz_' || lpad(n::text, 26, '0'), 'name', 'Release ' || n),
+           'req_' || lpad(n::text, 26, '0'),
+           '{"before": {"endsAt": null}, "after": {"endsAt": "2027-01-04T08:00:00Z"}, "reason": "It takes longer"}'
+    FROM generate_series(1, :rows) n
+""")
 RELEASED = text("""
     INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, operation, state, generation)
     SELECT 'tgt_' || md5(f.id || b.id), f.organization_id, f.id, b.id, 'release', 'released', 1

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import create_engine, text
 
-from integrations.github import GitHub, GitHubSettings, InstallationClient, graphql_url_of
 from tools.bench.seeding import Account, plain, seed
 from tools.bench.servers import Storage, free_port, process, storage, wait_for, web
 
@@ -68,13 +67,6 @@ class Stack:
         """Call GitHub as a maintainer."""
         headers = {"Authorization": f"Bearer {MAINTAINER}"}
         return requests.request(method, self.fake_github + path, headers=headers, json=body, timeout=60)
-
-    def as_app(self, installation_id: int = INSTALLATION) -> InstallationClient:
-        """Return a client of the App's installation, beside those of the service."""
-        settings = GitHubSettings(
-            self.fake_github, graphql_url_of(self.fake_github), 1, "change-freeze", self.private_key, WEBHOOK_SECRET
-        )
-        return GitHub(settings).client(installation_id)
 
 
 @contextmanager

@@ -22,10 +22,15 @@ class Command:
 
 COMMANDS = (
     Command("api", "serve the API and the pages with gunicorn", "app.commands.api", writes_logs=True),
-    Command("worker", "run jobs from Redis; start as many as there are cores to spare", "app.worker", writes_logs=True),
+    Command(
+        "worker",
+        "run jobs, and what is due by time; start as many as there are cores to spare",
+        "app.worker",
+        writes_logs=True,
+    ),
     Command(
         "sweeper",
-        "find due work and do it if no worker does; one is needed, two are safe",
+        "not needed: does what workers do by time; the next release has none",
         "app.sweeper",
         writes_logs=True,
     ),

@@ -51,7 +51,7 @@ class Config:
     database_direct_url: Annotated[
         str,
         Variable(
-            "PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)",
+            "PostgreSQL without a connection pooler, for workers (default: DATABASE_URL)",
             parse.database_url,
         ),
     ] = field(default="", repr=False)
@@ -294,7 +294,7 @@ _OTHER_VARIABLES = {
     "WEB_CONCURRENCY": (Variable("Processes of the API", parse.number(1, 1000)), "one for each core, at least 2"),
     "OTEL_TRACES_SAMPLER": (Variable("Which traces are recorded"), "parentbased_always_on"),
     "OTEL_TRACES_SAMPLER_ARG": (Variable("The ratio of the sampler parentbased_traceidratio, 0 to 1"), "1"),
-    "OTEL_SERVICE_NAME": (Variable("Name of the process in traces"), "change-freeze-api, -worker, -sweeper"),
+    "OTEL_SERVICE_NAME": (Variable("Name of the process in traces"), "change-freeze-api, -worker"),
     "FORWARDED_ALLOW_IPS": (Variable("Addresses of proxies whose `X-Forwarded-For` is believed"), "127.0.0.1"),
 }
 """Variables that commands, gunicorn and uvicorn read themselves, with their defaults."""

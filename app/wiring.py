@@ -21,18 +21,19 @@ from integrations.mail.smtp import MailServer
 from integrations.outgoing_webhooks import webhook_client
 from integrations.slack import Slack, SlackSettings
 from integrations.stripe import Stripe, StripeSettings
-from integrations.wakeups import RedisWakeups
+from integrations.wakeups import RedisWakeups, WakeupWatch
 from jobs.context import Context
 from jobs.loop_watch import LoopWatch
+from jobs.sweep import Sweeper
 from rules.access.redirect_uris import is_loopback
 from rules.access.sign_up import SignUpPolicy
 from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
-from services.core.lease_holder import Heartbeat, HolderLock, Kind
+from services.core.lease_holder import Heartbeat, HolderLock, Kind, runs
 from services.core.password_hashing import PasswordHasher
-from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
 from services.freezes.failures import record_failures_on
 from services.installations.status import refresh_status
@@ -47,8 +48,8 @@ DATABASE_RETRY_SECONDS = 1.0
 REPORT_INTERVAL_SECONDS = 60.0
 STATEMENT_SECONDS = int(ANSWER_TIMEOUT_SECONDS) + 1
 """After so long a statement has failed, for want of an answer."""
-WORKER_CONNECTIONS = 6
-"""Of a worker or sweeper: jobs, background threads, and a sweeper's timed tasks and sealer."""
+WORKER_CONNECTIONS = 8
+"""Of a worker: its job, background threads, and the three threads of the sweep."""
 
 
 def github_of(config: Config) -> GitHub | None:
@@ -180,7 +181,7 @@ def take_lock(lock: HolderLock) -> Heartbeat:
 
 
 def report_restore(uow_factory: UnitOfWorkFactory, config: Config) -> None:
-    """Log whether the database counts as restored, so that nothing is released; the sweeper compares again."""
+    """Log whether the database counts as restored, so that nothing is released; the sweep compares again."""
     try:
         if notice_restore(uow_factory, synchronous_standbys=config.synchronous_standbys):
             logger.warning("the database was restored: nothing is released at GitHub (`python -m app restore`)")
@@ -194,10 +195,10 @@ def lock_of(config: Config, kind: Kind) -> HolderLock:
 
 
 def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
-    """Return the context of the jobs of a worker or sweeper. Raise ValueError without a GitHub App."""
+    """Return the context of the jobs of a worker. Raise ValueError without a GitHub App."""
     dependencies = replace(dependencies_of(config), lease_holder=lock, queue_observer=QueueCounters())
     if dependencies.github is None:
-        raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers and sweepers")
+        raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers")
     wakeups = RedisWakeups(config.redis_url)
     engine = engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE)
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), wakeups, dependencies)
@@ -205,6 +206,16 @@ def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) 
     watch = LoopWatch()
     watch_statements(watch, engine)
     return Context(uow_factory, dependencies.github, reconciler, wakeups.started, JobCounters(), watch)
+
+
+def make_sweeper(config: Config, context: Context, watch: WakeupWatch) -> Sweeper:
+    """Return what runs the tasks of the sweep in this process."""
+
+    def workers_available() -> bool:
+        with context.uow_factory.open(SYSTEM_CALLER) as uow:
+            return runs(uow.session, "worker") and watch.workers_available()
+
+    return Sweeper(context, workers_available, config.full_pass_every, config.synchronous_standbys)
 
 
 def watch_statements(watch: LoopWatch, engine: Engine) -> None:

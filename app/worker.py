@@ -1,18 +1,17 @@
-"""The worker process, `python -m app worker`: runs jobs when RQ delivers their wake-ups. Start one per spare core.
+"""The worker process, `python -m app worker`: runs jobs when RQ delivers their wake-ups, and sweeps.
 
 Each worker reads one queue, because RQ can lose a job that it moves between two. Jobs run in the worker's own process,
-which keeps tokens and connections. RQ retries nothing: PostgreSQL records what is due, and the sweeper sends new
-wake-ups. RQ's worker exits when Redis hangs; the program then restarts itself in the same process.
+which keeps tokens and connections. RQ retries nothing: PostgreSQL records what is due, and the sweep sends new
+wake-ups. RQ's worker exits when Redis hangs; a new one then takes its place, while the sweep goes on beside it.
 """
 
 import logging
-import os
-import sys
+import signal
 import time
 from collections.abc import Sequence
-from threading import Event
+from threading import Event, Thread
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import redis
 from redis.client import Pipeline
@@ -27,11 +26,11 @@ from app.config import ConfigurationError, load_config
 from app.database import WORKER_ROLE
 from app.gc_tuning import freeze_gc
 from app.metrics.processes import serve_metrics
-from app.stop_signals import end_when_asked
+from app.stop_signals import STOP_SIGNALS, end_when_asked
 from app.telemetry import telemetry
-from app.wiring import await_database, job_context, lock_of, report_restore, take_lock
+from app.wiring import await_database, job_context, lock_of, make_sweeper, report_restore, take_lock
 from integrations.traces import continued
-from integrations.wakeups import QUEUE, connect
+from integrations.wakeups import QUEUE, WakeupWatch, connect
 from jobs.context import set_context
 from jobs.loop_watch import MAX_SECONDS_OF_SLOW, LoopWatch
 from services.core.lease_holder import PooledConnectionError
@@ -42,7 +41,8 @@ CONNECT_TIMEOUT_SECONDS = 15.0
 """For a connection to Redis; RQ sets a longer one for answers, since it waits in one call for a wake-up."""
 HEARTBEAT_SECONDS = 30
 """Lifetime of the key by which RQ knows that the worker is alive, and interval of its own clean-up."""
-RESTART_DELAY_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+"""After which a worker whose Redis failed tries again."""
 
 
 class WakeupWorker(SimpleWorker):
@@ -60,6 +60,9 @@ class WakeupWorker(SimpleWorker):
             maintenance_interval=HEARTBEAT_SECONDS,
             log_job_description=False,
         )
+
+    def subscribe(self) -> None:
+        """Take no commands from Redis: the thread for them would outlive this object where Redis fails."""
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
         """Run a job as a part of the trace that woke it, and log it."""
@@ -99,46 +102,60 @@ class WakeupWorker(SimpleWorker):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT, finishing the current job; restart when a failure of Redis ends RQ's worker."""
-    parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
+    """Run until SIGTERM or SIGINT, finishing the current job and task."""
+    parser_of("worker", "Run jobs from Redis, and sweep, until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
         logs.configure(config.log_level)
         logs.announce_start("worker")
         lock = lock_of(config, "worker")
         context = job_context(config, lock)
-        serve_metrics(config, context)
+        watch = WakeupWatch(config.redis_url)
+        serve_metrics(config, context, watch.count_waiting)
         end_when_asked()
         await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
     except (ConfigurationError, PooledConnectionError, ValueError) as error:
         logs.report_failed_start("worker", error)
         return 3
+    if config.smtp_url is None:
+        logger.warning("SMTP_URL is not set: mails are queued and not sent")
     report_restore(context.uow_factory, config)
     set_context(context)
-    queue = Queue(
-        QUEUE, connection=connect(config.redis_url, timeout=CONNECT_TIMEOUT_SECONDS), serializer=JSONSerializer
-    )
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
-    stop_requested = Event()
+    stop = Event()
     freeze_gc()
     context.watch.start()
+    sweeping = Thread(
+        target=make_sweeper(config, context, watch).run, args=(stop, config.sweep_every.total_seconds()), name="sweep"
+    )
     with telemetry(config, "worker"):
-        try:
-            with context.watch.working(MAX_SECONDS_OF_SLOW):
-                WakeupWorker([queue], stop_requested, context.watch).work(with_scheduler=False, logging_level=None)
-        except redis.RedisError as error:
-            logger.warning("the connection to Redis failed: %s", error)
-        except SystemExit:
-            pass  # a signal asked it to stop
-        end_when_asked()
-    if not stop_requested.is_set():
-        _restart()
+        _stop_when_asked(stop)
+        sweeping.start()
+        _take_wakeups(config.redis_url, stop, context.watch)
+        sweeping.join()
     heartbeat.stop()
     return 0
 
 
-def _restart() -> NoReturn:
-    logger.warning("the worker restarts in %.0f s; until then the sweeper runs its jobs", RESTART_DELAY_SECONDS)
-    time.sleep(RESTART_DELAY_SECONDS)
-    os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - our own command line, and no shell
+def _take_wakeups(redis_url: str, stop: Event, watch: LoopWatch) -> None:
+    """Run the jobs that wake-ups name until `stop` is set, by a signal for one; begin again when Redis fails."""
+    queue = Queue(QUEUE, connection=connect(redis_url, timeout=CONNECT_TIMEOUT_SECONDS), serializer=JSONSerializer)
+    try:
+        while not stop.is_set():
+            try:
+                with watch.working(MAX_SECONDS_OF_SLOW):
+                    WakeupWorker([queue], stop, watch).work(with_scheduler=False, logging_level=None)
+            except redis.RedisError as error:
+                logger.warning("the connection to Redis failed: %s", error)
+            _stop_when_asked(stop)
+            stop.wait(RETRY_SECONDS)
+    except SystemExit:
+        stop.set()  # by a signal
+    end_when_asked()
+
+
+def _stop_when_asked(stop: Event) -> None:
+    """Set the event on a signal, until the next `WakeupWorker` has handlers of its own."""
+    for stop_signal in STOP_SIGNALS:
+        signal.signal(stop_signal, lambda *_: stop.set())

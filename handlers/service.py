@@ -9,7 +9,7 @@ from rules.errors import ServiceError
 from rules.version import VERSION
 from schemas.published import published
 from schemas.replies import RawReply
-from services.core.lease_holder import KINDS, RUNNING_KINDS
+from services.core.lease_holder import RUNNING_KINDS
 from services.core.read_context import HealthCheck, ReadContext
 from services.monitoring import exposition
 
@@ -44,7 +44,7 @@ async def get_readiness(context: ReadContext) -> object:
     names = ("redis", "code_host", "mail")
     states = await asyncio.gather(*(_state(context.health_checks.get(name)) for name in names))
     running = {row["kind"]: "ok" if row["runs"] else "unavailable" for row in await context.fetch(RUNNING_KINDS)}
-    processes = {kind: running.get(kind, "unknown") for kind in KINDS}
+    processes = {kind: running.get(kind, "unknown") for kind in ("worker", "sweeper")}
     return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True)), **processes}}
 
 

@@ -22,13 +22,13 @@ QUEUE = "wakeups"
 SOCKET_TIMEOUT = 0.3
 """Seconds that a request may lose to a Redis that does not answer."""
 PAUSE_SECONDS = 3.0
-"""Seconds without wake-ups after Redis did not answer; the sweeper finds the work meanwhile."""
+"""Seconds without wake-ups after Redis did not answer; the sweep finds the work meanwhile."""
 MARK_SECONDS = 5
 """For how long a wake-up that no job has removed prevents another one."""
 REACHABLE_SECONDS = 60
-"""Lifetime of the key that a sweeper writes only to see whether Redis accepts writes."""
+"""Lifetime of the key that the sweep writes only to see whether Redis accepts writes."""
 MAX_UNTAKEN_SECONDS = 10.0
-"""Seconds that a wake-up may stay at the head of the queue before the sweeper runs the jobs itself."""
+"""Seconds that a wake-up may stay at the head of the queue before the sweep runs the jobs itself."""
 JOB_SECONDS = 120
 """RQ ends a job after so long; ours give up their turn sooner, by their time slices."""
 
@@ -64,7 +64,7 @@ class RedisWakeups:
                         failure_ttl=60,
                     )
             except redis.RedisError as error:
-                logger.warning("wake-up of %s was not sent, the sweeper will find the work: %s", name, error)
+                logger.warning("wake-up of %s was not sent, the sweep will find the work: %s", name, error)
                 self._pause_after(error)
                 return
 
@@ -99,7 +99,7 @@ class WakeupWatch:
     def workers_available(self) -> bool:
         """True if Redis accepts a wake-up, and the one at the head of the queue has not waited for too long."""
         try:
-            self._redis.set("sweeper:reachable", b"1", ex=REACHABLE_SECONDS)
+            self._redis.set("sweep:reachable", b"1", ex=REACHABLE_SECONDS)
             waiting = self._redis.lindex(self._queue_key, 0)
         except redis.RedisError:
             return False

@@ -1,1 +1,1 @@
-"""Jobs: what a wake-up can name, how workers run it, and the sweeper's loop."""
+"""Jobs: what a wake-up can name, how workers run it, and the sweep."""

@@ -39,5 +39,5 @@ def _work(name: str, step: Callable[[], bool]) -> None:
                 pass
     except sqlalchemy.exc.OperationalError as error:
         logger.warning("%s was interrupted: the database is not available: %s", name, error.orig)
-    except Exception:  # the thread ends; the sweeper wakes the job again
+    except Exception:  # the thread ends; the sweep wakes the job again
         logger.exception("%s failed and will be retried", name)

@@ -1,4 +1,4 @@
-"""The context of the jobs of a process; the entry point of a worker or sweeper sets it once."""
+"""The context of the jobs of a process; the entry point of a worker sets it once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ BACKGROUND_TIME_SLICE = 2.0
 
 
 class JobObserver(Protocol):
-    """Counts the steps of jobs, and what the sweeper does."""
+    """Counts the steps of jobs, and failures of tasks."""
 
     def step_done(self, job: str, seconds: float) -> None:
         """Count a step that did something."""
@@ -29,10 +29,7 @@ class JobObserver(Protocol):
         """Count a step that ended with an error."""
 
     def task_failed(self) -> None:
-        """Count a task of the sweeper that ended with an error."""
-
-    def swept(self) -> None:
-        """Record that the sweeper has ended a sweep."""
+        """Count a step of a task that ended with an error."""
 
 
 class IgnoreJobs:
@@ -45,9 +42,6 @@ class IgnoreJobs:
         """Do nothing."""
 
     def task_failed(self) -> None:
-        """Do nothing."""
-
-    def swept(self) -> None:
         """Do nothing."""
 
 
@@ -82,7 +76,7 @@ def set_context(context: Context) -> None:
 def get_context() -> Context:
     """Return the context of this process; raise RuntimeError in one that was not set up for jobs."""
     if not _contexts:
-        raise RuntimeError("this process runs no jobs: start `python -m app worker` or `python -m app sweeper`")
+        raise RuntimeError("this process runs no jobs: start `python -m app worker`")
     return _contexts[0]
 
 

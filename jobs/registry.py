@@ -1,7 +1,7 @@
 """The registry of jobs: what a wake-up can name, in the order of priority.
 
 A wake-up is the name of a job, with nothing that the job has to do. The job runs until nothing is due or its time slice
-is over; the next wake-up finds in PostgreSQL what is due by then. The sweeper wakes the jobs that have work, and runs
+is over; the next wake-up finds in PostgreSQL what is due by then. The sweep wakes the jobs that have work, and runs
 them itself when no worker does.
 """
 
@@ -49,8 +49,8 @@ class Job:
     """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
     """True if it runs on a thread of its own, because a server that hangs would delay the other jobs."""
-    by_sweeper: bool = False
-    """True if sweepers do it themselves when it is due, as it often is, and workers only when it is requested."""
+    by_sweep: bool = False
+    """True if the sweep does it when it is due, as it often is, and a wake-up only names it when it is requested."""
 
     def run(self) -> None:
         """Run until nothing is due or the time slice is over; return at once if it runs in the background."""
@@ -86,7 +86,7 @@ JOBS = {
     job.name: job
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES.has_work),
-        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True, by_sweeper=True),
+        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True, by_sweep=True),
         Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES.has_work),
         Job("setup", _with_github(apply_due), SETUPS.has_work),

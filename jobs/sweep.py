@@ -1,13 +1,17 @@
-"""The sweeper: a loop that needs PostgreSQL only, and finds work whose wake-up was lost.
+"""The sweep: the tasks that workers run again and again, by time and without a wake-up. It needs PostgreSQL only.
 
-It runs the tasks that are due by time, wakes the jobs that have work, and runs them itself if Redis cannot be reached
-or no worker runs. RQ only makes the service fast; this loop makes it correct. Timed tasks and the sealing of the audit
-log have threads of their own, so a window starts when it is due even while a long fan-out runs here.
+RQ only makes the service fast; the sweep makes it correct. Its tasks start windows and record ends, seal the audit log,
+keep up what is stored, wake the jobs that have work, and run them here if Redis cannot be reached or no worker takes
+wake-ups.
+
+Every worker sweeps. A task is a row that one process leases at a time: if the process dies, another one runs the task
+at once. Each worker has three threads for tasks, so that a window starts when it is due, and entries are sealed, even
+while a long fan-out runs there.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from math import ceil
@@ -18,8 +22,12 @@ import sqlalchemy.exc
 from jobs.context import Context
 from jobs.loop_watch import MAX_SECONDS
 from jobs.registry import JOBS, jobs_with_work
+from models.requests import WINDOWS
 from services.audit.hash_chain import seal_entries
 from services.billing.trials import announce_trial_ends
+from services.core.sweep_tasks import queue_of, record_done, request_task, seconds_to_next_task
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.core.work_queue import Lease, WorkQueue
 from services.maintenance.retention import purge_expired
 from services.maintenance.tasks import (
     cover_remaining,
@@ -45,14 +53,43 @@ from services.schedules.verification import compare_windows, verify_windows
 logger = logging.getLogger(__name__)
 
 MIN_PAUSE = 0.05
-"""Shortest time in seconds between two runs of the timed tasks."""
+"""Shortest time in seconds between two runs of a task."""
 SEAL_INTERVAL = 1.0
 """Seconds between two runs of the sealer; an entry must be sealed within five seconds."""
+MAX_PAUSE = 1.0
+"""Seconds after which a process looks for due tasks again: the process that runs one may have died."""
+LOST_WORK = "lost_work"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Tasks that one thread of each process runs, one after the other.
+
+    A lease lasts for `limit`: a task that takes longer is run by another process as well, which is safe for all tasks.
+    A thread that does nothing for `MAX_SECONDS` ends its process.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    limit: timedelta
+    interval: float | None = None
+    """Seconds from the end of a task to the next time, where it is not that of the configuration."""
+    queue: WorkQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the queue."""
+        object.__setattr__(self, "queue", queue_of(self.name, self.tasks, self.limit))
+
+
+TIME = Lane("time", (WINDOWS,), timedelta(seconds=5))
+SEALS = Lane("seals", ("seals",), timedelta(seconds=2.5), SEAL_INTERVAL)
+UPKEEP = Lane("upkeep", ("restore", "schedules", "freezes", "resync", "retention", LOST_WORK), timedelta(seconds=15))
+LANES = (TIME, SEALS, UPKEEP)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """The loop; any number of processes may run it."""
+    """What runs the tasks; any number of processes may have one."""
 
     context: Context
     workers_available: Callable[[], bool]
@@ -62,87 +99,89 @@ class Sweeper:
     """True if a fail-over of PostgreSQL loses no commit."""
 
     def sweep(self) -> None:
-        """Run everything that is due once; a task that fails does not stop the others."""
-        self.run_timed_tasks()
-        self.seal()
-        self.run_maintenance()
+        """Run every task once, whether it is due or not; a step that fails does not stop the others."""
+        for lane in LANES:
+            for task in lane.tasks:
+                self._run_jobs(self.run_task(task)[1])
 
-    def run_timed_tasks(self) -> bool:
-        """Start windows, end freezes and exceptions, and announce windows that are due; True if there were any.
+    def run_task(self, task: str) -> tuple[bool, list[str]]:
+        """Run a task; return whether it did anything, and the jobs that this process has to run after it."""
+        done = [self._attempt(partial(step, self.context.uow_factory)) for step in self._steps(task)]
+        jobs: list[str] = []
+        if task == LOST_WORK:
+            self._attempt(lambda: jobs.extend(self._find_lost_work()))
+        return any(done), jobs
+
+    def _steps(self, task: str) -> Iterable[Callable[[UnitOfWorkFactory], object]]:
+        """Return what a task does, in its order.
 
         Windows start before freezes end, so that a branch stays blocked when one follows the other.
         """
-        uow_factory = self.context.uow_factory
-        tasks = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed, announce_windows)
-        done = [self._attempt(partial(task, uow_factory)) for task in tasks]
-        return any(done)
+        steps: dict[str, tuple[Callable[[UnitOfWorkFactory], object], ...]] = {
+            WINDOWS: (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed, announce_windows),
+            "seals": (seal_entries,),
+            "restore": (partial(notice_restore, synchronous_standbys=self.synchronous_standbys),),
+            "schedules": (verify_windows, compare_windows, resolve_outdated_alerts, extend_plans, find_overlaps),
+            "freezes": (repair_completions, review_enforcement),
+            "resync": (partial(full_resync, period=self.full_resync_interval),),
+            "retention": (purge_expired, end_leftovers, purge_deleted, rotate_keys, announce_trial_ends),
+            LOST_WORK: (),
+        }
+        return steps[task]
 
-    def seal(self) -> None:
-        """Seal committed audit entries."""
-        self._attempt(partial(seal_entries, self.context.uow_factory))
-
-    def run_maintenance(self) -> None:
-        """Run the maintenance tasks, and run or wake the jobs that have work."""
-        uow_factory = self.context.uow_factory
-        for task in (
-            partial(notice_restore, uow_factory, synchronous_standbys=self.synchronous_standbys),
-            partial(verify_windows, uow_factory),
-            partial(compare_windows, uow_factory),
-            partial(resolve_outdated_alerts, uow_factory),
-            partial(extend_plans, uow_factory),
-            partial(find_overlaps, uow_factory),
-            partial(repair_completions, uow_factory),
-            partial(review_enforcement, uow_factory),
-            partial(full_resync, uow_factory, self.full_resync_interval),
-            partial(purge_expired, uow_factory),
-            partial(end_leftovers, uow_factory),
-            partial(purge_deleted, uow_factory),
-            partial(rotate_keys, uow_factory),
-            partial(announce_trial_ends, uow_factory),
-            self._run_or_wake_jobs,
-        ):
-            self._attempt(task)
-        self.context.observer.swept()
-
-    def _run_or_wake_jobs(self) -> None:
+    def _find_lost_work(self) -> list[str]:
+        """Wake the jobs that have work; return those that no worker would run."""
         names = jobs_with_work(self.context.uow_factory)
-        for_workers = {name for name in names if not JOBS[name].by_sweeper}
+        for_workers = {name for name in names if not JOBS[name].by_sweep}
         if for_workers and self.workers_available():
             self.context.wakeups.send(for_workers)
             names = [name for name in names if name not in for_workers]
+        return names
+
+    def _run_jobs(self, names: Iterable[str]) -> None:
         for name in names:
             self._attempt(JOBS[name].run)
 
     def run(self, stop: Event, interval: float) -> None:
-        """Sweep every `interval` seconds, and after each timed task that did something, until `stop` is set."""
-        sweep_now = Event()
-        threads = [
-            Thread(target=self._run_timed_tasks_until, args=(stop, sweep_now, interval), name="time"),
-            Thread(target=self._seal_until, args=(stop,), name="seals"),
-        ]
+        """Run tasks that are due, the usual ones every `interval` seconds, until `stop` is set."""
+        threads = [Thread(target=self._run_lane, args=(lane, stop, interval), name=lane.name) for lane in LANES]
         for thread in threads:
             thread.start()
-        with self.context.watch.working():
-            while not stop.is_set():
-                self.run_maintenance()
-                self._wait(sweep_now, interval)
-                sweep_now.clear()
         for thread in threads:
             thread.join()
 
-    def _run_timed_tasks_until(self, stop: Event, sweep_now: Event, interval: float) -> None:
+    def _run_lane(self, lane: Lane, stop: Event, interval: float) -> None:
         with self.context.watch.working():
             while not stop.is_set():
-                if self.run_timed_tasks():
-                    sweep_now.set()
-                self._wait(stop, self.pause(interval))
-        sweep_now.set()
+                if not self._attempt(partial(self._run_next, lane, interval)):
+                    self._wait(stop, self._seconds_to_next(lane))
 
-    def _seal_until(self, stop: Event) -> None:
-        with self.context.watch.working():
-            while not stop.is_set():
-                self.seal()
-                self._wait(stop, SEAL_INTERVAL)
+    def _run_next(self, lane: Lane, interval: float) -> bool:
+        """Run the next task of a lane that is due and that no process runs; False if there is none."""
+        left: list[str] = []
+
+        def run(lease: Lease) -> None:
+            done, jobs = self.run_task(lease.row.name)
+            left.extend(jobs)
+            seconds = self.pause(interval) if lane is TIME else lane.interval or interval
+            with self.context.uow_factory.open(SYSTEM_CALLER) as uow:
+                record_done(uow, lease, seconds)
+                if lane is TIME and done:
+                    request_task(uow, LOST_WORK)  # what it has made due, where no wake-up is sent
+
+        found = lane.queue.work_on_next(self.context.uow_factory, run)
+        self._run_jobs(left)  # their rows have leases of their own, and another process looks for work meanwhile
+        return found
+
+    def _seconds_to_next(self, lane: Lane) -> float:
+        waits: list[float | None] = []
+
+        def read() -> None:
+            with self.context.uow_factory.open(SYSTEM_CALLER) as uow:
+                waits.append(seconds_to_next_task(uow, lane.tasks))
+
+        self._attempt(read)
+        return max(MIN_PAUSE, min([MAX_PAUSE, *(seconds for seconds in waits if seconds is not None)]))
 
     def _wait(self, event: Event, seconds: float) -> None:
         """Wait until the event is set, for so many seconds at most; the loop turns before and after."""
@@ -151,19 +190,19 @@ class Sweeper:
         self.context.watch.turn()
 
     def pause(self, interval: float) -> float:
-        """Return the seconds until the next timed task, at most `interval`."""
+        """Return the seconds until something is due by time, at most `interval`."""
         waits: list[float | None] = []
         for next_of in (seconds_to_next, seconds_to_next_announcement):
             self._attempt(lambda next_of=next_of: waits.append(next_of(self.context.uow_factory)))  # type: ignore[misc]
         return max(MIN_PAUSE, min([interval, *(seconds for seconds in waits if seconds is not None)]))
 
-    def _attempt(self, task: Callable[[], object]) -> bool:
-        """Run a task; True if it did something. A failure is logged, and the next sweep retries the task."""
+    def _attempt(self, step: Callable[[], object]) -> bool:
+        """Run a step; True if it did something. A failure is logged, and the next sweep retries the step."""
         try:
-            return bool(task())
+            return bool(step())
         except sqlalchemy.exc.OperationalError as error:
             logger.warning("a task was interrupted: the database is not available: %s", error.orig)
-        except Exception:  # the sweeper must survive every error, which is logged with its traceback
+        except Exception:  # the sweep must survive every error, which is logged with its traceback
             logger.exception("a task failed and will be retried")
         self.context.observer.task_failed()
         return False

@@ -36,7 +36,7 @@ class LeaseHolder(Base):
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     kind: Mapped[str | None]
-    """`worker` or `sweeper`."""
+    """`worker`, or `sweeper` for the command of that name."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     beat_at: Mapped[datetime | None]
     """Its last heartbeat, by the database's clock."""

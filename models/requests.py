@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Index, LargeBinary, text
+from sqlalchemy import BigInteger, Index, LargeBinary, ScalarSelect, func, select, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base
@@ -48,10 +48,28 @@ class WebhookDelivery(Leased, Base):
     )
 
 
-class PeriodicTask(Base):
-    """When a periodic task of the sweeper was last done, so that any number of sweepers do it once."""
+WINDOWS = "windows"
+"""The task of the sweep that starts windows and records ends."""
+
+
+class PeriodicTask(Leased, Base):
+    """When a task that runs again and again was last done.
+
+    Tasks of the sweep are leased: `due_at` says when one is to be done next. Others have no lease and no `due_at`; what
+    runs them looks whether their period is over.
+    """
 
     __tablename__ = "periodic_tasks"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     done_at: Mapped[datetime]
+
+    @classmethod
+    def windows_done_at(cls) -> ScalarSelect[datetime]:
+        """Return when any process last looked at windows and ends; none before the first time."""
+        return select(cls.done_at).where(cls.name == WINDOWS).scalar_subquery()
+
+    @classmethod
+    def last_swept_at(cls) -> ScalarSelect[datetime]:
+        """Return when the task of the sweep was done that was done longest ago; none before the first sweep."""
+        return select(func.min(cls.done_at)).where(cls.due_at.is_not(None)).scalar_subquery()

@@ -16,7 +16,7 @@ COMPONENTS = {
     "codeHost": ("GitHub", "Without it, checks that are written stay, and others follow later."),
     "mail": ("Mail", "Without it, mails are sent later."),
     "worker": ("Workers", "They write checks at GitHub."),
-    "sweeper": ("Sweeper", "It starts and ends windows, and does the work of workers that are gone."),
+    "sweeper": ("Sweep", "Workers start and end windows with it, and find lost work."),
 }
 """Names of the components, and what depends on them."""
 

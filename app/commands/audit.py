@@ -29,7 +29,7 @@ from services.identity.support import find_organization
 _EPILOG = """\
 Each entry has a seal: a number, and the hash of the entry and of the previous seal. All hashes are computed again, in a
 read-only transaction. Possible errors: an entry or a seal is missing, a seal is broken (the entry was changed, or
-another one was inserted), or an entry older than a minute has no seal (the sweeper does not run, or the entry was
+another one was inserted), or an entry older than a minute has no seal (no worker runs, or the entry was
 hidden from it).
 
 The owner of the database can remove the newest entries with their seals, which leaves a valid chain. To detect that,

@@ -31,7 +31,7 @@ from integrations.wakeups import connect
 from rules.rulesets.app_permissions import EVENTS, missing_permissions
 from rules.web_addresses import GITHUB_WEBHOOKS
 from services.core.database_identity import is_confirmed
-from services.core.lease_holder import KINDS, RUNNING_KINDS, PooledConnectionError, require_direct_connection
+from services.core.lease_holder import RUNNING_KINDS, PooledConnectionError, require_direct_connection
 from services.maintenance import secret_rotation
 
 _LOGIN: LiteralString = """
@@ -82,7 +82,7 @@ def check_schema(config: Config) -> Finding:
 
 
 def check_database(config: Config) -> Iterator[Finding]:
-    """Check the login, its rights, the schema, the clock, and the connection of workers and sweepers."""
+    """Check the login, its rights, the schema, the clock, and the connection of workers."""
     schema = check_schema(config)
     if schema.state != "ok":
         yield schema
@@ -97,7 +97,7 @@ def check_database(config: Config) -> Iterator[Finding]:
     except sqlalchemy.exc.OperationalError as error:
         yield fix(f"{first_line(error.orig)} (DATABASE_DIRECT_URL)")
     else:
-        yield ok("workers and sweepers have a connection of their own")
+        yield ok("workers have a connection of their own")
     engine = make_engine(config.database_url, 1, role=WORKER_ROLE)
     try:
         with engine.connect() as connection:
@@ -111,8 +111,9 @@ def check_database(config: Config) -> Iterator[Finding]:
         yield fix(f"the clocks of this machine and of PostgreSQL differ by {difference.total_seconds():.0f} s: run NTP")
     else:
         yield ok("the clocks of this machine and of PostgreSQL agree")
-    for kind in KINDS:
-        yield ok(f"a {kind} runs") if running.get(kind) else fix(f"no {kind} runs: start `python -m app {kind}`")
+    yield ok("a worker runs") if running.get("worker") else fix("no worker runs: start `python -m app worker`")
+    if running.get("worker"):
+        yield ok("workers sweep") if running.get("sweeper") else fix("no worker sweeps: see the logs of the workers")
 
 
 def _check_login(config: Config) -> Iterator[Finding]:
@@ -179,11 +180,11 @@ def _previous_key(found: secret_rotation.Survey) -> Finding:
 
 
 def check_redis(config: Config) -> Iterator[Finding]:
-    """Check that Redis answers; without it the sweeper does all the work."""
+    """Check that Redis answers; without it the sweep does all the work."""
     try:
         connect(config.redis_url).ping()
     except redis.RedisError as error:
-        yield fix(f"Redis cannot be used ({first_line(error)}): work is found by the sweeper alone (REDIS_URL)")
+        yield fix(f"Redis cannot be used ({first_line(error)}): only the sweep finds work (REDIS_URL)")
     else:
         yield ok("Redis answers")
 

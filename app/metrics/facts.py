@@ -1,9 +1,9 @@
-"""The facts of the whole service that a sweeper shows as metrics, read from PostgreSQL and Redis when it is scraped.
+"""The facts of the whole service that workers show as metrics, read from PostgreSQL and Redis when they are scraped.
 
-A sweeper does it because one always runs, serves no requests, and answers while no API or worker does. Nothing is read
-where nothing is scraped, and at most every five seconds for many that scrape. It has a connection of its own for this,
-so that a read takes none from the jobs, and a job none from it. A statement that takes longer than a second is ended;
-what could not be read is missing, and `change_freeze_read_success` says so.
+A worker does it because it serves no requests, and answers while no API does; all workers show the same. Nothing is
+read where nothing is scraped, and at most every five seconds for many that scrape. It has a connection of its own for
+this, so that a read takes none from the jobs, and a job none from it. A statement that takes longer than a second is
+ended; what could not be read is missing, and `change_freeze_read_success` says so.
 """
 
 import logging

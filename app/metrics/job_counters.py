@@ -1,8 +1,8 @@
-"""Counters of workers and sweepers: the work of queues, and the steps of jobs."""
+"""Counters of workers: the work of queues, the steps of jobs, and the failures of tasks."""
 
 import re
+from functools import cache
 
-from jobs.context import IgnoreJobs
 from jobs.registry import JOBS
 from services.monitoring import families
 
@@ -17,6 +17,7 @@ _FAILURES = families.QUEUE_FAILURES.counter()
 _LEASES_LOST = families.QUEUE_LEASES_LOST.counter()
 _STEP_SECONDS = families.STEP_DURATION.histogram((0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
 _STEP_ERRORS = families.STEP_ERRORS.counter()
+_task_errors = cache(families.TASK_ERRORS.counter)
 
 
 class QueueCounters:
@@ -55,13 +56,14 @@ class QueueCounters:
         _LEASES_LOST.labels(kind).inc(count)
 
 
-class JobCounters(IgnoreJobs):
-    """Counts the steps of jobs; the counters begin at 0."""
+class JobCounters:
+    """Counts the steps of jobs, and failures of tasks; the counters begin at 0."""
 
     def __init__(self) -> None:
         for name in JOBS:
             _STEP_SECONDS.labels(name)
             _STEP_ERRORS.labels(name)
+        _task_errors()
 
     def step_done(self, job: str, seconds: float) -> None:
         """Count a step that did something."""
@@ -70,3 +72,7 @@ class JobCounters(IgnoreJobs):
     def step_failed(self, job: str) -> None:
         """Count a step that ended with an error."""
         _STEP_ERRORS.labels(job).inc()
+
+    def task_failed(self) -> None:
+        """Count a step of a task that ended with an error."""
+        _task_errors().inc()

@@ -1,4 +1,4 @@
-"""Serving the metrics of a worker or sweeper; `app/gunicorn.py` does it for the API."""
+"""Serving the metrics of a worker; `app/gunicorn.py` does it for the API."""
 
 from collections.abc import Callable
 
@@ -12,20 +12,17 @@ from jobs.context import Context
 from services.monitoring import exposition
 
 
-def serve_metrics(config: Config, context: Context) -> None:
-    """Serve the metrics of this process, if METRICS_BIND is set; raise ConfigurationError if that is not possible."""
+def serve_metrics(config: Config, context: Context, count_wakeups: Callable[[], int]) -> None:
+    """Serve the metrics of this process, and the facts of the whole service, if METRICS_BIND is set.
+
+    Raise ConfigurationError if that is not possible.
+    """
     if config.metrics_bind is None:
         return
+    REGISTRY.register(make_facts(config.database_url, context.uow_factory, count_wakeups))
 
     def render() -> bytes:
         sample_engine(context.uow_factory.engine)
         return exposition.render()
 
     serve(listen(config.metrics_bind), render)
-
-
-def serve_sweeper_metrics(config: Config, context: Context, count_wakeups: Callable[[], int]) -> None:
-    """Serve the metrics of this sweeper, the facts of the whole service among them."""
-    if config.metrics_bind is not None:
-        REGISTRY.register(make_facts(config.database_url, context.uow_factory, count_wakeups))
-    serve_metrics(config, context)

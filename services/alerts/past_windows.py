@@ -30,7 +30,7 @@ def report_late(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence, lat
     minutes = late_by // timedelta(minutes=1)
     message = (
         f"The window of {schedule.name} that should have begun at {occurrence.starts_at:%Y-%m-%d %H:%M} UTC began "
-        f"{minutes} minute{'' if minutes == 1 else 's'} late. Check what was merged before, and whether the sweeper is "
+        f"{minutes} minute{'' if minutes == 1 else 's'} late. Check what was merged before, and whether workers are "
         "running."
     )
     action = ("Open the schedule", f"{uow.dependencies.web_url}{SCHEDULE.format(id=schedule.id)}")

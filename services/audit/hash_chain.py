@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 1000
 """Entries that one transaction seals."""
 MAX_SECONDS = 2.0
-"""Of one call, so that a backlog of entries does not delay the sweeper's other tasks."""
+"""Of one call, so that a backlog of entries does not take longer than the lease of the task."""
 LATE = timedelta(hours=1)
 """A seal that is more than this younger than its entry is marked as late: see `AuditSeal.late`."""
 
@@ -60,7 +60,7 @@ _DONE = text("DELETE FROM audit_unsealed WHERE entry_id = ANY(:entries)")
 
 
 def seal_entries(uow_factory: UnitOfWorkFactory) -> int:
-    """Seal committed entries for at most two seconds; return their number. A task of the sweeper.
+    """Seal committed entries for at most two seconds; return their number. A task of the sweep.
 
     A failure of one organisation's chain is logged, and does not affect the others.
     """

@@ -23,7 +23,7 @@ from services.organizations.members import administrator_addresses
 from services.organizations.organizations import lock_current
 
 ANNOUNCE_INTERVAL = timedelta(minutes=1)
-"""How often the sweeper looks for trials that end soon."""
+"""How often the sweep looks for trials that end soon."""
 
 
 def start_trial(uow: UnitOfWork) -> None:

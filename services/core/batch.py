@@ -1,4 +1,4 @@
-"""Batches of rows, isolated from each other's failures, and periodic tasks that one sweeper runs per period."""
+"""Batches of rows, isolated from each other's failures, and periodic tasks that one process runs per period."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def for_each_isolated(rows: Iterable[Row], work: Callable[[Row], object]) -> int
 
 
 def acquire_periodic(uow: UnitOfWork, name: str, period: timedelta) -> bool:
-    """True if the task is due; it is marked as done, so that only one of several sweepers runs it."""
+    """True if the task is due; it is marked as done, so that only one of several processes runs it."""
     acquired = uow.session.scalar(
         insert(PeriodicTask)
         .values(name=name, done_at=uow.now)

@@ -7,7 +7,7 @@ connection broke counts as dead: its leases are gone, and it takes another numbe
 
 A process that is stopped, or whose host hangs, keeps its lock. So a thread writes a heartbeat every two seconds, and a
 process without one for eight is silent: others acquire its work. Unlike a dead one it may wake and continue, with what
-has not been acquired by others. The API reads the same heartbeats to report which kinds of process do not run.
+has not been acquired by others. The API reads the same heartbeats to report that no worker runs.
 
 A connection pooler would hand the session, and the lock with it, to others: such an address is refused.
 """
@@ -22,21 +22,24 @@ import sqlalchemy.exc
 from sqlalchemy import Connection, Engine, TextClause, text
 from sqlalchemy.orm import Session
 
+from models.requests import WINDOWS
+
 logger = logging.getLogger(__name__)
 
 Kind = Literal["worker", "sweeper"]
-KINDS: tuple[Kind, ...] = ("worker", "sweeper")
 BEAT_INTERVAL = 2.0
 """Seconds between two heartbeats."""
 MAX_SILENCE = timedelta(seconds=8)
 """A process without a heartbeat for longer is silent: it is stopped, or cannot reach the database."""
 PROCESS_TIMEOUT: LiteralString = "interval '30 seconds'"
 """For how long all processes of a kind may be silent: one that died is started again within seconds by a supervisor."""
-RUNNING_KINDS: LiteralString = (
-    f"SELECT kind, bool_or(beat_at > clock_timestamp() - {PROCESS_TIMEOUT}) AS runs "  # noqa: S608 - a constant of ours
-    "FROM lease_holders WHERE kind IS NOT NULL GROUP BY kind"
-)
-"""SQL: each kind of process that ever ran, and whether one runs."""
+RUNNING_KINDS: LiteralString = f"""
+    SELECT 'worker' AS kind, bool_or(beat_at > clock_timestamp() - {PROCESS_TIMEOUT}) AS runs
+    FROM lease_holders WHERE kind = 'worker' HAVING count(*) > 0
+    UNION ALL
+    SELECT 'sweeper', done_at > clock_timestamp() - {PROCESS_TIMEOUT} FROM periodic_tasks WHERE name = '{WINDOWS}'
+"""  # noqa: S608 - constants of ours
+"""SQL: whether a worker runs, and whether any process looks at windows (`sweeper`); a row each once there was one."""
 LOCK_CLASS = 1_279_545_683
 """The first half of the keys of these advisory locks; the second is the holder's number."""
 _LOCKS = (

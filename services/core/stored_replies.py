@@ -1,4 +1,4 @@
-"""Stored responses of idempotent requests. The sweeper deletes old ones (`services/maintenance/tasks.py`).
+"""Stored responses of idempotent requests. The sweep deletes old ones (`services/maintenance/tasks.py`).
 
 A response that shows a secret is stored encrypted. Its key is derived from `SECRET_KEY` and from the client's
 idempotency key, of which the database holds only a hash: neither the table nor the secret alone reveals the response.

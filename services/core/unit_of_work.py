@@ -1,7 +1,7 @@
 """The unit of work: one transaction, one `now`, one actor, and the wake-ups sent after the commit.
 
 Invariants (I4, I9): an effect, its audit entry and its idempotent response share one transaction. A wake-up is sent
-only after the commit, and losing it loses nothing, because the sweeper finds what is due.
+only after the commit, and losing it loses nothing, because the sweep finds what is due.
 """
 
 import logging
@@ -101,7 +101,7 @@ class Caller:
 
 
 SYSTEM_CALLER = Caller(None, SYSTEM, "system")
-"""The service itself, without an organisation: jobs and the sweeper."""
+"""The service itself, without an organisation: jobs and the sweep."""
 GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
 """The service on behalf of GitHub: events that a webhook or a comparison reported."""
 

@@ -272,7 +272,7 @@ class Lease:
         """Run the work of the lease, until it is done or raises LeaseLostError, which is logged.
 
         If the database interrupts the work, what is left of the lease ends, so that it is taken over now, and the error
-        is raised again. `wakes` is the job that takes over at once; the sweeper finds the rows in any case.
+        is raised again. `wakes` is the job that takes over at once; the sweep finds the rows in any case.
         """
         try:
             yield

@@ -2,7 +2,7 @@
 
 A freeze is enforced while every branch of it is blocked, or partly (`rules/freezes/blocking.py`). That can end, and
 begin again. It is recorded, with the audit entries that people are notified of, by the passes and probes after which it
-may have changed, and by the sweeper, because rules get old and writes get late without anything happening.
+may have changed, and by the sweep, because rules get old and writes get late without anything happening.
 
 It is recorded in a transaction of its own. A pass of the reconciler holds branches and targets when it finishes the
 last one, while a lift of the freeze holds the freeze and waits for the branches: both orders together would deadlock.

@@ -172,7 +172,7 @@ def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now:
         shown["enforced_at"] = None
     running = freeze.is_in_force(now)
     if not running and freeze.ended_at is None:
-        # Its end has come and is not recorded yet: the view shows already what the sweeper will record.
+        # Its end has come and is not recorded yet: the view shows already what the sweep will record.
         shown |= ended_by_time(freeze)
     shown["state"] = "in_force" if running else "ended"
     shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}

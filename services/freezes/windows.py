@@ -1,7 +1,7 @@
 """Starting the freezes of windows: when they are due, by hand, and before something else is done to them.
 
 A due window counts as frozen from its start on, also while nothing begins it (`models.due_windows`). What changes its
-freeze begins it first, in the same transaction, under the locks of the sweeper: it begins once, whoever comes first.
+freeze begins it first, in the same transaction, under the locks of the sweep: it begins once, whoever comes first.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -87,7 +87,7 @@ def begin_due(
 def lock_windows(uow: UnitOfWork, occurrence_ids: Collection[str]) -> list[LockedWindow]:
     """Lock windows that are still due, with their schedules and the coverage, and return them.
 
-    The caller locks freezes only afterwards. A window that a sweeper is starting is waited for, and left out.
+    The caller locks freezes only afterwards. A window that a worker is starting is waited for, and left out.
     """
     if not occurrence_ids:
         return []
@@ -107,7 +107,7 @@ def lock_windows(uow: UnitOfWork, occurrence_ids: Collection[str]) -> list[Locke
 def begin_windows(uow: UnitOfWork, windows: Iterable[LockedWindow]) -> list[Freeze]:
     """Start the freezes of locked windows as their schedules, and return them.
 
-    One whose scope reaches nothing any more is left to the sweeper, which records that.
+    One whose scope reaches nothing any more is left to the sweep, which records that.
     """
     begun = []
     for occurrence, schedule in windows:

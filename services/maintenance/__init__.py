@@ -1,4 +1,4 @@
-"""Periodic tasks of the sweeper: record ends, repair lost work, request full resyncs; the deletion of old rows.
+"""Periodic tasks of the sweep: record ends, repair lost work, request full resyncs; the deletion of old rows.
 
-Every task is idempotent and safe with any number of sweepers.
+Every task is idempotent and safe with any number of processes.
 """

@@ -21,7 +21,7 @@ from services.identity import throttle
 
 PERIOD = timedelta(hours=1)
 MAX_ROWS = 20_000
-"""Rows that one run deletes, so that the sweeper's other tasks are not late."""
+"""Rows that one run deletes, so that other tasks of the sweep are not late."""
 BATCH_SIZE = 1000
 """Rows that one transaction deletes."""
 _TASK = "purge_expired"

@@ -1,7 +1,7 @@
-"""Tasks of the sweeper: record what has become due, find lost work, and resync everything from time to time.
+"""Tasks of the sweep: record what has become due, find lost work, and resync everything from time to time.
 
-Every task is idempotent and safe with any number of sweepers: rows are locked or skipped, and a periodic task is run
-by the sweeper that acquires its period.
+Every task is idempotent and safe with any number of processes: rows are locked or skipped, and a periodic task is run
+by the process that acquires its period.
 """
 
 from datetime import timedelta

@@ -10,10 +10,10 @@ from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram
 
-Process = Literal["api", "worker", "sweeper"]
+Process = Literal["api", "worker"]
 MultiprocessMode = Literal["livesum", "livemax"]
-ALL: tuple[Process, ...] = ("api", "worker", "sweeper")
-JOBS: tuple[Process, ...] = ("worker", "sweeper")
+ALL: tuple[Process, ...] = ("api", "worker")
+WORKERS: tuple[Process, ...] = ("worker",)
 MAX_INSTALLATIONS = 20
 """Installations that a metric names at most."""
 MAX_COUNTED = 10_000
@@ -108,127 +108,129 @@ POOL_TIMEOUTS = Family(
     "database_pool_timeouts_total", "counter", "How often no connection of a pool became free in time", ALL, ("pool",)
 )
 
-QUEUE_ACQUIRED = Family("queue_acquired_total", "counter", "Rows of work that were leased", JOBS, ("queue",))
+QUEUE_ACQUIRED = Family("queue_acquired_total", "counter", "Rows of work that were leased", WORKERS, ("queue",))
 QUEUE_TAKEN_OVER = Family(
     "queue_taken_over_total",
     "counter",
     "Rows of work that were leased after a lease that had ended without a result",
-    JOBS,
+    WORKERS,
     ("queue",),
 )
-QUEUE_DONE = Family("queue_done_total", "counter", "Rows of work that was done", JOBS, ("queue",))
+QUEUE_DONE = Family("queue_done_total", "counter", "Rows of work that was done", WORKERS, ("queue",))
 QUEUE_POSTPONED = Family(
-    "queue_postponed_total", "counter", "Rows of work that were given back without a failure", JOBS, ("queue",)
+    "queue_postponed_total", "counter", "Rows of work that were given back without a failure", WORKERS, ("queue",)
 )
-QUEUE_FAILURES = Family("queue_failures_total", "counter", "Rows of work that failed", JOBS, ("queue", "code"))
+QUEUE_FAILURES = Family("queue_failures_total", "counter", "Rows of work that failed", WORKERS, ("queue", "code"))
 QUEUE_LEASES_LOST = Family(
-    "queue_leases_lost_total", "counter", "Rows of work whose lease had ended before the work had", JOBS, ("queue",)
+    "queue_leases_lost_total", "counter", "Rows of work whose lease had ended before the work had", WORKERS, ("queue",)
 )
 STEP_DURATION = Family(
-    "queue_step_duration_seconds", "histogram", "Time of one step of the job of a queue", JOBS, ("queue",)
+    "queue_step_duration_seconds", "histogram", "Time of one step of the job of a queue", WORKERS, ("queue",)
 )
 STEP_ERRORS = Family(
-    "queue_step_errors_total", "counter", "Steps of the job of a queue that ended with an error", JOBS, ("queue",)
+    "queue_step_errors_total", "counter", "Steps of the job of a queue that ended with an error", WORKERS, ("queue",)
 )
-SWEEPER_TASK_ERRORS = Family("sweeper_task_errors_total", "counter", "Tasks of the sweeper that failed", ("sweeper",))
-SWEEPER_LAST_SWEEP = Family(
-    "sweeper_last_sweep_timestamp_seconds", "gauge", "When the sweeper last ended a sweep (Unix time)", ("sweeper",)
-)
+TASK_ERRORS = Family("sweeper_task_errors_total", "counter", "Tasks of the sweep that failed", WORKERS)
 
-_SWEEPER: tuple[Process, ...] = ("sweeper",)
-FREEZES_IN_FORCE = Family("freezes_in_force", "gauge", "Freezes in force", _SWEEPER)
-FREEZES_UNENFORCED = Family(
-    "freezes_unenforced", "gauge", "Freezes in force that are not enforced on all of their branches", _SWEEPER
+LAST_SWEEP = Family(
+    "sweeper_last_sweep_timestamp_seconds",
+    "gauge",
+    "When the sweep was last done, by any process: the task that was done longest ago (Unix time)",
+    WORKERS,
 )
-FREEZES_FAILING = Family("freezes_failing", "gauge", "Freezes that GitHub refuses on some branch", _SWEEPER)
+FREEZES_IN_FORCE = Family("freezes_in_force", "gauge", "Freezes in force", WORKERS)
+FREEZES_UNENFORCED = Family(
+    "freezes_unenforced", "gauge", "Freezes in force that are not enforced on all of their branches", WORKERS
+)
+FREEZES_FAILING = Family("freezes_failing", "gauge", "Freezes that GitHub refuses on some branch", WORKERS)
 OLDEST_UNENFORCED = Family(
     "oldest_unenforced_freeze_seconds",
     "gauge",
     "Time since the start of the oldest freeze that is not enforced on all of its branches",
-    _SWEEPER,
+    WORKERS,
 )
 OLDEST_UNRELEASED = Family(
     "oldest_unreleased_freeze_seconds",
     "gauge",
     "Time since the end of the oldest freeze that may still block a branch",
-    _SWEEPER,
+    WORKERS,
 )
 OLDEST_DUE_BRANCH = Family(
     "oldest_due_branch_seconds",
     "gauge",
     "For how long a branch has waited for its checks to be changed, also while GitHub limits its installation",
-    _SWEEPER,
+    WORKERS,
 )
 FROZEN_BRANCHES = Family(
     "frozen_branches",
     "gauge",
     f"Frozen branches, by whether GitHub refuses changes of them, and why not; `{NO_CAUSE}` if it does",
-    _SWEEPER,
+    WORKERS,
     ("state", "cause"),
 )
 RESTORE_UNCONFIRMED = Family(
     "restore_unconfirmed",
     "gauge",
     "1 while the database counts as restored from a backup, so that nothing is released; else 0",
-    _SWEEPER,
+    WORKERS,
 )
 QUEUE_DUE = Family(
     "queue_due",
     "gauge",
     f"Rows of work that are due and not leased, counted up to {MAX_COUNTED:,}",
-    _SWEEPER,
+    WORKERS,
     ("queue",),
 )
 QUEUE_OLDEST_DUE = Family(
     "queue_oldest_due_seconds",
     "gauge",
     "For how long a row of work has been due that is not leased",
-    _SWEEPER,
+    WORKERS,
     ("queue",),
 )
 QUEUE_RETRYING = Family(
     "queue_retrying",
     "gauge",
     f"Rows of work to be tried again after a failure, counted up to {MAX_COUNTED:,}",
-    _SWEEPER,
+    WORKERS,
     ("queue",),
 )
-QUEUE_LEASES = Family("queue_leases", "gauge", f"Leases held, counted up to {MAX_COUNTED:,}", _SWEEPER, ("queue",))
+QUEUE_LEASES = Family("queue_leases", "gauge", f"Leases held, counted up to {MAX_COUNTED:,}", WORKERS, ("queue",))
 AUDIT_UNSEALED = Family(
     "audit_unsealed_entries",
     "gauge",
     f"Audit entries that wait for their seal, counted up to {MAX_COUNTED:,}",
-    _SWEEPER,
+    WORKERS,
 )
 AUDIT_OLDEST_UNSEALED = Family(
-    "audit_oldest_unsealed_seconds", "gauge", "Age of the oldest audit entry that waits for its seal", _SWEEPER
+    "audit_oldest_unsealed_seconds", "gauge", "Age of the oldest audit entry that waits for its seal", WORKERS
 )
 WEBHOOK_LAG = Family(
     "webhook_lag_seconds",
     "gauge",
     "Longest time from a webhook of GitHub to its processing: of those of the last 5 minutes and those that wait",
-    _SWEEPER,
+    WORKERS,
 )
 WEBHOOK_LOG_AGE = Family(
-    "webhook_log_age_seconds", "gauge", "Time since GitHub's log of webhooks was read without a gap", _SWEEPER
+    "webhook_log_age_seconds", "gauge", "Time since GitHub's log of webhooks was read without a gap", WORKERS
 )
 MAIL_OLDEST_UNSENT = Family(
-    "mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail that is not sent; 0 without a mail server", _SWEEPER
+    "mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail that is not sent; 0 without a mail server", WORKERS
 )
 NOTIFICATION_LAG = Family(
     "notification_lag_seconds",
     "gauge",
     "Age of the oldest audit entry that a destination of notifications has not taken",
-    _SWEEPER,
+    WORKERS,
     ("channel",),
 )
-INSTALLATIONS = Family("installations", "gauge", "Installations of the GitHub App", _SWEEPER, ("state",))
-GITHUB_PAUSED = Family("github_paused_installations", "gauge", "Installations that GitHub limits now", _SWEEPER)
+INSTALLATIONS = Family("installations", "gauge", "Installations of the GitHub App", WORKERS, ("state",))
+GITHUB_PAUSED = Family("github_paused_installations", "gauge", "Installations that GitHub limits now", WORKERS)
 GITHUB_PAUSE_LEFT = Family(
     "github_pause_left_seconds",
     "gauge",
     f"Time until an installation is called again that GitHub limits; of the {MAX_INSTALLATIONS} that wait longest",
-    _SWEEPER,
+    WORKERS,
     ("installation",),
 )
 GITHUB_BUDGET_LEFT = Family(
@@ -236,21 +238,19 @@ GITHUB_BUDGET_LEFT = Family(
     "gauge",
     "What is left of the budget for calls to GitHub: `points` of a minute, and of content that is counted `content` of "
     f"an hour; of the {MAX_INSTALLATIONS} with most calls in the last minute",
-    _SWEEPER,
+    WORKERS,
     ("installation", "budget"),
 )
-PROCESSES = Family(
-    "processes", "gauge", "Workers and sweepers that had a heartbeat in the last 30 seconds", _SWEEPER, ("kind",)
-)
-WAKEUPS_QUEUED = Family("wakeups_queued", "gauge", "Wake-ups in Redis that no worker has taken", _SWEEPER)
+PROCESSES = Family("processes", "gauge", "Processes that had a heartbeat in the last 30 seconds", WORKERS, ("kind",))
+WAKEUPS_QUEUED = Family("wakeups_queued", "gauge", "Wake-ups in Redis that no worker has taken", WORKERS)
 READ_SUCCESS = Family(
     "read_success",
     "gauge",
-    "1 if the sweeper could read this, 0 if not: then its metrics are missing",
-    _SWEEPER,
+    "1 if the worker could read this, 0 if not: then its metrics are missing",
+    WORKERS,
     ("read",),
 )
-READ_DURATION = Family("read_duration_seconds", "gauge", "Time that a read of the sweeper took", _SWEEPER, ("read",))
+READ_DURATION = Family("read_duration_seconds", "gauge", "Time that a read of facts took", WORKERS, ("read",))
 
 FAMILIES: tuple[Family, ...] = tuple(value for value in globals().values() if isinstance(value, Family))
 """Every metric of the service, without the standard ones of a process."""

@@ -18,6 +18,7 @@ from models.installations import Installation
 from models.notifications import NotificationDestination
 from models.queries import NOW
 from models.repositories import Repository, WatchedBranch
+from models.requests import PeriodicTask
 from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
 from rules.notifications.kinds import NOTIFIED_ACTIONS
@@ -305,6 +306,8 @@ _PROCESSES = text(f"""
 
 
 def read_processes(uow: UnitOfWork) -> Iterator[Reading]:
-    """Read how many processes of each kind have a recent heartbeat."""
+    """Read how many processes of each kind have a recent heartbeat, and when the sweep was last done."""
     for row in uow.session.execute(_PROCESSES):
         yield Reading(families.PROCESSES, row.running, (row.kind,))
+    swept_at = uow.session.scalar(select(func.extract("epoch", PeriodicTask.last_swept_at())))
+    yield Reading(families.LAST_SWEEP, float(swept_at or 0))

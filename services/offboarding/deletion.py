@@ -4,7 +4,7 @@ Afterwards all its credentials get 410. Its freezes end, and the reconciler writ
 connections, calendar feeds, invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules
 that we wrote, `services/slack/tokens.py` revokes the token of its Slack workspace, and `services/billing/sync.py`
 cancels its subscriptions. Writes of its credentials are committed before the deletion or refused; what a job starts
-meanwhile is ended by the sweeper. After 30 days all data is erased (`services/offboarding/purge.py`).
+meanwhile is ended by the sweep. After 30 days all data is erased (`services/offboarding/purge.py`).
 """
 
 from datetime import timedelta

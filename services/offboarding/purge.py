@@ -23,7 +23,7 @@ from services.offboarding.deletion import PURGE_DELAY
 logger = logging.getLogger(__name__)
 
 MAX_SECONDS = 1.0
-"""Seconds that one sweep may purge, so that the sweeper still ends freezes on time."""
+"""Seconds that one sweep may purge, so that other tasks of the sweep are not late."""
 BATCH_SIZE = 2000
 """Rows that one transaction deletes."""
 REFERENCED_BATCH_SIZE = 50

@@ -140,7 +140,7 @@ def revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
 
 
 def next_end(uow: UnitOfWork) -> datetime | None:
-    """Return when the next exception expires, so that the sweeper is awake by then."""
+    """Return when the next exception expires, so that the sweep is awake by then."""
     row = PullRequestException
     query = select(row.expires_at).where(row.is_open, row.expires_at > uow.now).order_by(row.expires_at).limit(1)
     return uow.session.scalar(query)

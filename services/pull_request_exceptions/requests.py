@@ -148,7 +148,7 @@ def _lock_open_rows(
 def _end_outdated(uow: UnitOfWork, tracked: TrackedPullRequest, rows: Iterable[PullRequestException]) -> list[str]:
     """Record the end of exceptions whose time has passed or whose pinned commit is no longer the head.
 
-    An open exception prevents a new one from the same freeze. The sweeper does not see an end that is recorded here,
+    An open exception prevents a new one from the same freeze. The sweep does not see an end that is recorded here,
     so the checks are scheduled here as well. Return the freezes of these exceptions.
     """
     late = [row for row in rows if row.expires_at is not None and row.expires_at <= uow.now]

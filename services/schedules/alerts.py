@@ -52,7 +52,7 @@ def missed(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert
     """Return the alert for a missed window; a later one replaces an earlier one."""
     message = (
         f"The window of {schedule.name} {_times(occurrence)} passed without a freeze because nothing started it. "
-        "Check what was merged in that time, and whether the sweeper is running."
+        "Check what was merged in that time, and whether workers are running."
     )
     key = key_of_past_window(MISSED, schedule.id)
     return Alert(key, MISSED, "critical", subject(schedule), message, action_of(uow, schedule))

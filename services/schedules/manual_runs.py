@@ -31,7 +31,7 @@ def run_now(
 ) -> dict[str, Any]:
     """Apply the next window of a schedule now, or lift the one in force; return the occurrence.
 
-    The schedule is locked against its sweeper and against edits, so that each window still starts once.
+    The schedule is locked against the sweep and against edits, so that each window still starts once.
     Raise `schedule_not_found`, `invalid_parameter` for an end with `lift`, and the errors of `apply` and `lift`.
     """
     schedule = get_schedule(uow, schedule_id, lock=True)

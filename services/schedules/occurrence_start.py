@@ -1,13 +1,13 @@
 """Starting the freezes of due occurrences, with the same service as `POST /v1/freezes`.
 
-Invariants (I7), with any number of sweepers, even if one dies:
+Invariants (I7), with any number of workers, even if one dies:
 
 - Once: the row of the occurrence and of its schedule are locked, and rows locked by others are skipped. The freeze and
   the state of the occurrence are committed together.
 - In order: by start within a schedule, as found across schedules.
 - Late rather than never: an open window starts however late it is, and is marked as late. A window that has passed is
   not started any more (`missed_windows.py`).
-- Frozen from its start on: while no sweeper begins it, a due window counts as frozen for every reader, by the same
+- Frozen from its start on: while no worker begins it, a due window counts as frozen for every reader, by the same
   predicate (`Occurrence.is_due`), and what changes its freeze begins it (`services/freezes/windows.py`).
 - Manual actions are kept: an occurrence that was started early, lifted, extended or skipped is settled.
 

@@ -1,4 +1,4 @@
-"""Processing of occurrences by the sweeper: each in its own unit of work, earliest first."""
+"""Processing of occurrences by the sweep: each in its own unit of work, earliest first."""
 
 from collections.abc import Callable
 from datetime import datetime

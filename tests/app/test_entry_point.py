@@ -252,6 +252,8 @@ def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess
         assert process.stderr is not None
         try:
             assert f"{name} starts, release {VERSION}" in process.stderr.readline()
+            if name == "sweeper":
+                assert "workers sweep now" in process.stderr.readline()
             assert "waiting for the database: The database has no schema: run `python -m app migrate`." in (
                 process.stderr.readline()
             )

@@ -261,7 +261,7 @@ class TestServiceEndpoints:
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         sql.execute("UPDATE lease_holders SET beat_at = clock_timestamp() - interval '31 s' WHERE kind = 'worker'")
-        sql.execute("DELETE FROM lease_holders WHERE kind = 'sweeper'")
+        sql.execute("DELETE FROM periodic_tasks")
         ready = http.get("/readyz")
         assert_conforms("get_readiness", ready)
         assert (ready.json()["checks"]["worker"], ready.json()["checks"]["sweeper"]) == ("unavailable", "unknown")

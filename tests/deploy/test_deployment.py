@@ -116,9 +116,9 @@ def test_compose_runs_every_process_of_the_service() -> None:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     ours = {name: service for name, service in services.items() if service.get("image") == "change-freeze"}
     assert {name: commands_of(service) for name, service in ours.items()} == {
-        name: [name] for name in ("migrate", "api", "worker", "sweeper")
+        name: [name] for name in ("migrate", "api", "worker")
     }
-    assert [name for name, service in ours.items() if service.get("expose") == ["9464"]] == ["api", "worker", "sweeper"]
+    assert [name for name, service in ours.items() if service.get("expose") == ["9464"]] == ["api", "worker"]
     assert {name for name, service in services.items() if "ports" in service} == {"nginx"}
     for service in ours.values():
         assert service["environment"]["METRICS_BIND"] == ":9464"
@@ -135,7 +135,7 @@ def test_kubernetes_runs_every_process_of_this_release() -> None:
     documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "change-freeze.yaml").read_text())
     templates = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in {"Job", "Deployment"}]
     containers = [container for template in templates for container in template["containers"]]
-    assert [commands_of(each) for each in containers] == [["migrate"], ["api"], ["worker"], ["sweeper"]]
+    assert [commands_of(each) for each in containers] == [["migrate"], ["api"], ["worker"]]
     assert {each["image"] for each in containers} == {f"change-freeze:{VERSION}"}
     assert {name["name"] for each in containers for name in each.get("env", ())} <= VARIABLES
     assert all(each["securityContext"]["readOnlyRootFilesystem"] for each in containers)
@@ -166,7 +166,7 @@ def test_units_serve_metrics_on_the_loopback_where_prometheus_scrapes_them() -> 
         for job in prometheus["scrape_configs"]
     }
     served = {}
-    for kind, instances in (("api", [""]), ("sweeper", [""]), ("worker@", ["1", "2"])):
+    for kind, instances in (("api", [""]), ("worker@", ["1", "2"])):
         text = (DEPLOY / "systemd" / f"change-freeze-{kind}.service").read_text()
         [address] = re.findall(r"^Environment=METRICS_BIND=(\S+)$", text, re.MULTILINE)
         served[f"change-freeze-{kind.removesuffix('@')}"] = [address.replace("%i", each) for each in instances]

@@ -100,7 +100,7 @@ def test_doctor_says_which_address_leads_through_a_pooler(service: tuple[str, st
     shown = [(finding.state, finding.text) for finding in well]
     assert ("ok", "a connection pooler is used: nothing is prepared") in shown
     assert ("ok", f"the login {LOGIN} owns nothing, and may take the roles of the service") in shown
-    assert ("ok", "workers and sweepers have a connection of their own") in shown
+    assert ("ok", "workers have a connection of their own") in shown
     wrong = check_database(product_config(pooled, "redis://", database_direct_url=pooled))
     [refusal] = [finding.text for finding in wrong if finding.state == "fix" and "DIRECT" in finding.text]
     assert refusal.startswith("DATABASE_DIRECT_URL must lead to PostgreSQL itself")

@@ -1,6 +1,6 @@
 """Start a window in processes killed before each statement in turn: `python -m tests.faults.crashing_sweeper`.
 
-Like `tests.faults.crashing_api`, for work that no request causes: each child is a sweeper that runs what is due once.
+Like `tests.faults.crashing_api`, for work that no request causes: each child is a worker that runs what is due once.
 The parent prints how each child ended, one JSON line each, and continues when it reads a line, until a child survives.
 """
 
@@ -12,16 +12,17 @@ import sys
 from app.config import load_config
 from app.wiring import job_context, lock_of
 from jobs.sweep import Sweeper
+from models.requests import WINDOWS
 from tests.faults.crashing_api import die_before
 
 MOST = 200
 
 
 def run_timed_tasks() -> None:
-    """Be a sweeper that looks at the clock once."""
+    """Be a worker that looks at the clock once."""
     config = load_config()
-    context = job_context(config, lock_of(config, "sweeper"))
-    Sweeper(context, lambda: True, config.full_pass_every).run_timed_tasks()
+    context = job_context(config, lock_of(config, "worker"))
+    Sweeper(context, lambda: True, config.full_pass_every).run_task(WINDOWS)
 
 
 def main() -> None:

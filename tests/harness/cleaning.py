@@ -5,10 +5,11 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-PROCESSES_RUN: LiteralString = (
-    "INSERT INTO lease_holders (kind, beat_at) VALUES ('worker', 'infinity'), ('sweeper', 'infinity')"
-)
-"""A worker and a sweeper that no clock finds silent: where none runs, that needs attention."""
+PROCESSES_RUN: LiteralString = """
+    INSERT INTO lease_holders (kind, beat_at) VALUES ('worker', 'infinity');
+    INSERT INTO periodic_tasks (name, done_at, due_at) VALUES ('windows', 'infinity', now())
+"""
+"""A worker that no clock finds silent, and that has swept: where none runs, that needs attention."""
 
 RUNS_HERE: LiteralString = """
     UPDATE database_identity i
@@ -38,7 +39,7 @@ def define_reset(connection: psycopg.Connection[Any]) -> None:
 
 
 def reset(connection: psycopg.Connection[Any]) -> None:
-    """Delete all rows, except that a worker and a sweeper run."""
+    """Delete all rows, except that a worker runs and sweeps."""
     connection.execute("SELECT pg_temp.reset()")
 
 

@@ -12,7 +12,7 @@ from app.wiring import STATEMENT_SECONDS, watch_statements
 from jobs.context import Context, set_context
 from jobs.loop_watch import EXIT_STATUS, MAX_SECONDS, MAX_SECONDS_OF_SLOW, LoopWatch, end_process
 from jobs.registry import Job
-from jobs.sweep import Sweeper
+from jobs.sweep import LANES, Lane, Sweeper
 from tests.harness.github_harness import Harness
 
 
@@ -144,19 +144,19 @@ def test_statement_is_a_turn_and_may_take_until_its_deadline(watch: LoopWatch, d
     engine.dispose()
 
 
-@pytest.mark.parametrize("task", ["run_maintenance", "run_timed_tasks", "seal"])
-def test_each_loop_of_the_sweeper_is_watched(harness: Harness, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
+def test_each_loop_of_the_sweep_is_watched(harness: Harness, monkeypatch: pytest.MonkeyPatch, lane: Lane) -> None:
     hung, over, ended, stop = Event(), Event(), Event(), Event()
 
-    def hang(_: Sweeper) -> None:
-        hung.set()
-        over.wait(30)
+    def hang(_: Sweeper, task: str) -> tuple[bool, list[str]]:
+        if task in lane.tasks:
+            hung.set()
+            over.wait(30)
+        return False, []
 
     watch = LoopWatch(ended.set)
     context = Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None, watch=watch)
-    for each in ("run_maintenance", "run_timed_tasks", "seal"):
-        monkeypatch.setattr(Sweeper, each, hang if each == task else lambda _: None)
-    monkeypatch.setattr(Sweeper, "pause", lambda _, interval: interval)
+    monkeypatch.setattr(Sweeper, "run_task", hang)
     running = Thread(target=Sweeper(context, lambda: True, timedelta(days=1)).run, args=(stop, 0.01))
     running.start()
     assert hung.wait(10)

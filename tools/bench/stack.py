@@ -46,7 +46,7 @@ class Stack:
     private_key: str = field(repr=False)
     """The App's."""
     processes: Mapping[str, int] = field(default_factory=dict)
-    """Ids of the service's processes: `api-1`, …, `worker-1`, …, `sweeper-1`, …."""
+    """Ids of the service's processes: `api-1`, …, `worker-1`, …."""
     hosts: Sequence[str] = ()
     """Addresses of every host of the API; `api` is the first."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -83,11 +83,11 @@ def serving(
     *,
     settings: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
-    counts: tuple[int, int, int] = (1, 1, 1),
+    counts: tuple[int, int] = (1, 1),
 ) -> Iterator[Stack]:
     """Run everything with these organisations, at rest; `settings` are GitHub's (`tools.fake_github.settings`).
 
-    `counts` are the hosts of the API, of two processes each, the workers and the sweepers. No full resync by the clock
+    `counts` are the hosts of the API, of two processes each, and the workers. No full resync by the clock
     unless `environment` says otherwise.
     """
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
@@ -104,10 +104,8 @@ def serving(
         dependencies = {**own, **stores.environment, "GITHUB_API_URL": fake_github, **(environment or {})}
         hosts = [stack.enter_context(web("app.main:app", dependencies, "/healthz", each)) for each in api_ports]
         processes = {f"api-{number}": host.process_id for number, host in enumerate(hosts, start=1)}
-        for command, count in zip(("worker", "sweeper"), counts[1:], strict=True):
-            for number in range(1, count + 1):
-                started = stack.enter_context(process(["app", command], dependencies))
-                processes[f"{command}-{number}"] = started.pid
+        for number in range(1, counts[1] + 1):
+            processes[f"worker-{number}"] = stack.enter_context(process(["app", "worker"], dependencies)).pid
         addresses = [host.address for host in hosts]
         yield Stack(
             addresses[0], fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"], processes, addresses, dependencies

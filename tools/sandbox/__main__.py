@@ -1,8 +1,7 @@
 """`make run`, from the first process to the last.
 
-PostgreSQL and Redis, GitHub, Stripe, Slack and mailbox, migrations, rows; then API, worker and sweeper; then the
-service reads its repositories from GitHub and writes a check on every head; then the demonstration. `sandbox.json`
-appears last.
+PostgreSQL and Redis, GitHub, Stripe, Slack and mailbox, migrations, rows; then API and worker; then the service reads
+its repositories from GitHub and writes a check on every head; then the demonstration. `sandbox.json` appears last.
 """
 
 import sys

@@ -76,7 +76,7 @@ class Sandbox:
                 self.postgres.ensure_login(LOGIN, ROLES)
         with self.step("Organisations, people and keys"):
             self.seed(addresses["databaseUrl"])
-        with self.step("API, worker and sweeper"):
+        with self.step("API and worker"):
             self.start_service(environment)
         with self.step("Repositories, checks and rules"):
             prepared = self.prepare()
@@ -214,7 +214,7 @@ class Sandbox:
 
     def start_service(self, environment: dict[str, str]) -> None:
         """Start the service's own processes."""
-        for name in ("api", "worker", "sweeper"):
+        for name in ("api", "worker"):
             self.pids[name] = self.processes.start(name, [sys.executable, "-m", "app", name], environment)
         client = Client(self.settings.base_url)
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")

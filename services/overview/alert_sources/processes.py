@@ -1,4 +1,4 @@
-"""Alerts about the processes of the service: none of a kind runs, or fewer than did."""
+"""Alerts about the processes of the service: no worker runs, fewer than did, or none that sweeps."""
 
 from typing import Any
 
@@ -13,8 +13,9 @@ from sqlalchemy import (
 
 from models.leases import LeaseHolder
 from models.organizations import Organization
+from models.requests import PeriodicTask
 from rules.web_addresses import STATUS
-from services.core.lease_holder import PROCESS_TIMEOUT, Kind
+from services.core.lease_holder import PROCESS_TIMEOUT
 from services.overview.alert_sources.columns import (
     NOW,
     ORGANIZATION,
@@ -26,65 +27,69 @@ from services.overview.alert_sources.columns import (
 )
 
 WORKER_DOWN = (
-    "No worker of the service has responded since %s: checks are written late, or not at all. "
-    "The operator of the service has to start one."
+    "No worker of the service has responded since %s: windows do not begin, and checks are not written, or written "
+    "late. The operator of the service has to start one."
 )
-SWEEPER_DOWN = (
-    "No sweeper of the service has responded since %s: windows do not begin, and lost work is not found. "
-    "The operator of the service has to start one."
+NOT_SWEPT = (
+    "Workers of the service run, and have not begun or ended windows since %s. "
+    "The operator of the service has to look at their logs."
 )
 REDUCED = (
-    "A %s of the service has not responded since %s, and was not replaced; the others do its work. "
+    "A worker of the service has not responded since %s, and was not replaced; the others do its work. "
     "The operator of the service has to start another one."
 )
 DEATHS_REPORTED = "interval '30 minutes'"
 """For how long a dead process is reported that was not replaced: the number that should run is not known."""
 
 
-def missing_process(kind: Kind) -> Query:
-    """Return an alert if no process of this kind runs: critical, unless sweepers do the work of the workers."""
-    heartbeat = _last_heartbeat(kind)
+def missing_workers() -> Query:
+    """Return an alert if no worker runs: critical, unless something else sweeps and so does their work."""
+    heartbeat = _last_heartbeat()
     since = func.coalesce(heartbeat, Organization.created_at)
-    severity: ColumnElement[str] = literal("critical")
-    if kind == "worker":
-        severity = case((_is_silent(_last_heartbeat("sweeper")), "critical"), else_="warning")
-    message = func.format(WORKER_DOWN if kind == "worker" else SWEEPER_DOWN, format_instant(since))
-    return select(*_process_columns(kind, severity, since, message)).where(
-        Organization.id == ORGANIZATION, _is_silent(heartbeat)
-    )
+    severity = case((_is_silent(PeriodicTask.windows_done_at()), "critical"), else_="warning")
+    columns = _process_columns("worker", severity, since, func.format(WORKER_DOWN, format_instant(since)))
+    return select(*columns).where(Organization.id == ORGANIZATION, _is_silent(heartbeat))
 
 
-def reduced_processes(kind: Kind) -> Query:
-    """Return an alert if a process of this kind did not end in order, others run, and none was started since then.
+def missing_sweep() -> Query:
+    """Return an alert if workers run and none looks at windows."""
+    swept_at = PeriodicTask.windows_done_at()
+    since = func.coalesce(swept_at, Organization.created_at)
+    columns = _process_columns("sweeper", literal("critical"), since, func.format(NOT_SWEPT, format_instant(since)))
+    return select(*columns).where(Organization.id == ORGANIZATION, _is_silent(swept_at), ~_is_silent(_last_heartbeat()))
+
+
+def reduced_workers() -> Query:
+    """Return an alert if a worker did not end in order, others run, and none was started since then.
 
     Processes that were started replace as many, so one that crashes and is restarted again and again is not reported.
     """
     died = (
         select(func.count().label("count"), func.min(LeaseHolder.beat_at).label("since"))
-        .where(LeaseHolder.kind == kind, LeaseHolder.stopped_at.is_(None))
+        .where(LeaseHolder.kind == "worker", LeaseHolder.stopped_at.is_(None))
         .where(_is_silent(LeaseHolder.beat_at), LeaseHolder.beat_at > NOW - interval(DEATHS_REPORTED))
         .subquery()
     )
-    started = select(func.count()).where(LeaseHolder.kind == kind, LeaseHolder.started_at > died.c.since)
-    message = func.format(REDUCED, kind, format_instant(died.c.since))
+    started = select(func.count()).where(LeaseHolder.kind == "worker", LeaseHolder.started_at > died.c.since)
+    message = func.format(REDUCED, format_instant(died.c.since))
     return (
-        select(*_process_columns(kind, literal("warning"), died.c.since, message))
+        select(*_process_columns("worker", literal("warning"), died.c.since, message))
         .join_from(Organization, died, died.c.count > started.correlate(died).scalar_subquery())
-        .where(Organization.id == ORGANIZATION, ~_is_silent(_last_heartbeat(kind)))
+        .where(Organization.id == ORGANIZATION, ~_is_silent(_last_heartbeat()))
     )
 
 
-def _last_heartbeat(kind: Kind) -> Any:
-    return select(func.max(LeaseHolder.beat_at)).where(LeaseHolder.kind == kind).scalar_subquery()
+def _last_heartbeat() -> Any:
+    return select(func.max(LeaseHolder.beat_at)).where(LeaseHolder.kind == "worker").scalar_subquery()
 
 
-def _is_silent(heartbeat: Any) -> ColumnElement[bool]:
-    """Return the condition of a last heartbeat that is too long ago, or that never was."""
-    return func.coalesce(heartbeat <= NOW - interval(PROCESS_TIMEOUT), true())
+def _is_silent(last: Any) -> ColumnElement[bool]:
+    """Return the condition of a last sign of life that is too long ago, or that never was."""
+    return func.coalesce(last <= NOW - interval(PROCESS_TIMEOUT), true())
 
 
 def _process_columns(
-    kind: Kind, severity: ColumnElement[str], since: ColumnElement[Any], message: ColumnElement[str]
+    kind: str, severity: ColumnElement[str], since: ColumnElement[Any], message: ColumnElement[str]
 ) -> tuple[ColumnElement[Any], ...]:
     subject, action = ("process", literal(kind), literal(kind)), ("Open the status page", page(STATUS))
     about = Organization.id + " " + literal(kind)

@@ -17,7 +17,6 @@ from sqlalchemy.sql.selectable import TextualSelect
 
 from models.attention import AttentionItem
 from models.billing import schedule_count, watched_branch_count
-from services.core.lease_holder import KINDS
 from services.overview.alert_sources.api_keys import expiring_keys
 from services.overview.alert_sources.blocking import gaps_of_freezes
 from services.overview.alert_sources.columns import ORGANIZATION, Query
@@ -31,7 +30,7 @@ from services.overview.alert_sources.plans import (
     unclear_subscriptions,
     unpaid_subscriptions,
 )
-from services.overview.alert_sources.processes import missing_process, reduced_processes
+from services.overview.alert_sources.processes import missing_sweep, missing_workers, reduced_workers
 from services.overview.alert_sources.restores import restored_database
 
 TYPES = (
@@ -57,7 +56,6 @@ TYPES = (
 def union_of_sources() -> TextualSelect:
     """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
     sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, paused_installation)
-    processes = [source(kind) for source in (missing_process, reduced_processes) for kind in KINDS]
     limited = (
         exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(ORGANIZATION)),
         exceeded_limit("schedules", "schedules", "schedule_limit", schedule_count(ORGANIZATION)),
@@ -70,7 +68,9 @@ def union_of_sources() -> TextualSelect:
         *limited,
         ending_trial(),
         *paid,
-        *processes,
+        missing_workers(),
+        missing_sweep(),
+        reduced_workers(),
         restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}

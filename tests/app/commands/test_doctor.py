@@ -185,7 +185,7 @@ def test_every_part_of_the_database_has_its_line(capsys: pytest.CaptureFixture[s
     main([])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ok   database: ")]
     texts = ("the login change_freeze_test_doctor owns nothing", f"the schema is at revision {RELEASE_REVISION}")
-    for part in (*texts, "PostgreSQL is reached directly", "workers and sweepers have a connection", "the clocks"):
+    for part in (*texts, "PostgreSQL is reached directly", "workers have a connection", "the clocks"):
         assert any(part in line for line in lines), part
 
 
@@ -240,6 +240,13 @@ def test_processes_that_do_not_run_are_named(session: Session, capsys: pytest.Ca
     session.commit()
     _, lines = examine(capsys)
     assert "fix  database: no worker runs: start `python -m app worker`" in lines
+
+
+def test_workers_that_do_not_sweep_are_named(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    session.execute(text("UPDATE periodic_tasks SET done_at = now() - interval '1 minute'"))
+    session.commit()
+    _, lines = examine(capsys)
+    assert "fix  database: no worker sweeps: see the logs of the workers" in lines
 
 
 def test_restore_that_is_not_confirmed_is_to_fix(session: Session, capsys: pytest.CaptureFixture[str]) -> None:

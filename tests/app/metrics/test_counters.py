@@ -16,7 +16,6 @@ from app.edge.worker_threads import Workers
 from app.metrics import database_pools, saturation
 from app.metrics.job_counters import MAX_CODES, JobCounters, QueueCounters
 from app.metrics.saturation import Saturation
-from app.metrics.sweeper_counters import SweeperCounters
 from jobs.context import Context, JobObserver
 from jobs.registry import Job
 from jobs.sweep import Sweeper
@@ -72,12 +71,11 @@ def test_steps_of_jobs_are_counted_with_their_errors(monkeypatch: pytest.MonkeyP
     assert (steps(), errors()) == (2, 1)
 
 
-def test_sweeper_counts_tasks_that_fail_and_says_when_it_swept() -> None:
+def test_steps_of_the_sweep_that_fail_are_counted() -> None:
     errors = Rise("sweeper_task_errors_total")
-    context = context_of(SweeperCounters())  # without a database every task fails
-    Sweeper(context, lambda: False, cast(Any, None)).run_maintenance()
-    assert errors() > 10
-    assert value("sweeper_last_sweep_timestamp_seconds") > 0
+    context = context_of(JobCounters())  # without a database every step fails
+    Sweeper(context, lambda: False, cast(Any, None)).sweep()
+    assert errors() > 20
 
 
 def test_pool_counts_who_waits_and_who_waits_in_vain() -> None:

@@ -1,4 +1,4 @@
-"""The service as processes, scraped over HTTP: an API of two worker processes, a worker and a sweeper.
+"""The service as processes, scraped over HTTP: an API of two worker processes, and a worker.
 
 What alert rules, the dashboard and the documentation name must be what these processes show.
 """
@@ -38,7 +38,7 @@ from tests.jobs.conftest import SECRET
 pytestmark = [pytest.mark.check, pytest.mark.slow(25)]
 
 ROOT = Path(__file__).parents[3]
-PROCESSES = ("api", "worker", "sweeper")
+PROCESSES = ("api", "worker")
 THREADS = 3
 SECRETS = ("a secret of tests", SECRET, "ada@example.com", "acme")
 Samples = Mapping[str, list[dict[str, str]]]
@@ -142,7 +142,7 @@ def service(module_database: str, redis_url: str, tmp_path_factory: pytest.TempP
 def exposed(service: Service) -> Mapping[str, Samples]:
     """Return what each process shows, once each has done something."""
     failures = 'change_freeze_queue_failures_total{code="github_unavailable",queue="webhooks"}'
-    eventually(lambda: any((service.value(process, failures) or 0) >= 1 for process in ("worker", "sweeper")), PATIENCE)
+    eventually(lambda: (service.value("worker", failures) or 0) >= 1, PATIENCE)
     httpx.get(f"{service.api}/healthz", timeout=PATIENCE)
     return {process: service.samples(process) for process in PROCESSES}
 
@@ -240,11 +240,10 @@ def test_scrape_answers_while_the_database_refuses_connections(service: Service)
     reads = (*shared, "github", "processes")
 
     def all_fail() -> bool:
-        return {service.value("sweeper", f'change_freeze_read_success{{read="{read}"}}') for read in reads} == {0}
+        return {service.value("worker", f'change_freeze_read_success{{read="{read}"}}') for read in reads} == {0}
 
     eventually(all_fail, PATIENCE)
-    samples = service.samples("sweeper")
+    samples = service.samples("worker")
     assert "change_freeze_oldest_due_branch_seconds" not in samples
     assert {"change_freeze_build_info", "process_start_time_seconds", "change_freeze_wakeups_queued"} <= samples.keys()
-    for process in ("api", "worker"):
-        assert "change_freeze_build_info" in service.samples(process)
+    assert "change_freeze_build_info" in service.samples("api")

@@ -7,7 +7,7 @@ Write a function in a module of `catalogue/` (a new module is found by itself) a
     @fault("A worker is killed in mid fan-out", within=90)
     def killed_in_mid_fan_out(trial: Trial) -> None:
         stack = trial.stack                  # everything that runs, and the ways to hurt it
-        traps = trap_writes(stack)           # on the wires of who does the fan-out: workers, or sweepers without Redis
+        traps = trap_writes(stack)           # on the wires of who does the fan-out: the workers
         trial.client.freeze()                # over HTTP, insisting, and noted for the judge
         reconciler = first_caught(traps)           # its first write is held
         reconciler.kill()

@@ -1,7 +1,7 @@
 """The whole service around a simulated GitHub and Stripe, with a wire between every process and every server.
 
-PostgreSQL, Redis, the API (gunicorn), two workers and a sweeper are real processes; GitHub and Stripe are served over
-real HTTP by this one. Without Redis there are no workers, and three sweepers do the work.
+PostgreSQL, Redis, the API (gunicorn) and two workers are real processes; GitHub and Stripe are served over real HTTP by
+this one. Without Redis nothing wakes the workers.
 """
 
 import os
@@ -51,7 +51,7 @@ PATIENCE = 20.0
 """Seconds that a statement of ours waits for PostgreSQL to come back."""
 LOGIN = "change_freeze_service"
 """The login of the service's processes: it owns nothing."""
-ROLES = ("api", "worker-1", "worker-2", "sweeper-1", "sweeper-2")
+ROLES = ("api", "worker-1", "worker-2", "worker-3", "sweeper-1")
 
 
 @dataclass
@@ -73,6 +73,8 @@ class Stack:
     """Whether there is a Redis at all."""
     quick: bool
     """Whether time that would only be waited for is skipped."""
+    needs_sweeper: bool = False
+    """Whether the release is one whose workers do not sweep."""
     wires: dict[tuple[str, str], Wire] = field(default_factory=dict)
     """By process and server: `wires["worker-1", "postgres"]`."""
     processes: dict[str, Process] = field(default_factory=dict)
@@ -117,9 +119,8 @@ class Stack:
 
     @property
     def reconcilers(self) -> tuple[Process, Process]:
-        """Return the two processes that write checks: the workers, or, without Redis, two sweepers."""
-        kind = "worker" if self.redis else "sweeper"
-        return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
+        """Return the two processes that write checks, and sweep."""
+        return self.processes["worker-1"], self.processes["worker-2"]
 
     def wire(self, process: Process | str, server: str) -> Wire:
         """Return the wire from a process to `postgres`, `redis`, `mail`, or a simulated server such as `fake_slack`."""
@@ -244,7 +245,7 @@ class Stack:
     @property
     def usual(self) -> set[str]:
         """The processes that run normally."""
-        return {"api", "worker-1", "worker-2", "sweeper-1"} if self.redis else {"api", "sweeper-1", "sweeper-2"}
+        return {"api", "worker-1", "worker-2"} | ({"sweeper-1"} if self.needs_sweeper else set())
 
     def wait_for_api(self) -> None:
         """Wait until the API is ready."""
@@ -299,6 +300,7 @@ def running(
         mail = serve_mail()
         exit_stack.callback(mail.stop)
         stack = Stack(home, postgres, valkey, fake_github, stripe, slack, receiver, mail, exchange, redis, quick)
+        stack.needs_sweeper = release is not None
         _lay_wires(stack)
         stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.github, small=small)
         if release is not None:
@@ -340,8 +342,8 @@ def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> 
         "api": ["app", "api"],
         "worker-1": ["app", "worker"],
         "worker-2": ["app", "worker"],
+        "worker-3": ["app", "worker"],
         "sweeper-1": ["app", "sweeper"],
-        "sweeper-2": ["app", "sweeper"],
     }
     for role, arguments in programs.items():
         environment = {

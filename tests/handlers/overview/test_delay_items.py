@@ -10,6 +10,7 @@ from models.audit import AuditSeal
 from models.leases import LeaseHolder
 from models.notifications import NotificationDestination
 from models.repositories import WatchedBranch
+from models.requests import PeriodicTask
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
@@ -105,7 +106,8 @@ class TestLateEnforcement:
 
 class TestMissingProcesses:
     @pytest.mark.parametrize(
-        ("kind", "severity", "words"), [("worker", "warning", "written late"), ("sweeper", "critical", "windows")]
+        ("kind", "severity", "words"),
+        [("worker", "warning", "written late"), ("sweeper", "critical", "have not begun")],
     )
     def test_process_that_died_is_seen_within_a_minute(
         self, session: Session, viewer: Caller, kind: str, severity: str, words: str
@@ -121,14 +123,25 @@ class TestMissingProcesses:
         process(session, kind, silent=1)
         assert items(viewer) == []
 
-    def test_lack_of_workers_is_critical_when_no_sweeper_runs(self, session: Session, viewer: Caller) -> None:
+    def test_lack_of_workers_is_one_critical_item_when_nothing_sweeps(self, session: Session, viewer: Caller) -> None:
         process(session, "worker", silent=35)
         process(session, "sweeper", silent=35)
-        assert [(item["type"], item["severity"]) for item in items(viewer)] == [("process_down", "critical")] * 2
+        item = only(viewer)
+        assert (item["subject"]["id"], item["severity"]) == ("worker", "critical")
 
     def test_process_that_never_ran_is_missing(self, session: Session, viewer: Caller) -> None:
-        session.execute(delete(LeaseHolder).where(LeaseHolder.kind == "sweeper"))
+        session.execute(delete(LeaseHolder))
+        assert only(viewer)["subject"]["id"] == "worker"
+
+    def test_workers_that_have_never_swept_are_reported(self, session: Session, viewer: Caller) -> None:
+        session.execute(delete(PeriodicTask))
         assert only(viewer)["subject"]["id"] == "sweeper"
+
+    def test_other_tasks_of_the_sweep_may_take_longer(self, session: Session, viewer: Caller) -> None:
+        late = factories.now() - timedelta(seconds=35)
+        session.add(PeriodicTask(name="retention", done_at=late, due_at=late))
+        session.flush()
+        assert items(viewer) == []
 
     def test_dead_process_beside_others_is_seen_until_it_is_replaced(self, session: Session, viewer: Caller) -> None:
         process(session, "worker", silent=1)
@@ -162,9 +175,11 @@ def due(session: Session, branch: WatchedBranch, *, seconds: float) -> None:
 
 
 def process(session: Session, kind: str, *, silent: float) -> None:
-    """Let the process of this kind have had its last heartbeat so many seconds ago."""
+    """Let a process of this kind have had its last heartbeat, or swept, so many seconds ago."""
     now = factories.now()
     started, beat = now - timedelta(hours=1), now - timedelta(seconds=silent)
+    if kind == "sweeper":
+        session.execute(update(PeriodicTask).values(done_at=beat))
     session.execute(update(LeaseHolder).where(LeaseHolder.kind == kind).values(started_at=started, beat_at=beat))
     session.flush()
 

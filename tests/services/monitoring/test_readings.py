@@ -17,7 +17,7 @@ from models.installations import Installation
 from models.leases import LeaseHolder
 from models.notifications import NotificationDestination
 from models.organizations import Organization
-from models.requests import WebhookDelivery
+from models.requests import PeriodicTask, WebhookDelivery
 from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES
 from rules.ids import new_id
@@ -310,3 +310,15 @@ def test_processes_are_those_with_a_recent_heartbeat(jobs: UnitOfWorkFactory, se
     session.commit()
     values = Values(jobs, "processes")
     assert (values["processes", "worker"], values["processes", "sweeper"]) == (2, 0)
+
+
+def test_last_sweep_is_that_of_the_task_done_longest_ago(
+    jobs: UnitOfWorkFactory, session: Session, now: datetime
+) -> None:
+    session.execute(text("DELETE FROM periodic_tasks"))
+    session.commit()
+    assert Values(jobs, "processes")["sweeper_last_sweep_timestamp_seconds"] == 0
+    for name, age, due in (("windows", 1, now), ("seals", 9, now), ("full_resync", 99, None)):
+        session.add(PeriodicTask(name=name, done_at=now - timedelta(seconds=age), due_at=due))
+    session.commit()
+    assert Values(jobs, "processes")["sweeper_last_sweep_timestamp_seconds"] == now.timestamp() - 9

@@ -82,7 +82,7 @@ class TestReadySandbox:
     def test_report_names_every_running_process(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
         simulated = {"fake_github", "fake_stripe", "fake_slack", "mailbox"}
-        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", *simulated}
+        assert set(pids) == {"api", "worker", "postgres", "redis", *simulated}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
     def test_maintenance_leads_to_the_status_page(self, sandbox: Run) -> None:

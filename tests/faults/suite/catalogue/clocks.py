@@ -14,7 +14,7 @@ from tests.faults.suite.catalogue.steps import (
     trap_writes,
     wait_for_workers,
 )
-from tests.faults.suite.catalogue.sweepers import all_ended, freezes_that_end, require_once
+from tests.faults.suite.catalogue.sweeps import all_ended, freezes_that_end, require_once
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 from tools.fake_github.model.records import Repository
@@ -28,11 +28,6 @@ def start_with_clock(processes: Iterable[Process], shift: float) -> None:
     for process in processes:
         process.set_clock(shift)
         process.start()
-
-
-def sweepers(trial: Trial) -> list[Process]:
-    """Return the sweepers that run normally."""
-    return [trial.stack.processes[name] for name in sorted(trial.stack.usual) if name.startswith("sweeper")]
 
 
 def database_time(trial: Trial, seconds: float) -> str:
@@ -181,9 +176,9 @@ def api_behind(trial: Trial) -> None:
     _api_off_by(trial, -OFF)
 
 
-def _sweepers_off_by(trial: Trial, shift: float) -> None:
+def _workers_off_by(trial: Trial, shift: float) -> None:
     stack = trial.stack
-    start_with_clock(sweepers(trial), shift)
+    start_with_clock(stack.reconcilers, shift)
     last = {"type": "repositories", "repositories": [stack.acme.names[4]]}
     long = trial.client.freeze(last, endsAt=database_time(trial, OFF / 2))
     ending = freezes_that_end(trial, 1.5, 3)
@@ -196,11 +191,11 @@ def _sweepers_off_by(trial: Trial, shift: float) -> None:
     trial.injected()
 
 
-@fault("The sweeper's clock is ten minutes ahead: it ends freezes by the database's clock", quick=False)
-def sweeper_ahead(trial: Trial) -> None:
-    _sweepers_off_by(trial, OFF)
+@fault("The workers' clocks are ten minutes ahead: they end freezes by the database's clock", quick=False)
+def workers_ahead(trial: Trial) -> None:
+    _workers_off_by(trial, OFF)
 
 
-@fault("The sweeper's clock is ten minutes behind: it ends freezes by the database's clock", quick=False)
-def sweeper_behind(trial: Trial) -> None:
-    _sweepers_off_by(trial, -OFF)
+@fault("The workers' clocks are ten minutes behind: they end freezes by the database's clock", quick=False)
+def workers_behind(trial: Trial) -> None:
+    _workers_off_by(trial, -OFF)

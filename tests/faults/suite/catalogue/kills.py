@@ -59,11 +59,11 @@ def only_worker(trial: Trial) -> None:
     kill_and_restart(trial, reconciler, trap)
 
 
-@fault("Kills: the sweeper, while it does the work of workers that cannot be woken", within=RESTART_BOUND, load=False)
-def sweeper(trial: Trial) -> None:
+@fault("Kills: a worker, while it sweeps because workers cannot be woken", within=RESTART_BOUND, load=False)
+def sweeping_worker(trial: Trial) -> None:
     stack = trial.stack
     stack.stop_redis()
-    working = stack.processes["sweeper-1"]
+    working = stack.processes["worker-1"]
     for process in stack.processes.values():
         if process not in {stack.api, working}:
             process.kill()
@@ -133,9 +133,9 @@ def workers_and_webhooks(trial: Trial) -> None:
     kill_while_webhooks_are_sent(trial, "api", *(each.name for each in trial.stack.reconcilers))
 
 
-@fault("Kills: Redis, the sweeper and the API, while webhooks are sent", within=BOUND, load=False, needs_redis=True)
+@fault("Kills: Redis, a worker and the API, while webhooks are sent", within=BOUND, load=False, needs_redis=True)
 def redis_and_webhooks(trial: Trial) -> None:
-    kill_while_webhooks_are_sent(trial, "sweeper-1", "api", redis=True)
+    kill_while_webhooks_are_sent(trial, "worker-1", "api", redis=True)
 
 
 @fault("Kills: everything, while webhooks are sent", within=BOUND, load=False)

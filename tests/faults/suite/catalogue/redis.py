@@ -97,7 +97,7 @@ def restarted(trial: Trial) -> None:
     stack.start_redis()
 
 
-@fault("Redis hangs for longer than a worker waits: the workers restart", needs_redis=True, quick=False)
+@fault("Redis hangs for longer than a worker waits: the workers take wake-ups again", needs_redis=True, quick=False)
 def hung_for_long(trial: Trial) -> None:
     stack = trial.stack
     freezes = TimedFreezes(trial)
@@ -122,17 +122,17 @@ def _jobs_done(reconciler: Process) -> int:
 
 
 @fault(
-    "Redis answers, and every worker is dead: the sweeper does their work",
+    "Redis answers, and every worker hangs that takes wake-ups: the sweep does the work",
     within=90,
     needs_redis=True,
     load=False,
     quick=False,
 )
-def workers_are_dead(trial: Trial) -> None:
+def wakeups_are_not_taken(trial: Trial) -> None:
     stack = trial.stack
     freezes = TimedFreezes(trial)
     for reconciler in stack.reconcilers:
-        reconciler.kill()
+        reconciler.hang()
     trial.injected()
     freezes.start()
-    wait_until(lambda: is_right(stack), "the fan-out by the sweeper", 40)
+    wait_until(lambda: is_right(stack), "the fan-out by the sweep", 40)

@@ -15,19 +15,11 @@ LEASE = LEASE_DURATION.total_seconds()
 
 ANSWER_TIMEOUT = 5.0
 """Seconds in which a freeze or a lift is answered: less than a call of mail, Slack or a webhook may take."""
-POLLS_WITHOUT_A_LEASE = 20
-"""Polls, 30 ms apart, after which a process that held no lease at any of them has stopped working."""
 _RUNS = """
     SELECT 1 FROM lease_holders h JOIN pg_locks l ON l.locktype = 'advisory' AND l.objid = CAST(h.id AS oid)
-    WHERE h.kind = %s AND h.id > %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
+    WHERE h.kind = 'worker' AND h.id > %s AND h.beat_at > clock_timestamp() - interval '5 seconds'
 """
-"""A process of a kind that holds its lock and has a heartbeat, and a number above another one."""
-
-
-_SWEEPER_AT_WORK = """
-    SELECT 1 FROM watched_branches b JOIN lease_holders h ON h.id = b.lease_holder
-    WHERE h.kind = 'sweeper' AND b.lease_until > clock_timestamp()
-"""
+"""A worker that holds its lock and has a heartbeat, and a number above another process."""
 
 
 def last_started(stack: Stack) -> int:
@@ -36,20 +28,8 @@ def last_started(stack: Stack) -> int:
 
 
 def wait_for_workers(stack: Stack, after: int = 0) -> None:
-    """Wait until a process runs that does the fan-out, that started after another one, and until sweepers have stopped.
-
-    Until then a sweeper does the work of workers, and goes on until its time slice is over.
-    """
-    wait_until(lambda: stack.sql(_RUNS, "worker" if stack.redis else "sweeper", after), "the start of a worker", 30)
-    quiet = 0
-
-    def is_quiet() -> bool:
-        nonlocal quiet
-        quiet = 0 if stack.sql(_SWEEPER_AT_WORK) else quiet + 1
-        return quiet >= POLLS_WITHOUT_A_LEASE
-
-    if stack.redis:
-        wait_until(is_quiet, "the end of the sweeper's work", 60)
+    """Wait until a worker runs that started after another process."""
+    wait_until(lambda: stack.sql(_RUNS, after), "the start of a worker", 30)
 
 
 def is_right(stack: Stack) -> bool:

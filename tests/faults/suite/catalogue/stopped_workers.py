@@ -12,6 +12,7 @@ import requests
 
 from tests.faults.suite.catalogue.kills import random_moment
 from tests.faults.suite.catalogue.steps import catch_at_a_lift, first_caught, is_right, is_settled, trap_reconcilers
+from tests.faults.suite.catalogue.sweeps import beside
 from tests.faults.suite.catalogue.workers import successes, trap_decisions
 from tests.faults.suite.client import new_key
 from tests.faults.suite.load import Load
@@ -83,9 +84,8 @@ def idle(trial: Trial) -> None:
 
 
 @fault(
-    "Stopped workers: all of them while they are idle; the sweeper does their work",
+    "Stopped workers: all of them while they are idle; one that is started does their work",
     within=30,
-    needs_redis=True,
     quick=False,
 )
 def every_worker(trial: Trial) -> None:
@@ -94,8 +94,9 @@ def every_worker(trial: Trial) -> None:
     for reconciler in stack.reconcilers:
         reconciler.pause()
     trial.client.freeze()
-    wait_until(lambda: is_right(stack), "the sweeper", OVERTAKEN)
-    wake(trial, *stack.reconcilers)
+    with beside(trial, "worker-3"):
+        wait_until(lambda: is_right(stack), "the new worker", OVERTAKEN)
+        wake(trial, *stack.reconcilers)
 
 
 @fault(
@@ -143,14 +144,14 @@ def wakes_late(trial: Trial) -> None:
     trial.require(not load.failures, f"requests failed meanwhile: {load.failures}")
 
 
-@fault("Every worker and sweeper is killed: readiness and attention items report it within a minute", quick=False)
+@fault("Every worker is killed: readiness and attention items report it within a minute", quick=False)
 def nothing_runs(trial: Trial) -> None:
     stack = trial.stack
     processes = [process for name, process in stack.processes.items() if name != "api" and process.runs]
     for process in processes:
         process.kill()
     trial.client.freeze()
-    expected = {("process_down", "worker"), ("process_down", "sweeper"), ("enforcement_late", "critical")}
+    expected = {("process_down", "worker"), ("enforcement_late", "critical")}
     wait_until(lambda: reported(trial) >= expected, "the attention items", REPORTED)
     checks = requests.get(f"{stack.address}/readyz", timeout=5).json()["checks"]
     trial.require(checks["sweeper"] == "unavailable", f"/readyz shows {checks}")

@@ -1,16 +1,20 @@
 """Windows of schedules: each starts and ends once, late rather than never, whichever process dies."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from rules.ids import new_id
-from tests.faults.suite.catalogue.sweepers import all_ended, require_once, two_sweepers
-from tests.faults.suite.processes import wait_until
-from tests.faults.suite.tcp_proxies import Wire
+from tests.faults.suite.catalogue.steps import first_caught, trap_reconcilers
+from tests.faults.suite.catalogue.sweeps import all_ended, beside, require_once
+from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.tcp_proxies import Trap, Wire
 from tests.faults.suite.trial import Trial, fault
 
 HOUR = 3600.0
+BEGUN = 3.0
+"""Seconds in which a window begins whichever of two workers was killed, on a machine that is busy with all of this."""
 _SCHEDULE = """
     INSERT INTO schedules (id, organization_id, name, scope, timezone, recurrence, wall_clock_window, reason,
         exceptions_allowed, enabled, allow_overlap, source, created_by, created_at, updated_at, planned_until)
@@ -65,32 +69,32 @@ def _have_connected(wires: list[Wire], before: list[int]) -> bool:
     return all(wire.taken > count for wire, count in zip(wires, before, strict=True))
 
 
-@fault("The sweepers are killed again and again while windows begin")
+@fault("The workers are killed again and again while windows begin")
 def killed_while_windows_begin(trial: Trial) -> None:
     stack = trial.stack
-    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
-    for sweeper in sweepers:
-        sweeper.kill()
+    workers = stack.reconcilers
+    for worker in workers:
+        worker.kill()
     occurrences = plan(trial, -1, count=len(stack.acme.names))
     for _ in range(2):
-        wires = [stack.wire(sweeper, "postgres") for sweeper in sweepers]
+        wires = [stack.wire(worker, "postgres") for worker in workers]
         before = [wire.taken for wire in wires]
-        for sweeper in sweepers:
-            sweeper.start()
-        wait_until(partial(_have_connected, wires, before), "the sweepers")
+        for worker in workers:
+            worker.start()
+        wait_until(partial(_have_connected, wires, before), "the workers")
         wait_until(lambda: trial.random.random() < 0.05 or all_started(trial, occurrences), "a moment", 30, 0.01)
-        for sweeper in sweepers:
-            sweeper.kill()
+        for worker in workers:
+            worker.kill()
     trial.injected()
-    for sweeper in sweepers:
-        sweeper.start()
+    for worker in workers:
+        worker.start()
     wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)
     require_begun_once(trial, occurrences)
 
 
-@fault("Two sweepers at once: each window begins and ends once")
-def windows_of_two_sweepers(trial: Trial) -> None:
-    with two_sweepers(trial):
+@fault("Three workers and a sweeper at once: each window begins and ends once")
+def windows_of_several(trial: Trial) -> None:
+    with beside(trial, "worker-3"), beside(trial, "sweeper-1"):
         occurrences = plan(trial, 1, length=3, count=6)
         trial.injected()
         wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)
@@ -99,17 +103,55 @@ def windows_of_two_sweepers(trial: Trial) -> None:
         require_once(trial, freezes_of(trial, occurrences))
 
 
-@fault("No sweeper runs for hours: a window that is open begins late, one that has passed is missed")
-def no_sweeper_for_hours(trial: Trial) -> None:
+@fault("One of two workers is killed while it begins a window: the other one begins it in time", load=False)
+def killed_while_it_begins_a_window(trial: Trial) -> None:
+    """The worker that holds the sweep dies within the transaction that begins the window."""
+    occurrences = plan(trial, 3)
+
+    def begins(transaction: str) -> bool:
+        return "INSERT INTO freezes" in transaction
+
+    traps = trap_reconcilers(trial.stack, "postgres", begins, trial.random.choice(("request", "answer")))
+    worker = first_caught(traps, 30)
+    require_in_time(trial, occurrences, worker, traps[worker])
+
+
+@fault("One of two workers is killed at any moment around the start of a window: it begins in time", load=False)
+def killed_around_a_window(trial: Trial) -> None:
+    occurrences = plan(trial, 2)
+    time.sleep(trial.random.uniform(0.5, 2.5))
+    require_in_time(trial, occurrences, trial.random.choice(trial.stack.reconcilers))
+
+
+def require_in_time(trial: Trial, occurrences: list[str], worker: Process, trap: Trap | None = None) -> None:
+    """Kill a worker, and require that the windows begin in time without it, once."""
+    worker.kill()
+    trial.injected()
+    killed_at = datetime.now(UTC)
+    if trap is not None:
+        trap.cut()
+    wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 30)
+    late = trial.stack.sql(
+        "SELECT max(extract(epoch FROM started_at - greatest(starts_at, %s))) FROM occurrences WHERE id = ANY(%s)",
+        killed_at,
+        occurrences,
+    )
+    trial.require(late[0][0] <= BEGUN, f"the windows begin within {BEGUN} s, and began after {late[0][0]} s")
+    require_begun_once(trial, occurrences)
+    worker.start()
+
+
+@fault("No worker runs for hours: a window that is open begins late, one that has passed is missed")
+def no_worker_for_hours(trial: Trial) -> None:
     stack = trial.stack
-    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
-    for sweeper in sweepers:
-        sweeper.kill()
+    workers = stack.reconcilers
+    for worker in workers:
+        worker.kill()
     passed = plan(trial, -2 * HOUR)
     still_open = plan(trial, -HOUR / 2, count=3)
     trial.injected()
-    for sweeper in sweepers:
-        sweeper.start()
+    for worker in workers:
+        worker.start()
     wait_until(lambda: all_started(trial, still_open), "the beginning of what is open", 60)
     require_begun_once(trial, still_open)
     late = stack.sql("SELECT bool_and(late) FROM occurrences WHERE id = ANY(%s)", still_open)

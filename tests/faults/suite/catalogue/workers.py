@@ -1,4 +1,4 @@
-"""Workers that die, stop, and come too late. Without Redis it is the sweepers that do, doing the work themselves."""
+"""Workers that die, stop, and come too late. Without Redis they find the work when they sweep."""
 
 import time
 from collections import Counter

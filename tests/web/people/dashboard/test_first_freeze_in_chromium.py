@@ -63,8 +63,8 @@ class Work:
     def run(self) -> None:
         """Run the timed tasks of a sweeper, and the jobs of a worker that use GitHub until nothing is due."""
         sweeper = Sweeper(self.context, lambda: True, timedelta(days=1000))
-        sweeper.run_timed_tasks()
-        sweeper.seal()
+        sweeper.run_task("windows")
+        sweeper.run_task("seals")
         jobs = [job for job in JOBS.values() if not job.in_background]
         for _ in range(MAX_STEPS):
             if not any(job.step(self.context) for job in jobs):

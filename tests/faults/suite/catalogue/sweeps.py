@@ -1,4 +1,4 @@
-"""Sweepers: what is due by time is recorded once, with any number of sweepers and crashes."""
+"""The sweep: what is due by time is recorded once and in time, whichever worker dies."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from jobs.loop_watch import EXIT_STATUS, MAX_SECONDS
-from tests.faults.suite.catalogue.steps import last_started
+from tests.faults.suite.catalogue.steps import catch_at_a_freeze, last_started
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 
@@ -41,17 +41,16 @@ def require_once(trial: Trial, freezes: list[str]) -> None:
     trial.require(not rows, f"ends were recorded otherwise than once: {rows}")
 
 
-@fault("The sweeper is killed while freezes end, and started again")
+@fault("Every worker is killed while freezes end, and started again")
 def killed(trial: Trial) -> None:
-    stack = trial.stack
-    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
+    workers = trial.stack.reconcilers
     freezes = freezes_that_end(trial, 2, 3)
-    for sweeper in sweepers:
-        sweeper.kill()
+    for worker in workers:
+        worker.kill()
     wait_until(lambda: _are_over(trial, freezes), "the end of the freezes", 10)
     trial.injected()
-    for sweeper in sweepers:
-        sweeper.start()
+    for worker in workers:
+        worker.start()
     wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
     require_once(trial, freezes)
 
@@ -61,57 +60,68 @@ def _are_over(trial: Trial, freezes: list[str]) -> bool:
     return bool(rows[0][0])
 
 
-def start_sweeper(trial: Trial, name: str) -> None:
-    """Start a sweeper, and wait until it has its lock: from then on it handles signals."""
+def start(trial: Trial, name: str) -> None:
+    """Start a process that sweeps, and wait until it has its lock: from then on it handles signals."""
     before = last_started(trial.stack)
     trial.stack.processes[name].start()
     wait_until(lambda: last_started(trial.stack) > before, f"the start of {name}", 20)
 
 
 @contextmanager
-def two_sweepers(trial: Trial) -> Iterator[None]:
-    """Have two while the block runs."""
-    second = trial.stack.processes["sweeper-2"]
-    if not second.runs:
-        start_sweeper(trial, "sweeper-2")
+def beside(trial: Trial, name: str) -> Iterator[None]:
+    """Have another process that sweeps while the block runs; it exits with 0 on SIGTERM."""
+    start(trial, name)
     yield
-    if "sweeper-2" not in trial.stack.usual:
-        second.terminate()
-        code = second.ended(20)
-        trial.require(code == 0, f"the second sweeper exited with {code}")
+    other = trial.stack.processes[name]
+    other.terminate()
+    code = other.ended(20)
+    trial.require(code == 0, f"{name} exited with {code}")
 
 
-@fault("Two sweepers at once: the end of each freeze is recorded once")
-def two_at_once(trial: Trial) -> None:
-    with two_sweepers(trial):
+@fault("Three workers at once: the end of each freeze is recorded once")
+def three_at_once(trial: Trial) -> None:
+    with beside(trial, "worker-3"):
         freezes = freezes_that_end(trial, 4, 6)
         trial.injected()
         wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
         require_once(trial, freezes)
 
 
-@fault("The sweeper gets SIGTERM: it exits with 0")
+@fault("A sweeper beside the workers: the end of each freeze is recorded once, and it exits with 0 on SIGTERM")
+def sweeper_beside_workers(trial: Trial) -> None:
+    with beside(trial, "sweeper-1"):
+        freezes = freezes_that_end(trial, 4, 6)
+        trial.injected()
+        wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
+        require_once(trial, freezes)
+
+
+@fault("A worker gets SIGTERM while it is idle: it exits with 0")
 def stop_requested(trial: Trial) -> None:
-    sweeper = trial.stack.processes["sweeper-1"]
-    sweeper.terminate()
+    worker = trial.stack.processes["worker-1"]
+    worker.terminate()
     trial.injected()
-    code = sweeper.ended(20)
+    code = worker.ended(20)
     trial.require(code == 0, f"it exited with {code}")
-    start_sweeper(trial, "sweeper-1")
+    start(trial, "worker-1")
 
 
 @fault(
-    "The loop of a sweeper hangs: it ends, with the stacks of its threads in the log, and is started again", quick=False
+    "The job of a worker hangs: the worker ends, with the stacks of its threads in the log, and is started again",
+    load=False,
+    quick=False,
 )
 def hangs(trial: Trial) -> None:
-    sweeper = trial.stack.processes["sweeper-1"]
-    before = len(sweeper.log.read_text())
-    sweeper.hang()
+    worker, trap = catch_at_a_freeze(trial)
+    before = len(worker.log.read_text())
+    worker.hang()
+    trap.release()
     trial.injected()
-    code = sweeper.ended(HUNG)
+    code = worker.ended(HUNG)
     trial.require(code == EXIT_STATUS, f"it exited with {code}")
-    lines = [json.loads(line) for line in sweeper.log.read_text()[before:].splitlines() if '"stacks"' in line]
+    lines = [json.loads(line) for line in worker.log.read_text()[before:].splitlines() if '"stacks"' in line]
     stacks = {name.partition(" ")[0]: "".join(stack) for line in lines for name, stack in line["stacks"].items()}
     trial.require("sigwait" in stacks.get("MainThread", ""), f"the log has the place where it hung, and has {stacks}")
-    trial.require({"time", "seals", "heartbeat"} <= stacks.keys(), f"the log has all threads, and has {sorted(stacks)}")
-    start_sweeper(trial, "sweeper-1")
+    threads = {"time", "seals", "upkeep", "heartbeat"}
+    trial.require(threads <= stacks.keys(), f"the log has all threads, and has {sorted(stacks)}")
+    start(trial, worker.name)

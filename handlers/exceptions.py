@@ -17,8 +17,8 @@ def list_exceptions(uow: UnitOfWork, limit: int, cursor: str | None, **filters: 
 
 def create_exception(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Grant exceptions from the freezes that cover a pull request."""
-    rows = decisions.grant(uow, body["pull_request"], body.get("repo"), _input(body))
-    return {"data": views.views(uow, rows)}
+    made = decisions.grant(uow, body["pull_request"], body.get("repo"), _input(body))
+    return {"data": views.views_of_made(uow, made)}
 
 
 def get_exception(uow: UnitOfWork, exception_id: str) -> object:
@@ -39,8 +39,8 @@ def list_exception_requests(uow: UnitOfWork, limit: int, cursor: str | None, **f
 
 def create_exception_request(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Request exceptions from the freezes that cover a pull request."""
-    rows = requests.request(uow, body["pull_request"], body.get("repo"), _input(body))
-    return {"data": views.views(uow, rows)}
+    made = requests.request(uow, body["pull_request"], body.get("repo"), _input(body))
+    return {"data": views.views_of_made(uow, made)}
 
 
 def decide_exception_request(uow: UnitOfWork, exception_id: str, body: dict[str, Any]) -> object:

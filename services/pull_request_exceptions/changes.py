@@ -40,7 +40,13 @@ def lock_base(uow: UnitOfWork, branch_id: str) -> Sequence[CoveringFreeze]:
     def covering() -> Sequence[CoveringFreeze]:
         return covering_freezes(uow.session, [branch_id], uow.now).get(branch_id, ())
 
-    return _lock(uow, branch_id, covering, lambda freezes: [freeze.id for freeze in freezes], begin_due=True)
+    return _lock(
+        uow,
+        branch_id,
+        covering,
+        lambda freezes: [freeze.id for freeze in freezes],
+        has_due=lambda freezes: any(not freeze.begun for freeze in freezes),
+    )
 
 
 def lock_group(uow: UnitOfWork, row: PullRequestException) -> Sequence[PullRequestException]:
@@ -68,16 +74,17 @@ def _lock(
     read: Callable[[], Facts],
     freeze_ids_of: Callable[[Facts], Collection[str]],
     *,
-    begin_due: bool = False,
+    has_due: Callable[[Facts], bool] = lambda _facts: False,
 ) -> Facts:
     """Lock the freezes of what `read` returns, then the branch; return what is read under the locks.
 
-    With `begin_due`, the due windows that cover the branch begin: they are locked first of all.
+    If it `has_due` windows, those that cover the branch begin: they are locked first of all.
     """
     while True:
-        wanted = sorted(freeze_ids_of(read()))
+        before = read()
+        wanted = sorted(freeze_ids_of(before))
         with uow.session.begin_nested() as savepoint:
-            due = lock_windows(uow, due_on_branch(uow, branch_id)) if begin_due else []
+            due = lock_windows(uow, due_on_branch(uow, branch_id)) if has_due(before) else []
             freezes = select(Freeze.id).where(Freeze.id.in_(wanted)).order_by(Freeze.id)
             uow.session.execute(freezes.with_for_update(read=True))
             begin_windows(uow, due)
@@ -117,22 +124,31 @@ def audit_snapshots(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> di
 
 
 def audit_change(
-    uow: UnitOfWork, action: str, rows: Sequence[PullRequestException], before: Mapping[str, Snapshot], **details: Any
+    uow: UnitOfWork,
+    action: str,
+    rows: Sequence[PullRequestException],
+    before: Mapping[str, Snapshot],
+    *,
+    name: str | None = None,
+    sharing: Sequence[str] = (),
+    details: Mapping[str, Any],
 ) -> None:
-    """Write one audit entry on changed exceptions of one pull request; `before` lacks those that are new."""
+    """Write one audit entry on changed exceptions of one pull request; `before` lacks those that are new.
+
+    `name` is that of the pull request, if the caller knows it; `sharing` names the other pull requests of its head that
+    a grant lets in as well.
+    """
     uow.session.flush()
     after = audit_snapshots(uow, rows)
     listed = [
         {"id": row.id, "freezeId": row.freeze_id, "before": before.get(row.id), "after": after[row.id]} for row in rows
     ]
-    name = pull_request_name(uow, rows[0].pull_request_id)
-    sharing = _others_on_head(uow, rows[0]) if action == "granted" else []
-    if sharing:
-        details["sharedHeadWith"] = sharing
-    uow.audit(f"exception.{action}", _audit_target(rows, name), pullRequest=name, rows=listed, **details)
+    name = name or pull_request_name(uow, rows[0].pull_request_id)
+    shared = {"sharedHeadWith": sharing[:MAX_LISTED]} if sharing else {}
+    uow.audit(f"exception.{action}", _audit_target(rows, name), pullRequest=name, rows=listed, **details, **shared)
 
 
-def _others_on_head(uow: UnitOfWork, row: PullRequestException) -> list[str]:
+def others_on_head(uow: UnitOfWork, row: PullRequestException) -> list[str]:
     """Return the names of the other open pull requests of the commit into the same branch, which share the check."""
     same = aliased(PullRequest)
     query = (
@@ -179,7 +195,7 @@ def revoke_rows(uow: UnitOfWork, rows: Sequence[PullRequestException], *, reason
     before = audit_snapshots(uow, rows)
     for row in rows:
         row.revoked_by, row.revoked_at = uow.actor.as_json(), uow.now
-    audit_change(uow, "revoked", rows, before, reason=reason, **details)
+    audit_change(uow, "revoked", rows, before, details={"reason": reason, **details})
 
 
 def expire_row(uow: UnitOfWork, row: PullRequestException, ended_at: datetime, name: str) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import EllipsisType
 
-from sqlalchemy import select
-
 from models.exceptions import PullRequestException
 from models.organizations import Organization
 from models.pull_requests import PullRequest
@@ -31,14 +29,14 @@ from services.pull_request_exceptions.changes import (
     audit_change,
     audit_snapshots,
     lock_group,
-    pull_request_name,
+    others_on_head,
     require_permitted,
     revoke_rows,
     schedule_checks,
 )
 from services.pull_request_exceptions.requests import (
     ExceptionInput,
-    LockedPullRequest,
+    MadeExceptions,
     add_rows,
     find_pull_request,
     lock_pull_request,
@@ -59,9 +57,7 @@ class ExceptionDecision:
     only_this: bool = False
 
 
-def grant(
-    uow: UnitOfWork, pull_request: str, repo: str | None, wanted: ExceptionInput
-) -> Sequence[PullRequestException]:
+def grant(uow: UnitOfWork, pull_request: str, repo: str | None, wanted: ExceptionInput) -> MadeExceptions:
     """Let the pull request that a client names pass every freeze that covers it.
 
     Raise `insufficient_permission`, and what `find_pull_request` and `grant_for` raise.
@@ -70,7 +66,7 @@ def grant(
     return grant_for(uow, find_pull_request(uow, pull_request, repo, wanted), wanted)
 
 
-def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> Sequence[PullRequestException]:
+def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> MadeExceptions:
     """Let a pull request pass every freeze that covers it, as one group: all of them, or none.
 
     The caller has been checked to be a decider. Pending requests are granted; freezes from which it has an exception
@@ -81,10 +77,9 @@ def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInp
     if not pending and not locked.uncovered_freezes:
         raise ServiceError(
             "already_exists",
-            f"{pull_request_name(uow, tracked.pull.id)} has an exception from every freeze that covers it: "
-            f"{locked.listed}.",
+            f"{locked.name} has an exception from every freeze that covers it: {locked.listed}.",
         )
-    self_approved = check_self_approval(uow, pending, _settled_requests(uow, locked))
+    self_approved = check_self_approval(uow, pending, locked.settled)
     before = audit_snapshots(uow, pending)
     group_id = pending[0].request_group_id if pending else new_id("exg")
     rows = [*pending, *add_rows(uow, locked, locked.uncovered_freezes, group_id)]
@@ -95,18 +90,10 @@ def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInp
         row.decision_reason = wanted.reason if row.requested_by is not None else None
         row.expires_at, row.pin_to_head = wanted.expires_at, bool(wanted.pin_to_head)
         row.head_sha = tracked.pull.head_sha
-    audit_change(uow, "granted", rows, before, reason=wanted.reason, **self_approved)
+    details = {"reason": wanted.reason, **self_approved}
+    audit_change(uow, "granted", rows, before, name=locked.name, sharing=locked.sharing, details=details)
     schedule_checks(uow, [tracked.branch.id])
-    return rows
-
-
-def _settled_requests(uow: UnitOfWork, locked: LockedPullRequest) -> Sequence[PullRequestException]:
-    """Return the requests for the same pull request and freezes that were withdrawn, revoked or denied."""
-    row = PullRequestException
-    of = (row.pull_request_id == locked.tracked.pull.id, row.branch_id == locked.tracked.branch.id)
-    freezes = row.freeze_id.in_([freeze.id for freeze in locked.freezes])
-    refused = (row.requested_by.is_not(None), row.decision.is_distinct_from("granted"))
-    return uow.session.scalars(select(row).where(*of, freezes, *refused)).all()
+    return MadeExceptions(rows, locked)
 
 
 def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> Sequence[PullRequestException]:
@@ -134,7 +121,9 @@ def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> S
         one.decided_through = uow.caller.source
         one.decision_reason = (decision.reason or "").strip() or None
     action = "granted" if decision.granted else "denied"
-    audit_change(uow, action, pending, before, reason=pending[0].decision_reason, **self_approved)
+    sharing = others_on_head(uow, row) if decision.granted else []
+    details = {"reason": pending[0].decision_reason, **self_approved}
+    audit_change(uow, action, pending, before, sharing=sharing, details=details)
     if decision.granted:
         schedule_checks(uow, [row.branch_id])
     return pending

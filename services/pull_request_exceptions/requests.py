@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 
 from models.exceptions import PullRequestException
 from rules.errors import ServiceError, errors_of, merge_errors
@@ -23,7 +23,7 @@ from services.pull_request_exceptions.changes import (
     revoke_rows,
     schedule_checks,
 )
-from services.repositories.tracked_pull_requests import TrackedPullRequest, find
+from services.repositories.tracked_pull_requests import TrackedPullRequest, find, read_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,26 @@ class LockedPullRequest:
     """A pull request, the freezes that cover its base, and its open exceptions from them, all locked."""
 
     tracked: TrackedPullRequest
+    on_head: Sequence[TrackedPullRequest]
+    """The open pull requests on its head, whatever their base."""
     wanted: ExceptionInput
     freezes: Sequence[CoveringFreeze]
     rows: dict[str, PullRequestException]
     """By freeze: pending or granted exceptions."""
+    settled: Sequence[PullRequestException]
+    """The requests for it, from the same freezes, that were withdrawn, revoked or denied."""
+
+    @property
+    def name(self) -> str:
+        """The name of the pull request, `owner/repo#7`."""
+        return f"{self.tracked.repository.full_name}#{self.tracked.pull.number}"
+
+    @property
+    def sharing(self) -> list[str]:
+        """The names of the others on its head into the same branch: a success lets them in as well."""
+        pull = self.tracked.pull
+        others = (row for row in self.on_head if row.pull.id != pull.id and row.pull.base_branch == pull.base_branch)
+        return [f"{row.repository.full_name}#{row.pull.number}" for row in others]
 
     @property
     def pending(self) -> list[PullRequestException]:
@@ -62,9 +78,15 @@ class LockedPullRequest:
         return ", ".join(sorted(row.id for row in self.rows.values()))
 
 
-def request(
-    uow: UnitOfWork, pull_request: str, repo: str | None, wanted: ExceptionInput
-) -> Sequence[PullRequestException]:
+@dataclass(frozen=True, slots=True)
+class MadeExceptions:
+    """Exceptions that were requested or granted just now."""
+
+    rows: Sequence[PullRequestException]
+    locked: LockedPullRequest
+
+
+def request(uow: UnitOfWork, pull_request: str, repo: str | None, wanted: ExceptionInput) -> MadeExceptions:
     """Request exceptions for the pull request that a client names.
 
     Raise what `find_pull_request` and `request_for` raise.
@@ -72,7 +94,7 @@ def request(
     return request_for(uow, find_pull_request(uow, pull_request, repo, wanted), wanted)
 
 
-def request_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> Sequence[PullRequestException]:
+def request_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInput) -> MadeExceptions:
     """Request, as the caller, an exception from each freeze that covers a pull request.
 
     Freezes from which it has an exception, or a request for one, are left out. Raise `already_exists` if that is true
@@ -82,14 +104,14 @@ def request_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionI
     if not locked.uncovered_freezes:
         raise ServiceError(
             "already_exists",
-            f"{pull_request_name(uow, tracked.pull.id)} has an exception, or a pending request for one, from every "
-            f"freeze that covers it: {locked.listed}.",
+            f"{locked.name} has an exception, or a pending request for one, from every freeze that covers it: "
+            f"{locked.listed}.",
         )
     rows = add_rows(uow, locked, locked.uncovered_freezes, new_id("exg"))
     for row in rows:
         row.requested_by, row.requested_at = uow.actor.as_json(), uow.now
-    audit_change(uow, "requested", rows, {}, reason=locked.wanted.reason)
-    return rows
+    audit_change(uow, "requested", rows, {}, name=locked.name, details={"reason": locked.wanted.reason})
+    return MadeExceptions(rows, locked)
 
 
 def find_pull_request(
@@ -113,7 +135,7 @@ def lock_pull_request(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: Exce
     """
     reason = checked_reason(wanted.reason, "validation_failed")
     freezes = lock_base(uow, tracked.branch.id)
-    uow.session.refresh(tracked.pull)
+    on_head = read_head(uow, tracked.pull)
     require_future(uow, wanted.expires_at, "expiresAt")
     if not freezes:
         raise ServiceError(
@@ -122,27 +144,31 @@ def lock_pull_request(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: Exce
             f"{pull_request_name(uow, tracked.pull.id)} needs no exception.",
         )
     require_permitted(tracked, freezes)
-    rows = _lock_open_rows(uow, tracked, [freeze.id for freeze in freezes])
+    rows, settled = _lock_rows(uow, tracked, [freeze.id for freeze in freezes])
     for freeze_id in _end_outdated(uow, tracked, rows.values()):
         del rows[freeze_id]
     by_default = uow.actor.type == "api_key" or uow.caller.source == "mcp"
     pins = by_default if wanted.pin_to_head is None else wanted.pin_to_head
-    return LockedPullRequest(tracked, ExceptionInput(reason, wanted.expires_at, pins), freezes, rows)
+    terms = ExceptionInput(reason, wanted.expires_at, pins)
+    return LockedPullRequest(tracked, on_head, terms, freezes, rows, settled)
 
 
-def _lock_open_rows(
+def _lock_rows(
     uow: UnitOfWork, tracked: TrackedPullRequest, freeze_ids: Collection[str]
-) -> dict[str, PullRequestException]:
-    """Lock and return, by freeze, the exceptions of a pull request whose end is not recorded."""
+) -> tuple[dict[str, PullRequestException], list[PullRequestException]]:
+    """Lock and return exceptions of a pull request: by freeze those whose end is not recorded; requests not granted."""
     row = PullRequestException
+    is_settled = and_(row.requested_by.is_not(None), row.decision.is_distinct_from("granted"))
     query = select(row).where(
         row.pull_request_id == tracked.pull.id,
         row.branch_id == tracked.branch.id,
         row.freeze_id.in_(freeze_ids),
-        row.is_open,
+        or_(row.is_open, is_settled),
     )
     locking = query.order_by(row.id).with_for_update().execution_options(populate_existing=True)
-    return {found.freeze_id: found for found in uow.session.scalars(locking)}
+    found = uow.session.scalars(locking).all()
+    is_open = {each.freeze_id: each for each in found if each.is_open}
+    return is_open, [each for each in found if each.requested_by is not None and each.decision != "granted"]
 
 
 def _end_outdated(uow: UnitOfWork, tracked: TrackedPullRequest, rows: Iterable[PullRequestException]) -> list[str]:

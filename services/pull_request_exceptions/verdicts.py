@@ -7,6 +7,7 @@ nothing: freezes go on blocking, and the check says why.
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -99,17 +100,20 @@ def freezes_of(
 
 def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:
     """Return the exceptions from these freezes that are active at `now`; none if they cannot be read."""
-    freeze_ids = {freeze.id for covering in freezes.values() for freeze in covering}
-    if not freeze_ids:
-        return ActiveExceptions()
     try:
-        with session.begin_nested():
-            found = select_active_exceptions(session, freeze_ids, list(freezes), now)
+        with session.begin_nested() if any(freezes.values()) else nullcontext():
+            return readable_exceptions(session, freezes, now)
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
         logger.exception("exceptions cannot be read; none is applied")
         return ActiveExceptions(readable=False)
+
+
+def readable_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:
+    """Return the exceptions from these freezes that are active at `now`, for a caller that has read exceptions."""
+    freeze_ids = {freeze.id for covering in freezes.values() for freeze in covering}
+    found = select_active_exceptions(session, freeze_ids, list(freezes), now) if freeze_ids else ()
     rows: dict[tuple[str, int], list[ActiveException]] = defaultdict(list)
     for row in found:
         rows[row.branch_id, row.number].append(row)
@@ -194,6 +198,24 @@ class PullRequestFacts:
         return (
             "failed" if error is not None and row.branch.attempts > 0 and error not in RATE_LIMIT_CODES else "pending"
         )
+
+
+def facts_of_locked(
+    uow: UnitOfWork, row: TrackedPullRequest, on_head: Sequence[TrackedPullRequest], freezes: Sequence[CoveringFreeze]
+) -> PullRequestFacts:
+    """Return the facts of a pull request whose branch and freezes the caller has locked; planned windows are left out.
+
+    `on_head` are the open pull requests on its head.
+    """
+    branch, pattern = row.branch, row.branch.pattern_check_name
+    covering: FreezesByBranch = {branch.id: freezes}
+    closed: ClosedPatterns = {}
+    branch_ids = {branch.id, *(other.branch.id for other in on_head)}
+    if pattern is not None or len(branch_ids) > 1:
+        patterns = set() if pattern is None else {(branch.repository_id, pattern)}
+        covering, closed = freezes_of(uow, branch_ids, patterns)
+    exceptions = readable_exceptions(uow.session, covering, uow.now)
+    return PullRequestFacts({row.head: on_head}, covering, exceptions, {}, _written_checks(uow, [row]), closed)
 
 
 def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest], *, planned: bool = True) -> PullRequestFacts:

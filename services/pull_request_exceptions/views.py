@@ -24,7 +24,8 @@ from rules.freezes.verdict import Verdict, deciding, judge
 from services.core.lookups import get_exception, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.verdicts import PullRequestFacts, read_facts
+from services.pull_request_exceptions.requests import MadeExceptions
+from services.pull_request_exceptions.verdicts import PullRequestFacts, facts_of_locked, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 from services.verdicts.blocking import blocking_of_branches, blocking_view
@@ -120,10 +121,32 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
     freezes = freezes_of_exceptions(uow.session, rows)
     in_force = {freeze.id: freeze.is_in_force(uow.now) for freeze in freezes.values()}
     states = {row.id: row.state(uow.now, freeze_in_force=in_force[row.freeze_id]) for row in rows}
-    places = _places(uow, rows)
     known = _read_pulls(uow, [row for row in rows if states[row.id] in {"pending", "granted", "revoked"}])
+    expired_at = {row.id: _expired_at(row, freezes[row.freeze_id], states[row.id]) for row in rows}
+    return _views(uow, rows, states, _places(uow, rows), known, expired_at)
+
+
+def views_of_made(uow: UnitOfWork, made: MadeExceptions) -> list[dict[str, Any]]:
+    """Return exceptions that were made in this transaction, from what was read under its locks."""
+    pull, branch, repository = tracked = made.locked.tracked
+    shown = (pull.number, pull.title, pull.url, pull.state, pull.head_sha, repository.owner, repository.name)
+    places = {row.id: _Place(row.id, *shown, branch.name) for row in made.rows}
+    states = {row.id: row.state(uow.now, freeze_in_force=True) for row in made.rows}
+    facts = facts_of_locked(uow, tracked, made.locked.on_head, made.locked.freezes)
+    return _views(uow, made.rows, states, places, _Known({pull.id: tracked}, facts), {})
+
+
+def _views(
+    uow: UnitOfWork,
+    rows: Sequence[PullRequestException],
+    states: Mapping[str, ExceptionState],
+    places: Mapping[str, "_Place"],
+    known: "_Known",
+    expired_at: Mapping[str, datetime | None],
+) -> list[dict[str, Any]]:
     reasons = _ineffective_reasons([row for row in rows if states[row.id] == "granted"], places, known)
-    blocking = _blocking_again(uow, [row for row in rows if states[row.id] == "revoked"], known)
+    revoked = [row for row in rows if states[row.id] == "revoked"]
+    blocking = _blocking_again(uow, revoked, known) if revoked else {}
     return [
         {name: getattr(row, name) for name in _COLUMNS}
         | blocking.get(row.id, _NOT_BLOCKING)
@@ -139,7 +162,7 @@ def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[st
                 "url": place.url,
                 "title": place.title,
             },
-            "expired_at": _expired_at(row, freezes[row.freeze_id], states[row.id]),
+            "expired_at": expired_at.get(row.id),
             "shared_head_with": known.others_let_in(row) if states[row.id] in OPEN_STATES else [],
         }
         for row in rows

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, select
+from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy.orm import aliased
 
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
@@ -62,6 +63,25 @@ def tracked(uow: UnitOfWork, pull_request_ids: Collection[str]) -> list[TrackedP
     """Return those of the pull requests that go into watched branches of enabled repositories."""
     rows = uow.session.execute(select_tracked(uow).where(PullRequest.id.in_(pull_request_ids)))
     return [TrackedPullRequest(*row) for row in rows]
+
+
+def read_head(uow: UnitOfWork, pull: PullRequest) -> list[TrackedPullRequest]:
+    """Read a pull request again, and return the open ones on its head, whatever their base; their bases are watched."""
+    this = aliased(PullRequest)
+    shares = and_(PullRequest.state == "open", PullRequest.head_sha == this.head_sha)
+    query = (
+        select(PullRequest, WatchedBranch, Repository)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .join(WatchedBranch, is_base())
+        .join(this, this.repository_id == PullRequest.repository_id)
+        .where(this.id == pull.id, or_(PullRequest.id == this.id, shares))
+        .order_by(PullRequest.number)
+        .execution_options(populate_existing=True)
+    )
+    found = [TrackedPullRequest(*row) for row in uow.session.execute(query)]
+    if all(row.pull.id != pull.id for row in found):  # its base is not watched any more
+        uow.session.refresh(pull)
+    return [row for row in found if row.pull.state == "open"]
 
 
 def find(

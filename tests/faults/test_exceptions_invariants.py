@@ -163,7 +163,7 @@ class Machine(HarnessMachine):
         permitted = all(self.model.freezes[each].exceptions for each in covering)
         try:
             with self._by(ADA if asks else PIPELINE) as uow:
-                rows = (request if asks else grant)(uow, name, None, self._wanted(uow, minutes, pin=pin))
+                rows = (request if asks else grant)(uow, name, None, self._wanted(uow, minutes, pin=pin)).rows
         except ServiceError as error:
             expected = "not_frozen" if not covering else "already_exists" if permitted else "exceptions_not_permitted"
             only(error, expected, "pull_request_not_found")

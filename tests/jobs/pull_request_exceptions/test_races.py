@@ -19,7 +19,8 @@ from tools.fake_github.model.records import PullRequest
 def ask(harness: Harness, number: int) -> str:
     """Request exceptions, as a person; returns the id of the first."""
     with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
-        return requests.request(uow, f"acme/web#{number}", None, ExceptionInput("It failed again, after the end"))[0].id
+        wanted = ExceptionInput("It failed again, after the end")
+        return requests.request(uow, f"acme/web#{number}", None, wanted).rows[0].id
 
 
 def test_request_before_the_end_is_recorded_leaves_no_success(

@@ -90,12 +90,12 @@ def exceptions(database: str, session: Session, uow_factory: UnitOfWorkFactory, 
 
 def grant(uow: UnitOfWork, **wanted: Any) -> list[str]:
     """Grant acme/web#7 its exceptions; returns the freezes that they are from."""
-    return [row.freeze_id for row in decisions.grant(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted))]
+    return [row.freeze_id for row in decisions.grant(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted)).rows]
 
 
 def request(uow: UnitOfWork, **wanted: Any) -> str:
     """Request exceptions for acme/web#7; returns the id of the first."""
-    return requests.request(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted))[0].id
+    return requests.request(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted)).rows[0].id
 
 
 def decision(exception_id: str, *, granted: bool) -> Step:

@@ -8,10 +8,11 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to, safe_redirect
+from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to
 from web.fields import filled
 from web.operations import OperationError
 from web.problems import at_field
+from web.return_addresses import safe_redirect
 from web.views import PageView
 
 NOTICES = {

@@ -6,14 +6,13 @@ more than the API allows its visitor. A GET calls operations that read, so nothi
 
 import hashlib
 import logging
-import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode
 
 import orjson
 from flask import Response, g, redirect, request
@@ -41,23 +40,6 @@ NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
 Content = Any
 """The JSON that an operation answers."""
 
-RETURN_PAGES = (
-    web_addresses.HOME,
-    web_addresses.ACCOUNT,
-    web_addresses.DEVICE,
-    web_addresses.INVITATION,
-    web_addresses.INSTALLED,
-    web_addresses.AUTHORIZE,
-    web_addresses.CONNECTIONS,
-    web_addresses.BILLING,
-    web_addresses.SLACK,
-    web_addresses.SLACK_LINK,
-)
-"""Pages that a sign-in may lead back to, besides those of the dashboard."""
-_DASHBOARD = re.compile(
-    r"/(freezes|calendar|timeline|schedules|import|exceptions|pulls|repositories|branches|attention|audit|settings)"
-    r"(/[A-Za-z0-9_-]+)*"
-)
 _DIALOG = "div#dialog-content"
 """The `HX-Target` of a page that htmx opens in the dialog."""
 _SECRET_PARAMETERS = ("token", "user_code", "code", "state")
@@ -332,21 +314,6 @@ def redirect_to(address: str) -> Response:
     page.headers["Cache-Control"] = "no-store"
     page.headers["Referrer-Policy"] = "no-referrer"
     return page  # type: ignore[no-any-return]
-
-
-def safe_redirect(wanted: str) -> str:
-    """Return the address that a sign-in leads back to: one of our own pages, never another site."""
-    try:
-        parts = urlsplit(wanted)
-    except ValueError:
-        return web_addresses.HOME
-    is_page = parts.path in RETURN_PAGES or _DASHBOARD.fullmatch(parts.path)
-    if parts.scheme or parts.netloc or not is_page:
-        return web_addresses.HOME
-    pairs = parse_qsl(
-        parts.query, keep_blank_values=True, encoding="latin-1"
-    )  # a character for each byte, to keep them
-    return urlunsplit(("", "", parts.path, urlencode(pairs, encoding="latin-1"), ""))
 
 
 def allow_opener(page: Response) -> Response:

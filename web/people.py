@@ -17,7 +17,7 @@ from web.accounts import Forgot, Reset, SignIn, SignOut, SignUp, Verify
 from web.authorize import Authorize
 from web.billing import Billing, Changes, Payment
 from web.connections import Connections
-from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to, safe_redirect
+from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to
 from web.dashboard import pages as dashboard
 from web.dashboard.page import WITHOUT_ORGANIZATION, NoOrganizationError
 from web.device import Device
@@ -26,6 +26,7 @@ from web.installed import Installed
 from web.invitation import Invitation
 from web.operations import OperationError
 from web.profile import ConfirmEmail, Profile
+from web.return_addresses import safe_redirect
 from web.slack import SlackLink, SlackWorkspace
 from web.views import PageView
 

@@ -11,7 +11,7 @@ from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later, Visit
 from tests.web.people.forms import Person, set_cookie
-from web.context import safe_redirect
+from web.return_addresses import safe_redirect
 
 WRONG = "Incorrect e-mail address or password, or the address is not confirmed yet."
 

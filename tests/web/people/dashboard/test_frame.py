@@ -10,7 +10,8 @@ from tests.web.people.conftest import Visit
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 from tests.web.people.forms import Person
 from web.application import HTMX
-from web.context import safe_redirect
+from web.dashboard.pages import PAGES
+from web.return_addresses import safe_redirect
 
 STATIC = Path("web/static")
 
@@ -79,6 +80,11 @@ class TestFrame:
 
 @pytest.mark.parametrize("path", ["/freezes/frz_1", "/attention?severity=info", "/settings/account", "/branches/wbr_1"])
 def test_sign_in_leads_back_to_a_page_of_the_dashboard(path: str) -> None:
+    assert safe_redirect(path) == path
+
+
+@pytest.mark.parametrize("path", [page.path.replace("{id}", "frz_1") for page in PAGES])
+def test_sign_in_leads_back_to_every_page_of_the_dashboard(path: str) -> None:
     assert safe_redirect(path) == path
 
 

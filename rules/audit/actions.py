@@ -4,24 +4,13 @@
 that was ever recorded is never removed, because entries outlive the code that wrote them.
 """
 
-ACTIONS: dict[str, str] = {
+PUBLIC_ACTIONS: dict[str, str] = {
     "api_key.created": "An API key was created.",
     "api_key.revoked": "An API key was revoked with all its secrets.",
     "api_key.rotated": "An API key got a new secret; the previous one works until the end of the grace period.",
-    "audit.entries_removed": "An operator removed the oldest entries, which a verified export has, from the database.",
-    "billing.checkout_started": "A checkout session was opened, to buy a plan.",
-    "billing.portal_opened": "The customer portal was opened, to pay, change or cancel the subscription.",
-    "billing.subscription_changed": "The subscription changed at the payment provider.",
-    "billing.trial_started": "The trial of the top plan was started.",
     "branch.unwatched": "A branch is no longer watched; freezes no longer cover it.",
     "branch.updated": "The settings of a watched branch were changed.",
     "branch.watched": "A branch is now watched; freezes whose scope matches it cover it.",
-    "calendar_feed.created": "A person created an address at which programs read freezes and windows as a calendar.",
-    "calendar_feed.revoked": "The address of a calendar was revoked: by a person, or because its creator left.",
-    "connection.created": "A person connected a client, such as an MCP client, to act for them.",
-    "connection.revoked": "A connection ended: by a person, the client, a reused token, or with what it depended on.",
-    "device.approved": "A person approved a device, such as a CLI, to act for them.",
-    "device.denied": "A person denied a device's request to act for them.",
     "enforcement.authorization_requested": "An administrator was redirected to GitHub to authorise writing rules.",
     "enforcement.authorized": "An administrator authorised writing rules at GitHub, once.",
     "enforcement.late": "A freeze was not enforced on all of its branches in time.",
@@ -57,10 +46,6 @@ ACTIONS: dict[str, str] = {
     "installation.removed": "The GitHub App was uninstalled.",
     "installation.requested": "A person requested the URL for installing the GitHub App.",
     "installation.suspended": "The installation of the GitHub App was suspended.",
-    "invitation.accepted": "An invitation was accepted.",
-    "invitation.created": "A person was invited.",
-    "invitation.link_minted": "Another link for an invitation was created; earlier links still work.",
-    "invitation.revoked": "An invitation was revoked.",
     "member.joined": "A person became a member.",
     "member.left": "A member left the organisation.",
     "member.notifications_changed": "A member chose what they get mails of.",
@@ -70,7 +55,6 @@ ACTIONS: dict[str, str] = {
     "occurrence.skipped": "A window of a schedule was skipped, by request or because it could not start.",
     "occurrence.unskipped": "A skipped window of a schedule was planned again.",
     "organization.created": "The organisation was created.",
-    "organization.deleted": "The organisation was deleted; its data is erased 30 days later.",
     "organization.plan_changed": "The plan of the organisation was changed.",
     "organization.rules_left": "Rulesets at GitHub could not be removed after the organisation was deleted.",
     "organization.updated": "The name or the settings of the organisation were changed.",
@@ -88,6 +72,26 @@ ACTIONS: dict[str, str] = {
     "schedule.imported": "Schedules were created or changed from a calendar.",
     "schedule.replanned": "The future windows of a schedule were replanned with new time zone data.",
     "schedule.updated": "A schedule was changed, and its future windows were replanned.",
+}
+"""The actions that webhooks can be sent as events."""
+
+INTERNAL_ACTIONS: dict[str, str] = {
+    "audit.entries_removed": "An operator removed the oldest entries, which a verified export has, from the database.",
+    "billing.checkout_started": "A checkout session was opened, to buy a plan.",
+    "billing.portal_opened": "The customer portal was opened, to pay, change or cancel the subscription.",
+    "billing.subscription_changed": "The subscription changed at the payment provider.",
+    "billing.trial_started": "The trial of the top plan was started.",
+    "calendar_feed.created": "A person created an address at which programs read freezes and windows as a calendar.",
+    "calendar_feed.revoked": "The address of a calendar was revoked: by a person, or because its creator left.",
+    "connection.created": "A person connected a client, such as an MCP client, to act for them.",
+    "connection.revoked": "A connection ended: by a person, the client, a reused token, or with what it depended on.",
+    "device.approved": "A person approved a device, such as a CLI, to act for them.",
+    "device.denied": "A person denied a device's request to act for them.",
+    "invitation.accepted": "An invitation was accepted.",
+    "invitation.created": "A person was invited.",
+    "invitation.link_minted": "Another link for an invitation was created; earlier links still work.",
+    "invitation.revoked": "An invitation was revoked.",
+    "organization.deleted": "The organisation was deleted; its data is erased 30 days later.",
     "service.restore_confirmed": "An operator confirmed that the service's database was restored; merges are released.",
     "service.restored": "The service's database was restored from a backup: what was changed after it is missing.",
     "session.ended": "A person signed out, or a session was ended.",
@@ -117,6 +121,9 @@ ACTIONS: dict[str, str] = {
     "webhook.test_requested": "A test event for a webhook was requested.",
     "webhook.updated": "A webhook was changed, enabled or disabled by a person.",
 }
+"""The actions that only the audit log shows."""
+
+ACTIONS: dict[str, str] = dict(sorted({**PUBLIC_ACTIONS, **INTERNAL_ACTIONS}.items()))
 
 EVENTS = frozenset(
     {

@@ -1,4 +1,4 @@
-"""The events that webhooks can be sent: audit actions of most families, and windows that are about to begin.
+"""The events that webhooks can be sent: public audit actions, and windows that are about to begin.
 
 A choice is a list of events, of families (`freeze.*`), or `*` for all. A family or `*` includes what is added to it
 later.
@@ -6,7 +6,7 @@ later.
 
 from collections.abc import Collection, Iterator, Mapping
 
-from rules.audit.actions import ACTIONS
+from rules.audit.actions import PUBLIC_ACTIONS
 from rules.notifications.kinds import UPCOMING
 
 ALL = "*"
@@ -55,12 +55,7 @@ def list_events() -> Iterator[tuple[str, str]]:
     yield ALL, "Everything in this list, also what is added later."
     for family, about in FAMILIES.items():
         yield f"{family}.*", f"Everything about {about}, also what is added later."
-    yield from sorted({**{action: ACTIONS[action] for action in sent_actions()}, UPCOMING: _UPCOMING_MEANING}.items())
-
-
-def sent_actions() -> Collection[str]:
-    """Return the audit actions that are sent to those who chose them."""
-    return [action for action in ACTIONS if _is_sent(action)]
+    yield from sorted({**PUBLIC_ACTIONS, UPCOMING: _UPCOMING_MEANING}.items())
 
 
 def unknown_events(chosen: Collection[str]) -> list[int]:
@@ -71,13 +66,9 @@ def unknown_events(chosen: Collection[str]) -> list[int]:
 
 def is_chosen(event: str, chosen: Collection[str]) -> bool:
     """True if an event is sent to those who have chosen these."""
-    return (event == UPCOMING or _is_sent(event)) and (
+    return (event == UPCOMING or event in PUBLIC_ACTIONS) and (
         ALL in chosen or event in chosen or f"{_family(event)}.*" in chosen
     )
-
-
-def _is_sent(action: str) -> bool:
-    return _family(action) in FAMILIES and action not in WITHHELD
 
 
 def _family(event: str) -> str:

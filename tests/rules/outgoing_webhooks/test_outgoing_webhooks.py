@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from rules.audit.actions import ACTIONS
+from rules.audit.actions import ACTIONS, INTERNAL_ACTIONS, PUBLIC_ACTIONS
 from rules.notifications.kinds import UPCOMING
 from rules.outgoing_webhooks.addresses import origin_of, problem_with
 from rules.outgoing_webhooks.events import FAMILIES, WITHHELD, is_chosen, list_events, unknown_events
@@ -23,6 +23,12 @@ class TestEvents:
         decided = {*FAMILIES, *WITHHELD}
         assert {action.partition(".")[0] for action in ACTIONS} <= decided
         assert all(reason.endswith(".") for reason in WITHHELD.values())
+        assert {action.partition(".")[0] for action in PUBLIC_ACTIONS} == FAMILIES.keys() - {"window"}
+        assert not PUBLIC_ACTIONS.keys() & WITHHELD.keys()
+
+    @pytest.mark.parametrize("action", INTERNAL_ACTIONS)
+    def test_action_that_is_not_public_is_never_sent(self, action: str) -> None:
+        assert not is_chosen(action, ["*", action, f"{action.partition('.')[0]}.*"])
 
     @pytest.mark.parametrize(
         ("event", "chosen", "expected"),

@@ -1,6 +1,6 @@
 """What gives an organisation its plan, and who has had a trial."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import cast
@@ -15,7 +15,6 @@ from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.billing.grants import Grant, GrantSource, PlanGrants
-from rules.billing.plans import Usage
 
 _MAX_CACHED = 10_000
 
@@ -104,7 +103,14 @@ def schedule_count(organization_id: str | ColumnElement[str]) -> Select[int]:
     return select(func.count()).select_from(Schedule).where(existing(organization_id))
 
 
-def usage_of(session: Session, organization_id: str) -> Usage:
-    """Return how much of the limited things an organisation has."""
-    counts = (watched_branch_count(organization_id), schedule_count(organization_id))
-    return Usage(*session.execute(select(*(query.scalar_subquery() for query in counts))).one())
+COUNTS: Mapping[str, Callable[[str | ColumnElement[str]], Select[int]]] = {
+    "watched_branches": watched_branch_count,
+    "schedules": schedule_count,
+}
+"""By the name of the limit: the query of the number that counts towards it, of an organisation."""
+
+
+def usage_of(session: Session, organization_id: str) -> dict[str, int]:
+    """Return how much of the limited things an organisation has, by the names of the limits."""
+    counts = [count(organization_id).scalar_subquery().label(name) for name, count in COUNTS.items()]
+    return dict(session.execute(select(*counts)).mappings().one())

@@ -11,6 +11,7 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
+from rules.billing.plans import COUNTED
 from web.billing_summary import (
     FEATURES,
     Summary,
@@ -161,6 +162,7 @@ def show_billing(
         "plans": {plan["id"]: plan for plan in plans["data"]},
         "entitlements": entitlements,
         "usage": usage_of(entitlements),
+        "counted": COUNTED.values(),
         "features": FEATURES,
         "actions": actions_of(billing, plans["data"], lambda each: context.may(organization["role"], each)),
         "is_admin": context.may(organization["role"], "open_checkout"),

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
+from rules.billing.plans import COUNTED
 from rules.billing.subscriptions import PAID
 
 Summary = Mapping[str, Any]
 """The answer of `GET /v1/billing`."""
 FEATURES = {"audit_export": "Export of the audit log", "pr_exceptions": "Exceptions for pull requests"}
 """What entitlements are called on pages."""
-LIMITS = {"watchedBranches": "Watched branches", "schedules": "Schedules"}
-"""What limits are called on pages."""
+_LABELS = {each.property: each.noun.capitalize() for each in COUNTED.values()}
 _TAXES = {"exclusive": "plus tax", "inclusive": "tax included"}
 _DAY = 86_400
 
@@ -87,7 +87,7 @@ def usage_of(entitlements: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return how much is used of each limit; `allowed` is None if it is unlimited."""
     limits = entitlements["limits"]
     return [
-        {"name": name, "label": LIMITS.get(name, name), "used": used, "allowed": limits.get(name)}
+        {"name": name, "label": _LABELS.get(name, name), "used": used, "allowed": limits.get(name)}
         for name, used in entitlements["usage"].items()
     ]
 

@@ -22,7 +22,7 @@ from services.audit.verification import NO_TIMEOUT, ROWS_PER_FETCH, Position, st
 from services.core.unit_of_work import UnitOfWork
 
 FORMAT = "change-freeze audit archive 1"
-RETENTION = timedelta(days=max(plan.limits.audit_retention_days for plan in PLANS.values()))
+RETENTION = timedelta(days=max(plan.audit_retention_days for plan in PLANS.values()))
 """The longest of any plan: what is younger can be shown, and stays."""
 _RANGE = text("""
     SELECT s.sequence, s.hash, s.sealed_at, e.id, e.organization_id, e.at, e.action, e.actor, e.source, e.target,

@@ -29,7 +29,7 @@ class AuditFilters:
 
 def shown_since(now: datetime, plan: Plan, filters: AuditFilters) -> datetime:
     """Return the first instant of which entries are shown: the later one of the client's and the plan's."""
-    kept = now - timedelta(days=plan.limits.audit_retention_days)
+    kept = now - timedelta(days=plan.audit_retention_days)
     return kept if filters.since is None else max(kept, filters.since)
 
 

@@ -14,9 +14,11 @@ from sqlalchemy import func, select
 from sqlalchemy.sql.selectable import Subquery, TextualSelect
 
 from rules.billing.grants import trial_ending_soon
+from rules.billing.plans import COUNTED
 from services.alerts.alerts import Severity
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.overview.alert_sources.plans import limit_parameter
 from services.overview.alert_sources.union import union_of_sources
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -60,8 +62,7 @@ def _all_alerts(uow: UnitOfWork) -> Subquery:
         "web": uow.dependencies.web_url,
         "plan": plan.id,
         "decidable": plan.includes("pr_exceptions"),
-        "branch_limit": plan.limits.watched_branches,
-        "schedule_limit": plan.limits.schedules,
+        **{limit_parameter(name): plan.limits[name] for name in COUNTED},
         "trial_ends_at": trial.until if trial else None,
     }
     return _query().bindparams(**values).subquery("items")

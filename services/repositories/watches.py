@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from models.billing import watched_branch_count
 from models.queries import covering_freezes, lock_coverage, mark_dirty
 from models.repositories import Repository, WatchedBranch
-from rules.billing.plans import require_watched_branches
+from rules.billing.plans import require_room
 from rules.errors import Detail, ServiceError
 from rules.freezes.check_names import check_name, pattern_check_name
 from rules.ids import new_id
@@ -110,7 +110,7 @@ def _new(uow: UnitOfWork, repository: Repository, name: str) -> WatchedBranch:
 def _require_quota(uow: UnitOfWork, added: int) -> None:
     """Check the number of watched branches of enabled repositories, of which `added` are new, against the quota."""
     reached = uow.session.scalar(watched_branch_count(uow.organization))
-    require_watched_branches(uow.plan, (reached or 0) - added, added)
+    require_room(uow.plan, "watched_branches", (reached or 0) - added, added)
 
 
 def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:

@@ -14,7 +14,7 @@ from models.billing import schedule_count
 from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
-from rules.billing.plans import require_schedules
+from rules.billing.plans import require_room
 from rules.freezes.reasons import public_text
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
@@ -90,7 +90,7 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
     timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "recurrence": wanted.recurrence, "window": wanted.window}
     check_terms(uow, {**given, "reason": wanted.reason})
-    require_schedules(uow.plan, uow.session.scalar(schedule_count(uow.organization)) or 0, 1)
+    require_room(uow.plan, "schedules", uow.session.scalar(schedule_count(uow.organization)) or 0, 1)
     schedule = insert_checked(uow, wanted, timezone)
     refresh_texts(uow, PlannedFreezes(schedule.scope), planned_freezes_of(uow, schedule))
     return schedule

@@ -19,7 +19,7 @@ from sqlalchemy.orm import undefer
 from integrations.calendars.content import ImportedWindow, ParsedCalendar
 from models.billing import schedule_count
 from models.schedules import Schedule
-from rules.billing.plans import require_schedules
+from rules.billing.plans import require_room
 from rules.errors import ServiceError
 from rules.time.windows import are_over
 from services.core.unit_of_work import UnitOfWork
@@ -138,8 +138,8 @@ class Matching:
 
     def _require_quota(self, added: int) -> None:
         self._uow.session.flush()
-        count = schedule_count(self._uow.organization)
-        require_schedules(self._uow.plan, (self._uow.session.scalar(count) or 0) - self._writes.uncounted, added)
+        counted = self._uow.session.scalar(schedule_count(self._uow.organization)) or 0
+        require_room(self._uow.plan, "schedules", counted - self._writes.uncounted, added)
 
     def _skipped_with(self, code: str) -> set[str]:
         return {item.uid for item in self._parsed.skipped if item.code == code}

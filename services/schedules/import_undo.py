@@ -16,7 +16,7 @@ from models.audit import AuditEntry
 from models.billing import schedule_count
 from models.schedule_queries import existing
 from models.schedules import Schedule
-from rules.billing.plans import require_schedules
+from rules.billing.plans import require_room
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import normalize
@@ -57,7 +57,7 @@ def undo_schedule_import(uow: UnitOfWork, import_id: str) -> dict[str, Any]:
             counts["changed_back"] += 1
     deleted = [rows[str(entry.target_id)] for entry in changes if entry.action == _DELETED]
     uow.session.flush()
-    require_schedules(uow.plan, uow.session.scalar(schedule_count(uow.organization)) or 0, len(deleted))
+    require_room(uow.plan, "schedules", uow.session.scalar(schedule_count(uow.organization)) or 0, len(deleted))
     earlier = select(Schedule.id).where(existing(uow.organization), Schedule.created_at <= done.at)
     beside = uow.session.scalars(earlier).all() if deleted else ()
     for row in deleted:

@@ -234,7 +234,7 @@ class TestDefaultBranch:
     def test_default_branch_beyond_the_plan_stays_unwatched(
         self, harness: Harness, webhook_queue: WebhookQueue, delivered: bool
     ) -> None:
-        limit = FREE.limits.watched_branches
+        limit = FREE.limits["watched_branches"]
         assert limit is not None
         harness.sql("DELETE FROM plan_grants")
         row = harness.branches["acme/web"].repository_id

@@ -79,7 +79,7 @@ def empty_the_globs_and_disable(harness: Harness) -> None:
 
 def fill_the_plan(harness: Harness) -> None:
     """Watch as many branches as the free plan includes."""
-    limit = FREE.limits.watched_branches
+    limit = FREE.limits["watched_branches"]
     assert limit is not None
     [[watched]] = harness.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL")
     harness.sql("DELETE FROM plan_grants")

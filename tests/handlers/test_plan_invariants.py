@@ -121,7 +121,7 @@ class Machine(FreezingMachine):
     @rule()
     def add_schedule(self) -> None:
         """Add as many as it takes for the limit of the lowest plan to matter."""
-        limit = PLANS[self.model.plan(self.now)].limits.schedules
+        limit = PLANS[self.model.plan(self.now)].limits["schedules"]
         body = {
             "name": "Fridays",
             "scope": {"type": "branch", "branchId": self.branch.id},
@@ -166,7 +166,7 @@ class Machine(FreezingMachine):
         shown = self.key.get("/v1/entitlements").json()
         assert (shown["plan"], shown["entitlements"]) == (plan.id, list(plan.entitlements))
         assert shown["usage"] == {"watchedBranches": 1, "schedules": self.model.schedules}
-        exceeded = plan.limits.schedules is not None and self.model.schedules > plan.limits.schedules
+        exceeded = plan.limits["schedules"] is not None and self.model.schedules > plan.limits["schedules"]
         assert [each["limit"] for each in shown["exceeded"]] == (["schedules"] if exceeded else [])
         assert (self.key.get("/v1/audit/export").status_code == 200) is plan.includes("audit_export")
 

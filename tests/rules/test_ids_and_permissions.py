@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.access.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
-from rules.billing.plans import PLANS, require_watched_branches
+from rules.billing.plans import COUNTED, PLANS, require_room
 from rules.errors import ServiceError
 from rules.freezes.pull_references import MAX_NUMBER, PullReference, read_reference
 from rules.ids import derive_id, has_prefix, instant_of, new_id
@@ -197,10 +197,10 @@ class TestEntitlements:
         for lesser, greater in itertools.pairwise((PLANS["free"], PLANS["team"], PLANS["business"])):
             assert set(lesser.entitlements) <= set(greater.entitlements)
             assert lesser.rank < greater.rank
-            assert lesser.limits.audit_retention_days < greater.limits.audit_retention_days
-            for quota in ("watched_branches", "schedules"):
-                limit = getattr(greater.limits, quota)
-                assert limit is None or getattr(lesser.limits, quota) < limit
+            assert lesser.audit_retention_days < greater.audit_retention_days
+            for name in COUNTED:
+                less, more = lesser.limits[name], greater.limits[name]
+                assert more is None or (less is not None and less < more)
 
     @pytest.mark.parametrize(
         ("plan", "watched", "added", "refused"),
@@ -216,8 +216,8 @@ class TestEntitlements:
         self, plan: str, watched: int, added: int, refused: bool
     ) -> None:
         if not refused:
-            require_watched_branches(PLANS[plan], watched, added)
+            require_room(PLANS[plan], "watched_branches", watched, added)
             return
         with pytest.raises(ServiceError, match=f"25 watched branches. You have {watched},") as caught:
-            require_watched_branches(PLANS[plan], watched, added)
+            require_room(PLANS[plan], "watched_branches", watched, added)
         assert caught.value.code == "feature_not_available"

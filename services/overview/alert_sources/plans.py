@@ -19,6 +19,7 @@ from models.billing import PlanGrant
 from models.organizations import Organization
 from models.stripe import StripeSubscription
 from rules.billing.grants import TRIAL_NOTICE
+from rules.billing.plans import COUNTED
 from rules.billing.subscriptions import LIVE, UNPAID
 from rules.web_addresses import BILLING
 from services.overview.alert_sources.columns import (
@@ -59,9 +60,15 @@ SEVERAL = (
 )
 
 
-def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) -> Query:
+def limit_parameter(name: str) -> str:
+    """Return the parameter of the query that has the plan's limit of this name."""
+    return f"limit_of_{name}"
+
+
+def exceeded_limit(name: str, count: Select[int]) -> Query:
     """Return an alert if there are more things than the plan includes: since the last grant of a plan ended."""
-    allowed: ColumnElement[int] = literal_column(f"CAST(:{parameter} AS integer)", Integer)
+    counted = COUNTED[name]
+    allowed: ColumnElement[int] = literal_column(f"CAST(:{limit_parameter(name)} AS integer)", Integer)
     used = count.scalar_subquery()
     ended_at = select(func.max(PlanGrant.until)).where(
         PlanGrant.organization_id == ORGANIZATION, PlanGrant.until <= NOW
@@ -72,9 +79,9 @@ def exceeded_limit(limit: str, things: str, parameter: str, count: Select[int]) 
             literal("warning"),
             func.coalesce(ended_at.scalar_subquery(), Organization.created_at),
             ("organization", Organization.id, Organization.name),
-            func.format(EXCEEDED, PLAN, allowed, literal(things), used),
+            func.format(EXCEEDED, PLAN, allowed, literal(counted.noun), used),
             ("Open plan and billing", page(BILLING)),
-            about=Organization.id + " " + literal(limit),
+            about=Organization.id + " " + literal(counted.property),
         )
     )
     return query.where(Organization.id == ORGANIZATION, used > allowed)

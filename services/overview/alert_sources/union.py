@@ -1,8 +1,8 @@
 """Sources of alerts: the stored ones, and one query for each type that is derived from the present state.
 
 All queries have the same columns, and parameters: `organization`, `now`, `web` (the origin of the pages), and
-of the plan in force `plan` (its name), `decidable` (whether it includes exceptions), `branch_limit` and
-`schedule_limit`, and `trial_ends_at` if it is to be announced. They are built once.
+of the plan in force `plan` (its name), `decidable` (whether it includes exceptions), its limits
+(`limit_parameter`), and `trial_ends_at` if it is to be announced. They are built once.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.selectable import TextualSelect
 
 from models.attention import AttentionItem
-from models.billing import schedule_count, watched_branch_count
+from models.billing import COUNTS
 from services.overview.alert_sources.api_keys import expiring_keys
 from services.overview.alert_sources.blocking import gaps_of_freezes
 from services.overview.alert_sources.columns import ORGANIZATION, Query
@@ -56,10 +56,7 @@ TYPES = (
 def union_of_sources() -> TextualSelect:
     """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
     sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, paused_installation)
-    limited = (
-        exceeded_limit("watchedBranches", "watched branches", "branch_limit", watched_branch_count(ORGANIZATION)),
-        exceeded_limit("schedules", "schedules", "schedule_limit", schedule_count(ORGANIZATION)),
-    )
+    limited = [exceeded_limit(name, count(ORGANIZATION)) for name, count in COUNTS.items()]
     paid = (unpaid_subscriptions(), unclear_subscriptions(), several_subscriptions())
     every = union_all(
         *(source() for source in sources),

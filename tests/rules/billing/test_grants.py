@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rules.billing.grants import Grant, PlanGrants, PlanInForce, trial_ending_soon
-from rules.billing.plans import PLANS, TRIAL_PLAN, Usage, exceeded_limits
+from rules.billing.plans import PLANS, TRIAL_PLAN, exceeded_limits
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
@@ -91,9 +91,13 @@ def test_trial_ends_soon_if_its_plan_ends_with_it(ends: timedelta, others: list[
 
 def test_limits_are_exceeded_above_them_only() -> None:
     limits = PLANS["free"].limits
-    assert exceeded_limits(limits, Usage(25, 3)) == []
-    assert [(one.limit, one.allowed, one.used) for one in exceeded_limits(limits, Usage(26, 4))] == [
+    assert exceeded_limits(limits, _usage(25, 3)) == []
+    assert [(one.limit, one.allowed, one.used) for one in exceeded_limits(limits, _usage(26, 4))] == [
         ("watchedBranches", 25, 26),
         ("schedules", 3, 4),
     ]
-    assert exceeded_limits(PLANS["business"].limits, Usage(10**6, 10**6)) == []
+    assert exceeded_limits(PLANS["business"].limits, _usage(10**6, 10**6)) == []
+
+
+def _usage(watched_branches: int, schedules: int) -> dict[str, int]:
+    return {"watched_branches": watched_branches, "schedules": schedules}

@@ -39,6 +39,7 @@ class WebhookDelivery(Leased, Base):
     event: Mapped[str]
     installation_id: Mapped[int | None] = mapped_column(BigInteger)
     payload: Mapped[dict[str, Any]]
+    """What it requests (`services/webhooks/stored_requests.py`), without what else GitHub has sent."""
     received_at: Mapped[datetime]
     processed_at: Mapped[datetime | None]
 

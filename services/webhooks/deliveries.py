@@ -1,4 +1,4 @@
-"""Webhook deliveries: verified, stored once, and turned into requests to read from GitHub again (I11).
+"""Webhook deliveries: verified, read and stored once, as requests to read from GitHub again (I11).
 
 The facts in a payload are never used. A delivery makes branches due, or requests that an installation or a repository
 is read again, so that duplicate, late, reordered and lost deliveries all end in the same state. The exception is a
@@ -39,6 +39,7 @@ from services.installations.sync_requests import request_comparison
 from services.pull_request_exceptions.check_actions import handle_check_action
 from services.repositories.auto_watch import watch_named_branches
 from services.repository_sync import sync
+from services.webhooks.stored_requests import from_stored, to_stored
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def receive(
 ) -> dict[str, Any]:
     """Store a delivery for the job that processes it; a duplicate with the same id changes nothing.
 
-    What requests nothing is stored without its payload, for the answer to a duplicate.
+    What it requests is stored; what requests nothing is stored for the answer to a duplicate.
     Both content types of GitHub are accepted: JSON, and a form whose field `payload` is JSON.
     Raise `invalid_signature` unless the raw bytes are signed with our secret or the previous one, and `malformed_json`.
     """
@@ -77,10 +78,10 @@ def receive(
     if not any(verify(secret, raw_body, signature) for secret in secrets):
         raise ServiceError("invalid_signature", "X-Hub-Signature-256 does not match the request body.")
     payload = _parsed(_form_payload(raw_body) if content_type.lower().lstrip().startswith(FORM) else raw_body)
-    requests = bool(read_event(event, payload, app_id=settings.app_id))
+    requests = to_stored(read_event(event, payload, app_id=settings.app_id))
     if event in _OF_CHECKS and not requests:
         return {"delivery_id": delivery_id, "duplicate": False}
-    stored = _store(uow, delivery_id, event, payload, requests=requests)
+    stored = _store(uow, delivery_id, event, _installation_of(payload), requests)
     return {"delivery_id": delivery_id, "duplicate": not stored}
 
 
@@ -90,9 +91,8 @@ def take(uow: UnitOfWork, entry: LogEntry, payload: Mapping[str, Any] | None) ->
     It is stored in any case, so that it is taken once. Without a payload it requests nothing.
     """
     settings = client.github(uow).settings
-    requests = payload is not None and bool(read_event(entry.event, payload, app_id=settings.app_id))
-    known = {"installation": {"id": entry.installation_id}}
-    return _store(uow, entry.guid, entry.event, _storable(payload) if requests else known, requests=requests)
+    requests = {} if payload is None else to_stored(read_event(entry.event, _storable(payload), app_id=settings.app_id))
+    return _store(uow, entry.guid, entry.event, entry.installation_id or _installation_of(payload or {}), requests)
 
 
 def read_checks_back(uow: UnitOfWork, entries: Collection[LogEntry]) -> None:
@@ -108,13 +108,15 @@ def arrived(uow: UnitOfWork, delivery_ids: Collection[str]) -> set[str]:
     return set(uow.session.scalars(select(WebhookDelivery.delivery_id).where(wanted), {"ids": list(delivery_ids)}))
 
 
-def _store(uow: UnitOfWork, delivery_id: str, event: str, payload: dict[str, Any], *, requests: bool) -> bool:
-    """Store a delivery, without its payload if it requests nothing; False if it is stored already."""
+def _store(
+    uow: UnitOfWork, delivery_id: str, event: str, installation_id: int | None, requests: dict[str, Any]
+) -> bool:
+    """Store a delivery with its requests; False if it is stored already."""
     values = {
         "id": delivery_id,
         "event": event,
-        "installation": _installation_of(payload),
-        "payload": json.dumps(payload) if requests else "{}",
+        "installation": installation_id,
+        "payload": json.dumps(requests),
         "now": uow.now,
         "processed": None if requests else uow.now,
         "due": uow.now if requests else None,
@@ -174,7 +176,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _installation_of(payload: dict[str, Any]) -> int | None:
+def _installation_of(payload: Mapping[str, Any]) -> int | None:
     installation = payload.get("installation")
     found = installation.get("id") if isinstance(installation, dict) else None
     if not isinstance(found, int) or isinstance(found, bool):
@@ -193,7 +195,7 @@ def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         if lease is None:
             return False
         requests = {
-            row.delivery_id: read_event(row.event, row.payload, app_id=github.settings.app_id) for row in lease.rows
+            row.delivery_id: from_stored(row.event, row.payload, app_id=github.settings.app_id) for row in lease.rows
         }
         branches = [request for found in requests.values() for request in found if isinstance(request, BranchRefresh)]
         others = {each: rest for each, found in requests.items() if (rest := _not_branches(found))}

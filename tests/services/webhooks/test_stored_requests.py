@@ -1,0 +1,47 @@
+"""What webhooks request is stored, and read as it was; one of the former release has its payload."""
+
+import json
+
+import pytest
+
+from integrations.github.events import (
+    BranchRefresh,
+    InstallationRefresh,
+    PullRequestState,
+    RefreshRequest,
+    RepositoryRefresh,
+    RequestedAction,
+)
+from services.webhooks.stored_requests import from_stored, to_stored
+
+SHA = "a" * 40
+REQUESTS: list[RefreshRequest] = [
+    InstallationRefresh(7, rules_changed=True),
+    RepositoryRefresh(None, 9),
+    BranchRefresh(7, 9, frozenset({"main", "release/1"}), SHA),
+    BranchRefresh(7, 9, frozenset()),
+    RequestedAction(7, 9, "change-freeze/main", SHA, "request", 5, "ann"),
+]
+
+
+def reread(requests: list[RefreshRequest]) -> list[RefreshRequest]:
+    return from_stored("push", json.loads(json.dumps(to_stored(requests))), app_id=1)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+def test_request_is_read_as_it_was_stored(request_: RefreshRequest) -> None:
+    assert reread([request_]) == [request_]
+
+
+def test_requests_keep_their_order() -> None:
+    assert reread(REQUESTS) == REQUESTS
+
+
+def test_state_of_a_pull_request_is_not_stored() -> None:
+    state = PullRequestState(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")
+    assert to_stored([state]) == {}
+
+
+def test_payload_of_the_former_release_is_read() -> None:
+    payload = {"ref": "refs/heads/main", "repository": {"id": 9}, "installation": {"id": 7}}
+    assert from_stored("push", payload, app_id=1) == [BranchRefresh(7, 9, frozenset({"main"}))]

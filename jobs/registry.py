@@ -5,24 +5,26 @@ is over; the next wake-up finds in PostgreSQL what is due by then. The sweep wak
 them itself when no worker does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from time import monotonic
 
 from integrations.github import GitHub
 from jobs.background_thread import run_in_background
 from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
 from jobs.loop_watch import MAX_SECONDS_OF_SLOW
-from services.billing.prices import has_prices_to_read, refresh_prices
-from services.billing.sync import has_customers_to_sync, sync_customer
+from services.billing.prices import CATALOGUES, refresh_prices
+from services.billing.sync import CUSTOMERS, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import WorkQueue
 from services.enforcement.frozen_branches import FROZEN_BRANCHES, write_due
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import SETUPS, apply_due
-from services.mail.delivery import has_mail, send_due
+from services.mail.delivery import MAILS, send_due
 from services.maintenance.webhook_log import LOG, read_log
 from services.notifications.dispatch import dispatch_due
 from services.notifications.dispatch import has_work as has_events
@@ -31,9 +33,9 @@ from services.outgoing_webhooks.delivery import MESSAGES, deliver_due
 from services.outgoing_webhooks.messages import JOB as OUTGOING_WEBHOOKS
 from services.reconcile.leases import BRANCHES
 from services.repository_sync.sync import SYNCS, sync_due
-from services.slack.delivery import has_messages
+from services.slack.delivery import MESSAGES as SLACK_MESSAGES
 from services.slack.delivery import send_due as send_due_messages
-from services.slack.tokens import has_tokens_to_renew, renew_tokens
+from services.slack.tokens import CONNECTIONS, renew_tokens
 from services.webhooks.deliveries import DELIVERIES, process
 
 
@@ -44,13 +46,23 @@ class Job:
     name: str
     step: Callable[[Context], bool]
     """Do one unit of the work; return False if nothing is due, or all of it is leased."""
-    has_work: Callable[[UnitOfWork], bool]
+    work: WorkQueue | Callable[[UnitOfWork], bool]
+    """Its queue, or whether there is work."""
     time_slice: float = BACKGROUND_TIME_SLICE
     """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
     """True if it runs on a thread of its own, because a server that hangs would delay the other jobs."""
     by_sweep: bool = False
     """True if the sweep does it when it is due, as it often is, and a wake-up only names it when it is requested."""
+
+    needs: Callable[[Dependencies], object] = lambda _: True
+    """What it cannot be done without; None where it is not configured."""
+
+    def has_work(self, uow: UnitOfWork) -> bool:
+        """Return whether work is due that no process does, and that this configuration can do."""
+        if self.needs(uow.dependencies) is None:
+            return False
+        return self.work.has_work(uow) if isinstance(self.work, WorkQueue) else self.work(uow)
 
     def run(self) -> None:
         """Run until nothing is due or the time slice is over; return at once if it runs in the background."""
@@ -82,27 +94,37 @@ def _with_github(step: Callable[[UnitOfWorkFactory, GitHub], bool]) -> Callable[
     return lambda context: step(context.uow_factory, context.github)
 
 
+def _without_github(step: Callable[[UnitOfWorkFactory], bool]) -> Callable[[Context], bool]:
+    return lambda context: step(context.uow_factory)
+
+
 JOBS = {
     job.name: job
     for job in (
-        Job("webhooks", _with_github(process), DELIVERIES.has_work),
-        Job(LOG.kind, _with_github(read_log), LOG.has_work, in_background=True, by_sweep=True),
-        Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
-        Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES.has_work),
-        Job("setup", _with_github(apply_due), SETUPS.has_work),
-        Job("sync", _with_github(sync_due), SYNCS.has_work),
-        Job("verify", _with_github(probe_due), PROBES.has_work),
-        Job("bypasses", _with_github(detect_bypasses), TIPS.has_work),
-        Job("notifications", lambda context: dispatch_due(context.uow_factory), has_events, in_background=True),
-        Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),
-        Job(OUTGOING_WEBHOOKS, lambda context: deliver_due(context.uow_factory), MESSAGES.has_work, in_background=True),
-        Job("billing", lambda context: sync_customer(context.uow_factory), has_customers_to_sync, in_background=True),
-        Job("prices", lambda context: refresh_prices(context.uow_factory), has_prices_to_read, in_background=True),
-        Job("slack", lambda context: send_due_messages(context.uow_factory), has_messages, in_background=True),
-        Job("slack_tokens", lambda context: renew_tokens(context.uow_factory), has_tokens_to_renew, in_background=True),
-        Job("withdraw", _with_github(withdraw_due), WITHDRAWALS.has_work, in_background=True),
+        Job("webhooks", _with_github(process), DELIVERIES),
+        Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
+        Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES, TIME_SLICE),
+        Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
+        Job("setup", _with_github(apply_due), SETUPS),
+        Job("sync", _with_github(sync_due), SYNCS),
+        Job("verify", _with_github(probe_due), PROBES),
+        Job("bypasses", _with_github(detect_bypasses), TIPS),
+        Job("notifications", _without_github(dispatch_due), has_events, in_background=True),
+        Job("mail", _without_github(send_due), MAILS, in_background=True, needs=attrgetter("mail")),
+        Job(OUTGOING_WEBHOOKS, _without_github(deliver_due), MESSAGES, in_background=True),
+        Job("billing", _without_github(sync_customer), CUSTOMERS, in_background=True, needs=attrgetter("stripe")),
+        Job("prices", _without_github(refresh_prices), CATALOGUES, in_background=True, needs=attrgetter("stripe")),
+        Job("slack", _without_github(send_due_messages), SLACK_MESSAGES, in_background=True, needs=attrgetter("slack")),
+        Job("slack_tokens", _without_github(renew_tokens), CONNECTIONS, in_background=True, needs=attrgetter("slack")),
+        Job("withdraw", _with_github(withdraw_due), WITHDRAWALS, in_background=True),
     )
 }
+
+
+def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
+    """Return the queues whose work this configuration does."""
+    configured = (job.work for job in JOBS.values() if job.needs(dependencies) is not None)
+    return [work for work in configured if isinstance(work, WorkQueue)]
 
 
 def run(name: str) -> None:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from psycopg.errors import QueryCanceled
 
 from app.database import WORKER_ROLE, make_engine
+from jobs.registry import queues_of
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.monitoring import families
 from services.monitoring.families import Family
@@ -50,7 +51,7 @@ class FactsCollector(Collector):
     def __init__(self, uow_factory: UnitOfWorkFactory, count_wakeups: Callable[[], int]) -> None:
         self._uow_factory = uow_factory
         self._count_wakeups = count_wakeups
-        self._reads = reads_of(uow_factory.dependencies)
+        self._reads = reads_of(queues_of(uow_factory.dependencies))
         self._lock = Lock()
         self._read_at: float | None = None
         self._readings: list[Reading] = []

@@ -10,7 +10,7 @@ from integrations.stripe import Stripe
 from models.stripe import StripeCatalogue, StripePrice
 from rules.billing.prices import EXPONENTS
 from rules.errors import Detail, ServiceError
-from services.billing.stripe_work import do_stripe_work, has_stripe_work
+from services.billing.stripe_work import do_stripe_work
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
@@ -74,11 +74,6 @@ def find_price(uow: UnitOfWork, order: Order) -> StripePrice:
     if price is None:
         raise _not_sold(uow, order)
     return price
-
-
-def has_prices_to_read(uow: UnitOfWork) -> bool:
-    """True if prices are due and Stripe is configured."""
-    return has_stripe_work(uow, CATALOGUES)
 
 
 def refresh_prices(uow_factory: UnitOfWorkFactory) -> bool:

@@ -4,15 +4,10 @@ import logging
 from collections.abc import Callable
 
 from integrations.stripe import Stripe, StripeError
-from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 
 logger = logging.getLogger(__name__)
-
-
-def has_stripe_work(uow: UnitOfWork, queue: WorkQueue) -> bool:
-    """True if a row of the queue is due and Stripe is configured."""
-    return uow.dependencies.stripe is not None and queue.has_work(uow)
 
 
 def do_stripe_work(

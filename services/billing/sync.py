@@ -37,7 +37,7 @@ from rules.billing.subscriptions import (
 )
 from rules.time.instants import format_instant
 from services.billing.announcements import GRACE_NOTICE, announce
-from services.billing.stripe_work import do_stripe_work, has_stripe_work
+from services.billing.stripe_work import do_stripe_work
 from services.billing.subscriptions import standing_in, subscriptions_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
@@ -66,11 +66,6 @@ CUSTOMERS = WorkQueue(
     retry=RetryPolicy(timedelta(seconds=5), timedelta(minutes=10)),
     call_timeout=CALL_TIMEOUT,
 )
-
-
-def has_customers_to_sync(uow: UnitOfWork) -> bool:
-    """True if a customer is due and Stripe is configured."""
-    return has_stripe_work(uow, CUSTOMERS)
 
 
 def sync_customer(uow_factory: UnitOfWorkFactory) -> bool:

@@ -34,11 +34,6 @@ MAILS = WorkQueue(
 )
 
 
-def has_mail(uow: UnitOfWork) -> bool:
-    """True if a mail is due and a mail server is configured."""
-    return uow.dependencies.mail is not None and MAILS.has_work(uow)
-
-
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Send one mail that is due; False if none is due, no server is configured, or the server takes no mail now."""
     server = uow_factory.dependencies.mail

@@ -23,31 +23,16 @@ from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
 from rules.notifications.kinds import NOTIFIED_ACTIONS
 from rules.rate_budget import HOUR, MINUTE
-from services.billing.prices import CATALOGUES
-from services.billing.sync import CUSTOMERS
-from services.bypass_detection.detection import TIPS
 from services.core.database_identity import is_confirmed
 from services.core.lease_holder import PROCESS_TIMEOUT
-from services.core.unit_of_work import Dependencies, UnitOfWork
+from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import WorkQueue
-from services.enforcement.frozen_branches import FROZEN_BRANCHES
-from services.enforcement.probe_queue import PROBES
-from services.enforcement.setup_runs import SETUPS
 from services.events.destinations import FOR_SYSTEMS
 from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
-from services.mail.delivery import MAILS
-from services.maintenance.webhook_log import LOG
 from services.monitoring import families
 from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
-from services.offboarding.withdrawal import WITHDRAWALS
-from services.outgoing_webhooks.delivery import MESSAGES
-from services.reconcile.leases import BRANCHES
-from services.repository_sync.sync import SYNCS
-from services.slack.delivery import MESSAGES as SLACK_MESSAGES
-from services.slack.tokens import CONNECTIONS
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR
-from services.webhooks.deliveries import DELIVERIES
 
 WEBHOOKS_SEEN = timedelta(minutes=5)
 """For how long after its arrival the lag of a webhook is shown."""
@@ -64,12 +49,12 @@ class Reading(NamedTuple):
 Read = Callable[[UnitOfWork], Iterable[Reading]]
 
 
-def reads_of(dependencies: Dependencies) -> Mapping[str, Read]:
-    """Return what is read, by name; queues whose server is not configured are left out."""
+def reads_of(queues: Sequence[WorkQueue]) -> Mapping[str, Read]:
+    """Return what is read, by name; `queues` are those whose work is done."""
     return {
         "enforcement": read_enforcement,
         "restores": read_restores,
-        "queues": partial(read_queues, queues=queues_of(dependencies)),
+        "queues": partial(read_queues, queues=queues),
         "audit": read_audit,
         "webhooks": read_webhooks,
         "notifications": read_notifications,
@@ -77,17 +62,6 @@ def reads_of(dependencies: Dependencies) -> Mapping[str, Read]:
         "processes": read_processes,
         "frozen_branches": read_frozen_branches,  # last, because it costs most
     }
-
-
-def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
-    """Return the queues whose work this configuration does."""
-    optional: tuple[tuple[object, tuple[WorkQueue, ...]], ...] = (
-        (dependencies.mail, (MAILS,)),
-        (dependencies.stripe, (CUSTOMERS, CATALOGUES)),
-        (dependencies.slack, (SLACK_MESSAGES, CONNECTIONS)),
-    )
-    always = (DELIVERIES, LOG, BRANCHES, FROZEN_BRANCHES, SETUPS, SYNCS, PROBES, TIPS, MESSAGES, WITHDRAWALS)
-    return (*always, *(queue for server, queues in optional if server is not None for queue in queues))
 
 
 def _seconds(since: datetime | None, uow: UnitOfWork) -> float:

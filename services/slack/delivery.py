@@ -82,11 +82,6 @@ class _Target:
     """The `ts` of the message in whose thread it is posted."""
 
 
-def has_messages(uow: UnitOfWork) -> bool:
-    """True if a message is to be posted or updated, and Slack is configured."""
-    return uow.dependencies.slack is not None and MESSAGES.has_work(uow)
-
-
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Post or update one message; False if none is due or Slack is not configured."""
     slack = uow_factory.dependencies.slack

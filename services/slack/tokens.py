@@ -71,11 +71,6 @@ def next_refresh(now: datetime, tokens: SlackTokens) -> datetime | None:
     return now + max(timedelta(seconds=tokens.expires_in) - REFRESH_MARGIN, timedelta(minutes=1))
 
 
-def has_tokens_to_renew(uow: UnitOfWork) -> bool:
-    """True if a token is to be refreshed or revoked, and Slack is configured."""
-    return uow.dependencies.slack is not None and CONNECTIONS.has_work(uow)
-
-
 def renew_tokens(uow_factory: UnitOfWorkFactory) -> bool:
     """Refresh or revoke the token of one connection; False if none is due or Slack is not configured."""
     slack = uow_factory.dependencies.slack

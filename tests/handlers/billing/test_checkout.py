@@ -8,10 +8,11 @@ import pytest
 
 from app.database import WORKER_ROLE
 from integrations.stripe.signatures import sign
+from jobs.registry import JOBS
 from rules.access.permissions import SYSTEM
 from rules.errors import ServiceError
 from services.billing.checkout import open_checkout, open_portal
-from services.billing.prices import Order, has_prices_to_read, refresh_prices
+from services.billing.prices import Order, refresh_prices
 from services.billing.stripe_requests import request_prices
 from services.billing.sync import sync_customer
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
@@ -294,6 +295,6 @@ def test_nothing_is_bought_or_read_without_a_key_of_stripe(
     assert refused.value.code == "invalid_signature"
     with keyless.open(SYSTEM_CALLER) as uow:
         request_prices(uow)
-        assert not has_prices_to_read(uow)
+        assert not JOBS["prices"].has_work(uow)
     assert not refresh_prices(keyless)
     assert not sync_customer(keyless)

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from jobs.registry import JOBS
 from models.slack import SlackConnection, SlackSubscription
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.slack.connection_loss import pause_subscription, record_missing_scope
 from services.slack.events import handle_event
-from services.slack.tokens import has_tokens_to_renew
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.slack.conftest import ACCESS, CONNECTION, SUBSCRIPTIONS, Workspaces
@@ -131,7 +131,7 @@ class TestRotation:
         workspaces.connect(acme.person("admin"))
         first = token_of(session)
         with workspaces.jobs.open(SYSTEM_CALLER) as uow:
-            assert not has_tokens_to_renew(uow)
+            assert not JOBS["slack_tokens"].has_work(uow)
         clock.offset += timedelta(hours=11)
         workspaces.slack.faults.add("error", ACCESS, status=500, count=1)
         workspaces.work()

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection, create_engine
 
 from app.database import WORKER_ROLE, make_engine
+from jobs.registry import queues_of
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.monitoring.readings import reads_of
@@ -114,11 +115,11 @@ def calls(module_database: str, blocks: Blocks) -> Iterator[dict[str, Callable[[
     def call_of(name: str) -> Callable[[], object]:
         def call() -> object:
             with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
-                return list(reads_of(CONFIGURED)[name](uow))
+                return list(reads_of(queues_of(CONFIGURED))[name](uow))
 
         return call
 
-    yield {name: call_of(name) for name in reads_of(CONFIGURED)}
+    yield {name: call_of(name) for name in reads_of(queues_of(CONFIGURED))}
     engine.dispose()
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
-from jobs.registry import JOBS
+from jobs.registry import JOBS, queues_of
 from models.audit import AuditSeal
 from models.github_api_usage import GitHubApiUsage
 from models.identity import Mail
@@ -26,7 +26,7 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.monitoring import readings
 from services.monitoring.families import MAX_INSTALLATIONS
-from services.monitoring.readings import queues_of, reads_of
+from services.monitoring.readings import reads_of
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests import factories
 from tests.factories.adding import added
@@ -52,7 +52,7 @@ class Values:
 
     def __init__(self, jobs: UnitOfWorkFactory, name: str) -> None:
         with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
-            found = list(reads_of(jobs.dependencies)[name](uow))
+            found = list(reads_of(queues_of(jobs.dependencies))[name](uow))
         assert all(len(reading.labels) == len(reading.family.labels) for reading in found)
         self._values = {(reading.family.name, *reading.labels): float(reading.value) for reading in found}
         assert len(self._values) == len(found), "two values of one metric"
@@ -73,7 +73,7 @@ def minutes(count: float) -> timedelta:
 
 
 def test_every_read_of_an_empty_database_gives_zeros(jobs: UnitOfWorkFactory) -> None:
-    for name in reads_of(CONFIGURED):
+    for name in reads_of(()):
         if name != "processes":
             values = Values(jobs, name)._values
             assert set(values.values()) == {0.0}, values

@@ -9,13 +9,14 @@ from sqlalchemy.orm import Session
 from integrations.slack import Slack, SlackSettings
 from integrations.slack import client as client_module
 from integrations.slack.client import SCOPES
+from jobs.registry import JOBS
 from models.attention import AttentionItem
 from models.freezes import Freeze
 from models.organizations import Organization
 from models.slack import SlackConnection, SlackMessage, SlackSubscription
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.slack import delivery
-from services.slack.delivery import has_messages, send_due
+from services.slack.delivery import send_due
 from tests import factories
 from tests.harness.clock import MovableClock
 from tests.services.slack.conftest import Messages, Take
@@ -142,7 +143,7 @@ class TestMessages:
         slack.jobs.dependencies = replace(slack.jobs.dependencies, slack=None)
         assert not slack.send()
         with slack.jobs.open(SYSTEM_CALLER) as uow:
-            assert not has_messages(uow)
+            assert not JOBS["slack"].has_work(uow)
 
 
 class TestRefusals:

@@ -226,7 +226,7 @@ class Config:
     metrics_bind: Annotated[
         tuple[str, int] | None,
         Variable(
-            "Address (host:port) of this process's metrics, for the operators' network alone, and not that of another "
+            "Address (host:port) of this process's metrics, only for the operators' network, and not that of another "
             "process (default: none; the API shows its metrics at /metrics)",
             parse.tcp_address,
         ),
@@ -283,7 +283,7 @@ _REQUIRED_WITH = (
 
 _OTHER_VARIABLES = {
     "DATABASE_OWNER_URL": (
-        Variable("PostgreSQL as the owner of the schema, for `python -m app migrate` alone", parse.database_url),
+        Variable("PostgreSQL as the owner of the schema, only for `python -m app migrate`", parse.database_url),
         "DATABASE_URL",
     ),
     "BIND": (

@@ -179,7 +179,7 @@ class _Connection(AsyncConnection):
 class Reads:
     """Queries on the event loop: one statement and transaction each, prepared once per connection.
 
-    Where the session is ours alone, role, timeouts and organisation are set in it, and again for another organisation.
+    Where only we use the session, role, timeouts and organisation are set in it, and again for another organisation.
     Otherwise they are set in the transaction of each query, by the same message to the server.
     """
 

@@ -97,7 +97,7 @@ class AsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
     detector: OutageDetector | None = None
     answer_timeout: float | None = None
     is_direct = False
-    """True if the session is ours alone."""
+    """True if nobody else uses the session."""
 
     async def wait(
         self,

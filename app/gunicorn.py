@@ -30,7 +30,7 @@ class JsonLogger(Logger):  # type: ignore[misc]
 
 
 def write_to_root(*loggers: logging.Logger) -> None:
-    """Have loggers write to the logs of the process alone."""
+    """Have loggers write only to the logs of the process."""
     for each in loggers:
         each.handlers, each.propagate = [], True
         each.setLevel(logging.NOTSET)

@@ -7,5 +7,5 @@ from services.core.entity_tags import entity_tag
 
 
 def tagged(shown: Any, **only_now: Any) -> HeadedReply:
-    """Return an object with its entity tag; `only_now` are properties that this response alone has."""
+    """Return an object with its entity tag; `only_now` are properties that only this response has."""
     return HeadedReply({**shown, **only_now} if only_now else shown, {"ETag": entity_tag(shown)})

@@ -86,7 +86,7 @@ class WakeupWatch:
     """Watches whether workers take the wake-ups that they are sent.
 
     A Redis that is full answers, and accepts nothing. Where no worker runs, the same wake-up stays at the head of the
-    queue; that time is measured by the clock of this process alone.
+    queue; that time is measured only by the clock of this process.
     """
 
     def __init__(self, url: str, max_untaken_seconds: float = MAX_UNTAKEN_SECONDS) -> None:

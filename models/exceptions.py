@@ -15,7 +15,7 @@ from rules.freezes.pull_request_exceptions import STATES, ExceptionState
 class PullRequestException(Base):
     """One pull request, one freeze: requested, decided, and ended. Its state follows from its instants.
 
-    It applies to the pull request on one base (`branch_id`), and under `pin_to_head` to the commit `head_sha` alone.
+    It applies to the pull request on one base (`branch_id`), and under `pin_to_head` only to the commit `head_sha`.
     """
 
     __tablename__ = "exceptions"

@@ -54,7 +54,7 @@ class Freeze(Base):
     failing_since: Mapped[datetime | None]
     """Since when it has failed targets, which is recorded in the audit; None: it has none."""
     late_at: Mapped[datetime | None]
-    """Written by the former release alone, which may still run while the service is upgraded."""
+    """Written only by the former release, which may still run while the service is upgraded."""
 
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),

@@ -16,7 +16,7 @@ class Leased:
     lease_token: Mapped[str | None]
     """Names the lease on the row, if there is one: a token is never used twice."""
     lease_holder: Mapped[int | None]
-    """The process that has the lease; none: a process that took no lock, whose lease ends with its time alone."""
+    """The process that has the lease; none: a process that took no lock, whose lease ends only with its time."""
     lease_until: Mapped[datetime | None]
     """When the lease ends unless it is renewed."""
     attempts: Mapped[int] = mapped_column(server_default="0")

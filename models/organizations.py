@@ -86,7 +86,7 @@ class LoginSession(Base):
     kind: Mapped[str] = mapped_column(server_default="browser")
     """`browser`, `device` or `support`."""
     token_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """SHA-256 of the session token, which is kept by the client alone."""
+    """SHA-256 of the session token, which only the client keeps."""
     client: Mapped[str] = mapped_column(server_default="")
     """What signed in: a browser's `User-Agent`, or the client id of a device."""
     address: Mapped[str] = mapped_column(server_default="")
@@ -112,7 +112,7 @@ class SigningKey(Base):
     algorithm: Mapped[str]
     public_key: Mapped[str]
     encrypted_private_key: Mapped[bytes | None]
-    """Opens with `SECRET_KEY` alone; without it the key verifies, and signs nothing."""
+    """Opens only with `SECRET_KEY`; without it the key verifies, and signs nothing."""
     created_at: Mapped[datetime]
     active_from: Mapped[datetime | None]
     """When it begins to sign: it is published before, so that verifiers know it by then."""

@@ -21,7 +21,7 @@ class Identity:
 
 
 def difference(before: Identity, now: Identity) -> str | None:
-    """Return in a few words what differs, the widest difference alone; None if the database runs where it did."""
+    """Return in a few words what differs, only the widest difference; None if the database runs where it did."""
     if before.system_identifier != now.system_identifier:
         return f"it runs in another cluster (system identifier {now.system_identifier}, not {before.system_identifier})"
     if before.database_oid != now.database_oid:

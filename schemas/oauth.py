@@ -47,7 +47,7 @@ def read_parameters(raw: bytes, content_type: str | None) -> dict[str, str]:
 
 
 def _without_equal_resources(pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
-    """Return the parameters with one `resource`, which alone may be repeated (RFC 8707, 2).
+    """Return the parameters with one `resource`, the only one that may be repeated (RFC 8707, 2).
 
     Raise OAuthError `invalid_target` if there are several, since we have one.
     """

@@ -75,7 +75,7 @@ class FormGuard:
 
     @property
     def secure(self) -> bool:
-        """True if the web origin is https; cookies are then sent over https alone."""
+        """True if the web origin is https; cookies are then sent only over https."""
         return self.web_url.startswith("https://")
 
     @property

@@ -3,7 +3,7 @@
 Without parameters it is where the way to GitHub begins: it shows the connection, and gives the address at GitHub.
 
 The address names an installation, a state and a code. Nothing happens by following it, since anyone can write one. The
-page names the organisation to connect, to the person alone who requested the installation for it, and the claim itself
+page names the organisation to connect, only to the person who requested the installation for it, and the claim itself
 proves the rest.
 """
 

@@ -1,4 +1,4 @@
-"""`/invitation`: who invites to which organisation, with which role; accepted by its form alone.
+"""`/invitation`: who invites to which organisation, with which role; accepted only by its form.
 
 The mailed link shows the invitation to anyone who has it. Only the account of the invited address accepts it, and
 finds it by its id as well, so that no sign-in on the way carries the secret.

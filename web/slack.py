@@ -1,7 +1,7 @@
 """`/slack`, the workspace of an organisation, and `/slack/link`, where a person lets their Slack user act as them.
 
 Slack sends a person back to `/slack` after an installation, with a state and a code. Nothing happens by following an
-address, since anyone can write one. The page names the organisation to connect to the person alone who requested it.
+address, since anyone can write one. The page names the organisation to connect only to the person who requested it.
 That of a link names the Slack user, because a link can be passed on.
 """
 

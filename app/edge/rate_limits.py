@@ -60,7 +60,7 @@ class RateLimits:
     async def count(self, principal: Principal, *, write: bool) -> Budget:
         """Count one request and return the lowest remaining budget; below zero the request must be rejected.
 
-        A person who acts in no organisation is counted alone.
+        A person who acts in no organisation is counted by themselves.
         """
         keys = [f"rate:{principal.organization_id or principal.id}"]
         if write:

@@ -1,4 +1,4 @@
-"""`freeze`: the Change-Freeze Service from a terminal, over its public API alone.
+"""`freeze`: the Change-Freeze Service from a terminal, over only its public API.
 
 `commands` and `schedule_commands` have the commands, `arguments` what they take, `views` what they print, `session`
 whom they act for, `api` the requests. Nothing but Click and the standard library is needed; what takes long to import

@@ -3,7 +3,7 @@
 The cookie of the device outlives the session, and gives access to nothing (`services/identity/known_devices.py`).
 
 No script reads a cookie (`HttpOnly`), and no foreign page's form or picture sends it (`SameSite=Lax`). Where the
-origin is https, it is sent over https alone (`Secure`), and no other host of the domain can set it (`__Host-`).
+origin is https, it is sent only over https (`Secure`), and no other host of the domain can set it (`__Host-`).
 """
 
 from datetime import datetime, timedelta

@@ -11,7 +11,7 @@ from rules.notifications.kinds import UPCOMING
 
 ALL = "*"
 TEST = "webhook.test"
-"""Sent on request alone, whatever an endpoint has chosen."""
+"""Sent only on request, whatever an endpoint has chosen."""
 
 FAMILIES: Mapping[str, str] = {
     "api_key": "API keys",

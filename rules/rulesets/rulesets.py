@@ -40,7 +40,7 @@ def ruleset_name(pattern: str) -> str:
 
 
 def ref_of(branch: str) -> str:
-    """Return the `ref_name` pattern that matches one branch alone, whose name has no `*` (git-check-ref-format)."""
+    """Return the `ref_name` pattern that matches only one branch, whose name has no `*` (git-check-ref-format)."""
     return _HEADS + _escaped(branch)
 
 

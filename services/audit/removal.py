@@ -1,6 +1,6 @@
 """Removal of archived entries from the database.
 
-First the end of the range is recorded, by the owner of the schema alone; from then on the chain begins behind it. Then
+First the end of the range is recorded, only by the owner of the schema; from then on the chain begins behind it. Then
 the rows are deleted in batches, which the database allows for such a range. If the deletion is interrupted, the same
 archive continues it.
 """

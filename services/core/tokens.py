@@ -22,7 +22,7 @@ def new_oauth_code() -> str:
 
 
 def new_refresh_token() -> str:
-    """Return a new refresh token, a bearer credential for the token endpoint alone."""
+    """Return a new refresh token, a bearer credential only for the token endpoint."""
     return REFRESH_PREFIX + secrets.token_urlsafe(_BYTES)
 
 

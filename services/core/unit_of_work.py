@@ -145,7 +145,7 @@ class Dependencies:
     """How long rows are kept that only the operation needs."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
     lease_holder: HolderLock | None = None
-    """Shows that this process lives; without it, leases end with their time alone."""
+    """Shows that this process lives; without it, leases end only with their time."""
     queue_observer: QueueObserver = field(default_factory=IgnoreQueue)
     """Counts the work of queues."""
     sign_up: SignUpPolicy = field(default_factory=SignUpPolicy)

@@ -88,7 +88,7 @@ def _checks(details: RulesetDetails | None) -> Iterable[RequiredCheck]:
 def _detailed(
     rule: ActiveRule, probe: LeasedProbe, found: BranchRules, details: Mapping[str, RulesetDetails]
 ) -> ActiveRule:
-    """Return a rule whose ruleset has its bypass actors, and says whether it applies to the default branch alone."""
+    """Return a rule whose ruleset has its bypass actors, and says whether it applies only to the default branch."""
     if rule.ruleset is None or rule.ruleset.id is None:
         return rule
     ruleset = replace(rule.ruleset, by_default_branch=_names_default_branch(rule.ruleset.id, probe, found))

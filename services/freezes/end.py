@@ -206,7 +206,7 @@ def _inside(
 ) -> list[Freeze]:
     """Return the running freezes that lie inside a scope, which covers the branches `covered`.
 
-    Where the two scopes alone do not tell, the branches of a freeze decide; one without branches is not inside.
+    Where the two scopes do not tell, the branches of a freeze decide; one without branches is not inside.
     `not_begun` are the branches of those that are no rows yet.
     """
     contained = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}

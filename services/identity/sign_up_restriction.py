@@ -1,6 +1,6 @@
 """The restriction of new accounts to the policy of the service.
 
-The decision depends on the address and on its invitations alone, never on whether an account exists. A stranger is not
+The decision depends only on the address and on its invitations, never on whether an account exists. A stranger is not
 shown either whether an address has been invited: the sign-up needs the token of the invitation's mail. A person who
 follows the link in the mail of the sign-up has the address, so that a pending invitation is enough then.
 """

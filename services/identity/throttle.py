@@ -84,7 +84,7 @@ class CountedAttempt:
             session.execute(delete(ThrottledAttempt).where(*subject))
 
     def remove(self) -> None:
-        """Remove this attempt alone, in the transaction that counted it."""
+        """Remove only this attempt, in the transaction that counted it."""
         for attempt in (self.account, self.address):
             if attempt is not None:
                 self.uow.session.delete(attempt)

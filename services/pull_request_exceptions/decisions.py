@@ -97,7 +97,7 @@ def grant_for(uow: UnitOfWork, tracked: TrackedPullRequest, wanted: ExceptionInp
 
 
 def decide(uow: UnitOfWork, exception_id: str, decision: ExceptionDecision) -> Sequence[PullRequestException]:
-    """Grant or deny every pending request of an exception's group, or this one alone; return those decided.
+    """Grant or deny every pending request of an exception's group, or only this one; return those decided.
 
     Raise `insufficient_permission` (also for a request of one's own), `exception_not_found`, `invalid_state` if nothing
     is pending or the pinned commit is no longer the head, `exceptions_not_permitted` if the branch was meanwhile set to

@@ -106,7 +106,7 @@ class LaterWindows:
         )
         found = [(row, row.planned_until) for row in uow.session.scalars(query) if row.planned_until is not None]
         # Ids of one instant are in the same order at every instant (`rules.ids.derive_id`). In that order of schedules,
-        # windows have to be sorted by their start alone.
+        # windows have to be sorted only by their start.
         self._plans = sorted(found, key=lambda plan: occurrence_id(plan[0].id, uow.now))
         self._stored: set[tuple[str, datetime]] = set()
         if found:

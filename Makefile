@@ -61,7 +61,7 @@ lint-others:
 	@$(BIN)/python -m tools.contract lint
 	@npx --no-install spectral lint --fail-severity=error openapi.yaml
 
-contract: $(VENV) ## Fill into openapi.yaml what follows from the rest of it
+contract: $(VENV) ## Write openapi.yaml: the sources in contract/, and what follows from them
 	@$(BIN)/python -m tools.contract complete
 
 faults: $(VENV) ## Inject every fault into the whole service (ARGS="--times 5 --only redis", "--minutes 60 --seed 7", "--without-redis")

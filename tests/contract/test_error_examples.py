@@ -15,7 +15,7 @@ from tools.contract import Document, derivation
 from tools.contract.document import Operation
 
 CONTRACT = load_contract()
-DOCUMENT = Document.parse(CONTRACT.source)
+DOCUMENT = Document(CONTRACT.document)
 SOMETIMES = ("RateLimit-Remaining", "RateLimit-Reset", "Retry-After", "Allow", "WWW-Authenticate")
 """Headers that only some refusals have."""
 

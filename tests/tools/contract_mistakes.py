@@ -1,14 +1,10 @@
 """Mistakes in the tidy contract: what the linter says → the text, and what it is replaced by."""
 
-UNAUTHORIZED = '        "401": {$ref: "#/components/responses/MissingCredentials"}\n'
 BROKEN = {
-    "document: {{ is taken for a template": ("All of them.", "All {{of}} them."),
-    "document: the key x-effect is given twice": (
+    "document: x-effect given twice, line 5": (
         "      x-effect: read\n      x-least",
         "      x-effect: read\n      x-effect: read\n      x-least",
     ),
-    "document: quote 2026-11-21, which YAML does not read as text": ("title: Kettles", "title: 2026-11-21"),
-    "document: quote on, which YAML does not read as text": ("title: Kettles", "title: on"),
     "create_kettle: writes and has no x-audit": ("      x-audit: [freeze.started]\n", ""),
     "list_kettles: only reads and has an x-audit": (
         "      x-effect: read\n      x-least",
@@ -18,25 +14,35 @@ BROKEN = {
         "x-audit: [freeze.started]",
         "x-audit: [kettle.boiled]",
     ),
-    "document: is not YAML": ("info: {title", "info: {title: {"),
+    "document: not YAML": ("info: {title", "info: {title: {"),
     "list_kettles: #/components/schemas/KettleLost does not exist": ("schemas/KettleList", "schemas/KettleLost"),
     "GET /kettles: has no operationId": ("      operationId: list_kettles\n", ""),
     "listKettles: its operationId is not snake_case": ("operationId: list_kettles", "operationId: listKettles"),
     "list_kettles: its operationId is given twice": ("operationId: create_kettle", "operationId: list_kettles"),
-    "list_kettles: needs exactly one tag": ("      tags: [Kettles]\n      summary: List", "      summary: List"),
-    "list_kettles: its tag Pots is not declared": (
-        "tags: [Kettles]\n      summary: List",
-        "tags: [Pots]\n      summary: List",
+    "list_kettles: its tag follows from its file": (
+        "      operationId: list_kettles\n",
+        "      operationId: list_kettles\n      tags: [Pots]\n",
+    ),
+    "document: belongs to none of the tags in shared.yaml": ("name: Kettles,", "name: Pots,"),
+    "servers: servers stands in shared.yaml": ("paths:\n", "servers: []\npaths:\n"),
+    "paths: paths stands in files of tags": ("openapi: 3.0.3\n", "openapi: 3.0.3\npaths: {}\n"),
+    "components.schemas.ErrorResponse: stands in shared.yaml already": (
+        "  responses:\n    Refused",
+        "  schemas: {ErrorResponse: {type: object}}\n  responses:\n    Refused",
+    ),
+    "components.responses.Refused: #/components/schemas/Kettle stands in kettles.yaml: move it to shared.yaml": (
+        "schema: {type: object}, example: {error",
+        "schema: {$ref: '#/components/schemas/Kettle'}, example: {error",
     ),
     "list_kettles: has no summary": ("      summary: List kettles\n", ""),
     "list_kettles: has no description": ("      description: All of them.\n", ""),
     "get_kettle: has no security": ("      security: []\n", ""),
     "get_kettle: its security scheme Cookie does not exist": ("security: []", "security: [{Cookie: []}]"),
     "list_kettles: its scope kettle:boil is not one of the x-scopes of ApiKey": (
-        '"kettle:read"]}, {S',
-        '"kettle:boil"]}, {S',
+        "'kettle:read']}, {S",
+        "'kettle:boil']}, {S",
     ),
-    "list_kettles: ApiKey names no scope": ('["kettle:read"]}, {S', "[]}, {S"),
+    "list_kettles: ApiKey names no scope": ("['kettle:read']}, {S", "[]}, {S"),
     "get_kettle: has no x-effect": ("      security: []\n      x-effect: read\n", "      security: []\n"),
     "get_kettle: x-effect must be one of read, write": (
         "      security: []\n      x-effect: read\n",
@@ -85,25 +91,28 @@ BROKEN = {
         "/kettles/{potId}",
     ),
     "create_kettle: its 201 has no link self": ("self: {operationId", "it: {operationId"),
-    "create_kettle: needs exactly one 2xx response": ('        "201":', '        "301":'),
+    "create_kettle: needs exactly one 2xx response": ("        '201':", "        '301':"),
     "list_kettles: its link get names no operation": ("get: {operationId: get_kettle", "get: {operationId: get_pot"),
     "list_kettles: its link get fills potId, which get_kettle does not take": (
-        'parameters: {kettleId: "$response.body#/data/0/id"}',
-        'parameters: {potId: "$response.body#/data/0/id"}',
+        "{kettleId: '$response.body#/data/0/id'}",
+        "{potId: '$response.body#/data/0/id'}",
     ),
     "list_kettles: its code too_cold is not in the catalogue": (
-        "        - invalid_cursor\n",
-        "        - too_cold\n        - invalid_cursor\n",
+        "      x-mcp-tool: svc_list_kettles\n",
+        "      x-mcp-tool: svc_list_kettles\n      x-errors: [too_cold]\n",
     ),
     "list_kettles: its code never_said is reserved and never returned": (
-        "        - invalid_cursor\n",
-        "        - never_said\n        - invalid_cursor\n",
+        "      x-mcp-tool: svc_list_kettles\n",
+        "      x-mcp-tool: svc_list_kettles\n      x-errors: [never_said]\n",
     ),
     "list_kettles: documents 418, which none of its codes has": (
-        UNAUTHORIZED,
-        UNAUTHORIZED + UNAUTHORIZED.replace("401", "418"),
+        "        '200':\n          description: A page.\n",
+        "        '418': {description: Tea.}\n        '200':\n          description: A page.\n",
     ),
-    "create_kettle: can return too_hot and has no 418 response": ("too_hot: {status: 422", "too_hot: {status: 418"),
+    "create_kettle: can return too_hot and has no 418 response": (
+        "too_hot: {status: 422",
+        "too_hot: {status: 418",
+    ),
     "components.parameters.KettleId: kettle_not_found is not in the catalogue": (
         "x-not-found: not_found",
         "x-not-found: kettle_not_found",
@@ -117,7 +126,10 @@ BROKEN = {
         "meaning: Who are you.",
         "meaning: Who are you., hint: none",
     ),
-    "x-error-catalogue.missing_credentials: has no message in its example": (", example: {message: Who are you.}", ""),
+    "x-error-catalogue.missing_credentials: has no message in its example": (
+        ", example: {message: Who are you.}",
+        "",
+    ),
     "x-error-catalogue.invalid_parameter: has no message in its alsoExample": (
         " alsoExample: {message: A property is wrong., details: [{path: /heat}]},",
         "",
@@ -137,8 +149,8 @@ BROKEN = {
         "maximum: 100, x-effect: read, x-error-code",
     ),
     "components.schemas.KettleList: has keys beside $ref, which are ignored": (
-        'items: {$ref: "#/components/schemas/Kettle"}',
-        'items: {$ref: "#/components/schemas/Kettle", description: One.}',
+        "items: {$ref: '#/components/schemas/Kettle'}",
+        "items: {$ref: '#/components/schemas/Kettle', description: One.}",
     ),
     "components.schemas.KettleList: is nullable and has no type, so null is refused": (
         "nextCursor: {type: string, nullable: true}",
@@ -171,8 +183,8 @@ BROKEN = {
         "{type: object, maxProperties: 3, additionalProperties: {type: string}",
     ),
     "components.schemas.Kettle: is in an answer and is closed": (
-        "      additionalProperties: true\n",
-        "      additionalProperties: false\n",
+        "      required: [id]\n",
+        "      required: [id]\n      additionalProperties: false\n",
     ),
     "components.schemas.Kettle: is in an answer and has enum": ("x-extensible-enum: [red, blue]", "enum: [red, blue]"),
     "components.schemas.Kettle: lists its values in a pattern": (
@@ -188,7 +200,7 @@ BROKEN = {
         "x-extensible-enum: [red, red]",
     ),
     "components.schemas.Kettle: has x-extensible-enum and no description": (
-        ', description: "How it looks. One of `red` or `blue`."',
+        ", description: How it looks.",
         "",
     ),
     "components.schemas.CreateKettleRequest: is in a request and has x-extensible-enum": (
@@ -197,7 +209,7 @@ BROKEN = {
     ),
     "components.schemas.Heat: is an enum of its own": (
         "{type: string, enum: [hot, cold], description: How it shall be.}\n",
-        '{$ref: "#/components/schemas/Heat"}\n    Heat: {type: string, enum: [hot, cold], description: Not used.}\n',
+        "{$ref: '#/components/schemas/Heat'}\n    Heat: {type: string, enum: [hot, cold], description: Unused.}\n",
     ),
     "list_kettles: colour does not accept the values of x-extensible-enum": (
         "enum: [red, blue]}}",
@@ -237,5 +249,50 @@ BROKEN = {
     "components.schemas.Kettle: the example's value is not valid": (
         "id: {type: string, example: one}",
         "id: {type: string, example: 1}",
+    ),
+    "create_kettle: its code too_hot follows from the rest, so leave it out": (
+        "      x-least-role: member\n",
+        "      x-least-role: member\n      x-errors: [too_hot]\n",
+    ),
+    "create_kettle: its code missing_credentials follows from the rest, so leave it out": (
+        "      x-least-role: member\n",
+        "      x-least-role: member\n      x-errors: [missing_credentials]\n",
+    ),
+    "get_kettle: its code not_found follows": ("security: []\n", "security: []\n      x-errors: [not_found]\n"),
+    "get_kettle: its code insufficient_scope cannot be answered": (
+        "      security: []\n",
+        "      security: []\n      x-errors: [insufficient_scope]\n",
+    ),
+    "list_kettles: its parameter Limit follows from the rest, so leave it out": (
+        "parameters: [{name: colour",
+        "parameters: [{$ref: '#/components/parameters/Limit'}, {name: colour",
+    ),
+    "list_kettles: only writes take an IdempotencyKey": (
+        "parameters: [{name: colour",
+        "parameters: [{$ref: '#/components/parameters/IdempotencyKey'}, {name: colour",
+    ),
+    "paths./kettles/{kettleId}.parameters: it follows from the rest, so leave it out": (
+        "  /kettles/{kettleId}:\n",
+        "  /kettles/{kettleId}:\n    parameters: [{$ref: '#/components/parameters/KettleId'}]\n",
+    ),
+    "get_kettle: its header X-Request-Id follows from the rest, so leave it out": (
+        "          description: One kettle.\n",
+        "          description: One.\n          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}\n",
+    ),
+    "list_kettles: its header Idempotency-Replayed does not come with it": (
+        "          description: A page.\n",
+        "          description: A page.\n          headers: {Idempotency-Replayed: {schema: {type: string}}}\n",
+    ),
+    "create_kettle: #/components/responses/Conflict does not exist": (
+        "        '201':\n",
+        "        '409': {$ref: '#/components/responses/Conflict'}\n        '201':\n",
+    ),
+    "components.schemas.Kettle: that an answer is open follows from the rest, so leave it out": (
+        "      required: [id]\n",
+        "      required: [id]\n      additionalProperties: true\n",
+    ),
+    "components.schemas.Kettle: the sentence with the values follows from the rest, so leave it out": (
+        "description: How it looks.}",
+        "description: How it looks. One of `red` or `blue`.}",
     ),
 }

@@ -2,17 +2,16 @@
 
 import ast
 import importlib
-import re
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from schemas.contract import CONTRACT_PATH, Contract, build_contract, load_contract
-from tools.contract import Document, complete, lint
+from schemas.contract import Contract, load_contract, parse_contract
+from tools.contract import lint
+from tools.contract.sources import FOLDER, SHARED
 from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
 from tools.scaffold.__main__ import main
 from tools.scaffold.files import write_all
@@ -24,8 +23,8 @@ COMMENT = "/v1/freezes/{freezeId}/comment"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a directory with the contract, the packages of the services, and no code."""
-    shutil.copy(CONTRACT_PATH, tmp_path)
+    """Return a directory with the sources of the contract, the packages of the services, and no code."""
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
     for package in (ROOT / "services").iterdir():
         if (package / "__init__.py").exists():
             directory = tmp_path / "services" / package.name
@@ -36,40 +35,11 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_root(root: Path) -> Path:
-    """Return such a directory with a contract of three paths and what they refer to, which is read faster."""
-    (root / "openapi.yaml").write_text(small_contract())
+    """Return such a directory with the operations of one tag, which are read faster."""
+    for path in (root / FOLDER).iterdir():
+        if path.name not in {SHARED, "freezes.yaml"}:
+            path.unlink()
     return root
-
-
-@cache
-def small_contract() -> str:
-    head, rest = CONTRACT_PATH.read_text().split("\npaths:\n")
-    paths, components = rest.split("\ncomponents:\n")
-    kept = re.findall(r"^  /v1/freezes(?:/lift|/\{freezeId\})?:\n.*?\n(?=  /|  #)", paths, re.MULTILINE | re.DOTALL)
-    small = without_unused_components(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
-    return complete(Document.parse(small.encode())).decode()
-
-
-def without_unused_components(text: str) -> str:
-    """Remove the schemas and examples of a contract to which no reference leads from anything that stays."""
-    pattern = r"^    (\w+):.*\n(?:      .*\n|\n)*"
-    sections = [re.search(rf"^  {kind}:\n(?:    .*\n|\n)+", text, re.MULTILINE) for kind in ("schemas", "examples")]
-    entries: dict[str, str] = {}
-    rest = text
-    for section in sections:
-        assert section is not None
-        kind = section[0].split(":")[0].strip()
-        entries |= {
-            f'"#/components/{kind}/{each[1]}"': each[0] for each in re.finditer(pattern, section[0], re.MULTILINE)
-        }
-        rest = rest.replace(section[0], "")
-    needed, users = set[str](), {name for name in entries if name in rest}
-    while users:
-        needed |= users
-        users = {name for name in entries for user in users if name in entries[user]} - needed
-    for name in entries.keys() - needed:
-        text = text.replace(entries[name], "", 1)
-    return text
 
 
 def files_below(root: Path) -> dict[Path, bytes]:
@@ -93,14 +63,14 @@ def signature(path: Path, name: str) -> str:
 
 
 def contract_of(root: Path) -> Contract:
-    source = (root / "openapi.yaml").read_bytes()
-    return build_contract(source, Document.parse(source).root)
+    return parse_contract((root / "openapi.yaml").read_bytes())
 
 
 class TestSkeleton:
     def test_new_operation_gets_contract_handler_stub_and_test(self, small_root: Path) -> None:
         written = scaffold("POST", COMMENT, root=small_root)
         assert [str(path.relative_to(small_root)) for path in written] == [
+            "contract/freezes.yaml",
             "openapi.yaml",
             "handlers/freezes.py",
             "services/freezes/comment.py",
@@ -115,17 +85,17 @@ class TestSkeleton:
     @pytest.mark.slow(5)
     def test_linter_reports_only_what_the_author_has_to_write(self, root: Path) -> None:
         scaffold("POST", COMMENT, root=root)
-        assert [f"{one.where}: {one.message}" for one in lint((root / "openapi.yaml").read_bytes())] == [
+        assert [f"{one.where}: {one.message}" for one in lint(root)] == [
             "comment_freeze: has no description",
             "comment_freeze: writes and has no x-audit",
             "components.schemas.CommentFreezeRequest: has no description",
         ]
 
-    def test_rest_of_the_contract_stays_unchanged(self, small_root: Path) -> None:
-        before = (small_root / "openapi.yaml").read_text().splitlines()
+    def test_rest_of_the_source_stays_unchanged(self, small_root: Path) -> None:
+        path = small_root / FOLDER / "freezes.yaml"
+        before = path.read_text().splitlines()
         scaffold("POST", COMMENT, root=small_root)
-        after = (small_root / "openapi.yaml").read_text().splitlines()
-        remaining = iter(after)
+        remaining = iter(path.read_text().splitlines())
         assert all(line in remaining for line in before)
 
     def test_skeleton_returns_the_object_that_the_path_names(self, small_root: Path) -> None:
@@ -134,17 +104,13 @@ class TestSkeleton:
         assert (success.status, success.schema) == (200, {"$ref": "#/components/schemas/Freeze"})
 
     def test_creation_links_to_the_operation_that_reads_the_object(self, small_root: Path) -> None:
-        path = small_root / "openapi.yaml"
-        creation = r"(?s)(  /v1/freezes:\n.*?\n)    post:\n.*?\n\n(?=  /)"
-        text, removed = re.subn(creation, r"\1\n", path.read_text(), count=1)
-        path.write_text(
-            text.replace("operationId: create_freeze", "operationId: get_freeze").replace("CreateF", "StartF")
-        )
-        assert removed
-        scaffold("POST", "/v1/freezes", root=small_root)
-        success = contract_of(small_root).operations["create_freeze"].success
-        assert (success.status, success.schema) == (201, {"$ref": "#/components/schemas/Freeze"})
-        assert success.location == ("/v1/freezes/{freezeId}", {"freezeId": "$response.body#/id"})
+        scaffold("POST", "/v1/freezes/{freezeId}/remarks", root=small_root)
+        assert contract_of(small_root).operations["create_remark"].success.location is None
+        scaffold("GET", "/v1/freezes/{freezeId}/notes/{freezeId}", root=small_root)
+        scaffold("POST", "/v1/freezes/{freezeId}/notes", root=small_root)
+        success = contract_of(small_root).operations["create_note"].success
+        assert (success.status, success.schema) == (201, {"$ref": "#/components/schemas/Note"})
+        assert success.location == ("/v1/freezes/{freezeId}/notes/{freezeId}", {"freezeId": "$response.body#/id"})
 
     def test_list_takes_limit_and_cursor(self, small_root: Path) -> None:
         scaffold("GET", "/v1/freezes/{freezeId}/comments", root=small_root)
@@ -211,7 +177,7 @@ class TestCode:
     def test_stub_is_imported_under_another_name_when_its_own_is_taken(self, small_root: Path) -> None:
         (small_root / "handlers").mkdir()
         (small_root / "handlers" / "freezes.py").write_text("from a import b as comment\n\nx = comment\n")
-        handlers, *_ = scaffold("POST", COMMENT, root=small_root)[1:]
+        handlers, *_ = scaffold("POST", COMMENT, root=small_root)[2:]
         assert "from services.freezes import comment as comment_service\n" in handlers.read_text()
         assert "    return comment_service.comment_freeze(uow, freeze_id, body)\n" in handlers.read_text()
 
@@ -310,7 +276,7 @@ class TestRefusals:
                 "has a test class already",
             ),
             ("tests/handlers/freezes/test_list_freezes.py", "def broken(:\n", "test_list_freezes.py cannot be read"),
-            ("openapi.yaml", "openapi: [\n", "the contract cannot be read"),
+            ("contract/freezes.yaml", "paths: [\n", "the contract cannot be read: contract/freezes.yaml:1: not YAML"),
         ],
     )
     def test_nothing_is_written_when_a_file_is_in_the_way(

@@ -14,7 +14,7 @@ from tools.contract.document import Document, Operation
 from tools.sdk import generate_python_client
 from tools.sdk.generators import unexpected_warnings
 
-DOCUMENT = Document.parse(load_contract().source)
+DOCUMENT = Document(load_contract().document)
 ANSWERS = [
     pytest.param(
         content["schema"]["$ref"].rpartition("/")[2], DOCUMENT.resolved(example)["value"], id=f"{operation.id}-{name}"

@@ -220,5 +220,5 @@ class TestMountedPages:
 
 def test_every_error_of_an_operation_is_on_the_errors_page(client: FlaskClient, contract: Contract) -> None:
     ids = page(client, "/docs/errors").ids
-    for operation in Document.parse(contract.source).operations():
+    for operation in Document(contract.document).operations():
         assert {*operation.raw.get("x-errors", ()), *contract.cross_cutting} <= ids.keys()

@@ -1,46 +1,71 @@
-"""The contract's own tools: one completes `openapi.yaml`, one checks what people write in it.
+"""The contract's own tools: they make `openapi.yaml` of its sources, the files of `contract/`, and check these.
 
-`python -m tools.contract complete` fills in what follows from the rest (see `derivation`), in place.
-`python -m tools.contract lint` prints `openapi.yaml:line: operation: message` for each problem, and exits with 1 if
-there is one: what a general OpenAPI linter cannot know of our conventions, and a file that `complete` would change.
+`python -m tools.contract complete` merges the sources, adds what follows from them (see `derivation`), and writes
+`openapi.yaml`. `python -m tools.contract lint` prints `file:line: operation: message` for each problem, and exits with
+1 if there is one: what a general OpenAPI linter cannot know of our conventions, and an `openapi.yaml` that is not
+current.
 """
 
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
-from tools.contract import error_rules, example_rules, growth_rules, operation_rules, schema_rules, text_rules
+from tools.contract import error_rules, example_rules, growth_rules, operation_rules, schema_rules
 from tools.contract.completion import complete
 from tools.contract.document import Document, Problem
+from tools.contract.sources import merge, read_sources
+from tools.contract.writing import write
 
-__all__ = ["Document", "Problem", "complete", "find_blocking_problems", "lint"]
+__all__ = ["OUTPUT", "Built", "Document", "Problem", "build", "lint", "read_sources", "write"]
+
+OUTPUT = "openapi.yaml"
+COMMENT = "Written by `make contract` from the files in contract/. Edit those: changes here are lost.\n"
 
 
-def lint(source: bytes) -> list[Problem]:
-    """Return every problem of a contract's text, in the order of its lines."""
-    problems = find_blocking_problems(source) or list(_check(Document.parse(source)))
-    return sorted(set(problems), key=lambda problem: (problem.line, problem.where, problem.message))
+@dataclass(frozen=True, eq=False)
+class Built:
+    """The contract that sources give."""
+
+    document: Document
+    blocking: list[Problem]
+    """What keeps the contract from being made; then the document is empty."""
+    misplaced: list[Problem]
+    """What stands in the wrong file, follows from the rest, or cannot hold."""
+
+    @cached_property
+    def text(self) -> bytes:
+        """The text of `openapi.yaml`."""
+        return write(self.document.root, COMMENT)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Every problem of the sources, in the order of files and lines."""
+        found = self.blocking or [*self.misplaced, *_check(self.document)]
+        return sorted(set(found))
 
 
-def find_blocking_problems(source: bytes) -> list[Problem]:
-    """Return the problems that keep the contract from being read and completed: of its text, and of its references."""
-    return list(text_rules.check(source)) or list(schema_rules.broken_references(Document.parse(source)))
+def build(texts: Mapping[str, bytes]) -> Built:
+    """Return the contract of sources, given as name → text."""
+    merged, blocking, foreign = merge(texts)
+    if blocking:
+        return Built(Document({}), blocking, [])
+    completed, surplus = complete(merged)
+    return Built(completed, [], [*foreign, *surplus])
+
+
+def lint(root: Path) -> list[Problem]:
+    """Return every problem of the sources below `root`, and whether its `openapi.yaml` is what they give."""
+    built = build(read_sources(root))
+    output = root / OUTPUT
+    if not built.blocking and (not output.exists() or output.read_bytes() != built.text):
+        return [Problem(OUTPUT, 1, "document", "is not what contract/ gives: run make contract"), *built.problems]
+    return built.problems
 
 
 def _check(document: Document) -> Iterator[Problem]:
-    yield from _incomplete(document)
     for rule in (*schema_rules.RULES, *growth_rules.RULES, *error_rules.RULES, *example_rules.RULES):
         yield from rule(document)
     for operation in document.operations():
         for operation_rule in (*operation_rules.RULES, *error_rules.OPERATION_RULES, *example_rules.OPERATION_RULES):
             yield from operation_rule(operation)
-
-
-def _incomplete(document: Document) -> Iterator[Problem]:
-    """Yield the first line that `make contract` would change."""
-    completed = complete(document)
-    if document.source == completed:
-        return
-    pairs = zip_longest(document.source.decode().splitlines(), completed.decode().splitlines())
-    changes = ((line, new or "") for line, (old, new) in enumerate(pairs, 1) if old != new)
-    line, new = next(changes, (1, "the line ends differently"))
-    yield Problem(line, "document", f"run make contract, which writes here: {new.strip()}")

@@ -26,9 +26,10 @@
 The error responses follow from the codes (see `refusals`): those of `x-errors`, and those of `x-cross-cutting-errors`
 that apply to the operation (`APPLICABLE`).
 
-What is derived is added where the fact holds, and removed where it does not. A few things may also be written by hand
-and are then kept: the codes of `ALSO_WRITTEN`, `feature_not_available`, the codes of properties and parameters, the
-parameters `limit` and `cursor`, the header `Location`, and an error response of the operation's own.
+The sources say none of it: what they list although it follows, or although the fact does not hold, is a problem. A few
+things may also be written by hand where they do not follow: the codes of `ALSO_WRITTEN`, `feature_not_available`, the
+codes of properties and parameters, the parameters `limit` and `cursor`, the header `Location`, and an error response of
+the operation's own.
 """
 
 import re
@@ -39,6 +40,7 @@ from tools.contract.document import Document, Operation
 
 Condition = Callable[[Operation], bool]
 
+FOLLOWS = "follows from the rest, so leave it out"
 _TEMPLATE = re.compile(r"\{([^}]*)\}")
 
 
@@ -73,7 +75,7 @@ CODES: Mapping[str, Condition] = {
     "precondition_failed": lambda operation: operation.has_parameter("If-Match", "header"),
     "invalid_cursor": lambda operation: operation.is_list,
 }
-"""Code → the fact from which it follows. Without the fact, the code is removed from `x-errors`."""
+"""Code → the fact from which it follows. Without the fact, it cannot be answered, but for `ALSO_WRITTEN`."""
 
 ALSO_WRITTEN: Mapping[str, Condition] = {
     "organization_deleted": lambda operation: operation.credentialled,
@@ -118,10 +120,38 @@ _HEADERS: Mapping[str, Callable[[Operation, str], bool]] = {
 
 def error_codes(operation: Operation) -> list[str]:
     """Return `x-errors` completed, in the order of the catalogue; unknown codes last."""
-    written = [code for code in (operation.raw.get("x-errors") or ()) if _may_be_written(operation, code)]
-    codes = dict.fromkeys([*written, *_derived_codes(operation)])
+    codes = dict.fromkeys([*operation.raw.get("x-errors", ()), *_derived_codes(operation)])
     order = {code: rank for rank, code in enumerate(operation.document.catalogue)}
     return sorted(codes, key=lambda code: order.get(code, len(order)))
+
+
+def misplaced_codes(operation: Operation) -> Iterator[tuple[int, str]]:
+    """Yield index and problem of each code that a source lists although it follows, or cannot be answered."""
+    written = list(operation.raw.get("x-errors", ()))
+    derived = {*_derived_codes(operation), *cross_cutting(operation)}
+    for index, code in enumerate(written):
+        if code in derived or code in written[:index]:
+            yield index, f"its code {code} {FOLLOWS}"
+        elif code in CODES and not (code in ALSO_WRITTEN and ALSO_WRITTEN[code](operation)):
+            yield index, f"its code {code} cannot be answered"
+
+
+def missing_parameters(operation: Operation) -> Iterator[str]:
+    """Yield the shared parameters that follow, but for those of which the operation has its own."""
+    for component, applies in PARAMETERS.items():
+        shared = operation.document.components("parameters").get(component)
+        if shared is not None and applies(operation) and not operation.has_parameter(shared["name"], shared["in"]):
+            yield component
+
+
+def misplaced_parameters(operation: Operation) -> Iterator[tuple[int, str]]:
+    """Yield index and problem of each reference to a shared parameter that follows, or that a read does not take."""
+    for index, parameter in enumerate(operation.raw.get("parameters", ())):
+        component = parameter.get("$ref", "").rpartition("/")[2]
+        if component in PARAMETERS and PARAMETERS[component](operation):
+            yield index, f"its parameter {component} {FOLLOWS}"
+        elif component == "IdempotencyKey":
+            yield index, "only writes take an IdempotencyKey"
 
 
 def cross_cutting(operation: Operation) -> set[str]:
@@ -153,12 +183,6 @@ def path_parameters(document: Document, path: str) -> dict[str, str]:
 def template_names(path: str) -> list[str]:
     """Return the names between braces in a path."""
     return _TEMPLATE.findall(path)
-
-
-def _may_be_written(operation: Operation, code: str) -> bool:
-    if code not in CODES or CODES[code](operation):
-        return True
-    return code in ALSO_WRITTEN and ALSO_WRITTEN[code](operation)
 
 
 def _derived_codes(operation: Operation) -> Iterator[str]:

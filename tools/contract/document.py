@@ -1,23 +1,24 @@
-"""A contract with the line of each place in it, so that a problem is reported with its line."""
+"""A contract as data, which knows the line of its sources that each place comes from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import yaml
 
-from schemas.contract import METHODS, classic_prefix, read_yaml, resolve
+from schemas.contract import METHODS, classic_prefix, resolve
 from schemas.dialect import Validators
 
 Place = tuple[str | int, ...]
 """The keys that lead to a node: `("paths", "/v1/freezes", "post")`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One problem: its line, the operation or place that it belongs to, and what is wrong."""
+    """One problem: its file and line, the operation or place that it belongs to, and what is wrong."""
 
+    file: str
     line: int
     where: str
     message: str
@@ -25,17 +26,11 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A contract's values, its YAML nodes, and the line of each place."""
+    """A contract's values, and the files that they were read from."""
 
-    source: bytes
     root: Mapping[str, Any]
-    node: yaml.MappingNode
-    lines: Mapping[Place, int]
-
-    @staticmethod
-    def parse(source: bytes) -> "Document":
-        """Read a contract, or return it as it was read before; raise ContractError if it is not a YAML object."""
-        return _parse(source)
+    sources: Sequence[tuple[str, yaml.Node]] = ()
+    """Name and YAML nodes of each file; a place is the same in its file and here."""
 
     @cached_property
     def validators(self) -> Validators:
@@ -49,11 +44,11 @@ class Document:
             node = node[key]
         return node
 
-    def line(self, place: Place) -> int:
-        """Return the line of a place, or of its nearest ancestor."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+    def position(self, place: Place) -> tuple[str, int]:
+        """Return file and line of a place, or of its nearest ancestor."""
+        found = [(*_deepest(node, place), name) for name, node in self.sources]
+        _, line, name = max(found, key=lambda each: each[0], default=(0, 1, ""))
+        return name, line
 
     def resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Follow `$ref` until there is none."""
@@ -71,7 +66,7 @@ class Document:
 
     def problem(self, place: Place, message: str) -> Problem:
         """Return a problem at a place, named after the operation that holds the place."""
-        return Problem(self.line(place), self._where(place), message)
+        return Problem(*self.position(place), self._where(place), message)
 
     def _where(self, place: Place) -> str:
         if len(place) >= 3 and place[0] == "paths" and place[2] in METHODS:
@@ -147,12 +142,9 @@ class Operation:
 
     @cached_property
     def responses(self) -> Mapping[str, Mapping[str, Any]]:
-        """Status → response, references followed; without those to an error response that does not exist any more."""
-        return {
-            status: self.document.resolved(response)
-            for status, response in (self.raw.get("responses") or {}).items()
-            if "$ref" not in response or self.document.has(response["$ref"])
-        }
+        """Status → response, references followed."""
+        responses = self.raw.get("responses") or {}
+        return {status: self.document.resolved(response) for status, response in responses.items()}
 
     @cached_property
     def successes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -228,20 +220,22 @@ class Operation:
         return any("nextCursor" in schema.get("properties", {}) for schema in schemas)
 
 
-@lru_cache(maxsize=4)
-def _parse(source: bytes) -> Document:
-    root, node = read_yaml(source)
-    return Document(source, root, node, dict(_lines(node, ())))
+def inside_example(place: Place) -> bool:
+    """True if a place is inside the value of an example."""
+    return "example" in place or ("examples" in place and "value" in place)
 
 
-def _lines(node: yaml.Node | None, place: Place) -> Iterator[tuple[Place, int]]:
-    if node is not None:
-        yield place, node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            below = (*place, str(key.value))
-            yield from _lines(value, below)
-            yield below, key.start_mark.line + 1  # yielded last: the line of the key wins over that of its value
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield from _lines(value, (*place, index))
+def _deepest(node: yaml.Node, place: Place) -> tuple[int, int]:
+    """Return how many keys of a place lead somewhere in a file, and the line to which the last of these leads."""
+    line = 1
+    for depth, key in enumerate(place):
+        below: dict[Any, tuple[int, yaml.Node]] = {}
+        if isinstance(node, yaml.MappingNode):
+            below = {str(name.value): (name.start_mark.line, value) for name, value in node.value}
+        elif isinstance(node, yaml.SequenceNode):
+            below = {index: (value.start_mark.line, value) for index, value in enumerate(node.value)}
+        if key not in below:
+            return depth, line
+        number, node = below[key]
+        line = number + 1
+    return len(place), line

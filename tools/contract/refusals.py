@@ -5,13 +5,10 @@ Operations that can answer the same codes with a status share one response. Its 
 those of the codes, each of which stands once in `components/examples`, made of its row in the catalogue.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import yaml
 
 from tools.contract import derivation
 from tools.contract.document import Document, Operation
@@ -123,18 +120,6 @@ def refusals(operation: Operation) -> dict[str, Refusal]:
     }
 
 
-def is_error(response: Mapping[str, Any]) -> bool:
-    """True if a shared response is one of an error's, which is derived from codes."""
-    schema = response.get("content", {}).get(_JSON, {}).get("schema", {})
-    return schema.get("$ref", "").rpartition("/")[2] in _SCHEMAS.values()
-
-
-def is_derived(operation: Operation, status: str) -> bool:
-    """True if a response of an operation refers to a derived one, or to one that does not exist any more."""
-    found = operation.responses.get(status)
-    return "$ref" in operation.raw["responses"][status] and (found is None or is_error(found))
-
-
 def responses(document: Document) -> dict[str, dict[str, Any]]:
     """Return the shared error responses of all operations by their names."""
     used = {refusal for operation in document.operations() for refusal in _used(operation)}
@@ -151,29 +136,10 @@ def examples(document: Document) -> dict[str, dict[str, Any]]:
     return {name: _example(document, *wanted[name]) for name in names}
 
 
-def example_names(document: Document) -> set[str]:
-    """Return the names that examples of codes can have."""
-    plain = {f"Error{_camel(code)}{suffix}" for code in document.catalogue for suffix in ("", "InBody")}
-    return plain | {f"Compat{name}" for name in plain}
-
-
-def block(name: str, content: Mapping[str, Any], indent: int) -> list[str]:
-    """Return a component as lines of YAML, references and the values of examples on one line each."""
-    lines = [f"{' ' * indent}{name}:"]
-    for key, value in content.items():
-        if isinstance(value, dict) and "$ref" not in value and key != "value":
-            lines += block(key, value, indent + 2)
-        else:
-            lines.append(f"{' ' * (indent + 2)}{key}: {_flow(value)}")
-    return lines
-
-
 def _used(operation: Operation) -> Iterator[Refusal]:
     """Yield the error responses of an operation that are not written by hand."""
-    written = operation.raw.get("responses") or {}
-    for status, refusal in refusals(operation).items():
-        if status not in written or is_derived(operation, status):
-            yield refusal
+    written = operation.raw.get("responses", {})
+    yield from (refusal for status, refusal in refusals(operation).items() if status not in written)
 
 
 def _response(document: Document, refusal: Refusal) -> dict[str, Any]:
@@ -217,12 +183,3 @@ def _example(document: Document, refusal: Refusal, code: str) -> dict[str, Any]:
 
 def _camel(code: str) -> str:
     return "".join(word.capitalize() for word in code.split("_"))
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML on one line, a text or a reference with double quotes if with any."""
-    if isinstance(value, dict) and "$ref" in value:
-        return f'{{$ref: "{value["$ref"]}"}}'
-    text = yaml.safe_dump([value], default_flow_style=True, width=100_000, sort_keys=False, allow_unicode=True)
-    plain = text.strip()[1:-1]
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) and plain != value else plain

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from schemas.contract import METHODS
-from tools.contract.document import Document, Operation, Place, Problem
+from tools.contract.document import Document, Operation, Place, Problem, inside_example
 from tools.contract.vocabulary import FORM, OPERATION_KEYS, PARAMETER_KEYS, ROOT_KEYS, SCHEMA_KEYS, SCHEME_KEYS
 
 _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -17,18 +17,10 @@ _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 _OPEN = " is sent by clients and needs additionalProperties: false"
 
 
-def broken_references(document: Document) -> Iterator[Problem]:
-    """Require that every reference exists inside the document, unless `make contract` writes it anew."""
-    for place, value in document.nodes():
-        if place[-1:] != ("$ref",) or _inside_example(place) or _is_derived(place) or document.has(str(value)):
-            continue
-        yield document.problem(place, f"{value} does not exist")
-
-
 def reference_siblings(document: Document) -> Iterator[Problem]:
     """Require that nothing stands beside a reference, where OpenAPI 3.0 ignores it."""
     for place, value in document.nodes():
-        if isinstance(value, dict) and "$ref" in value and len(value) > 1 and not _inside_example(place):
+        if isinstance(value, dict) and "$ref" in value and len(value) > 1 and not inside_example(place):
             yield document.problem(place, "has keys beside $ref, which are ignored")
 
 
@@ -43,7 +35,7 @@ def extension_keys(document: Document) -> Iterator[Problem]:
     """Require that an `x-` key is known, and stands where it is read."""
     for place, _ in document.nodes():
         key = place[-1] if place else ""
-        if not str(key).startswith("x-") or key in _known_keys(place) or _inside_example(place):
+        if not str(key).startswith("x-") or key in _known_keys(place) or inside_example(place):
             continue
         yield document.problem(place, f"the key {key} is unknown here")
 
@@ -117,17 +109,6 @@ def _open_object(schema: Mapping[str, Any], name: str) -> str | None:
     if isinstance(others, dict):
         return None if "maxProperties" in schema else f"{name} needs maxProperties"
     return name + _OPEN
-
-
-def _is_derived(place: Place) -> bool:
-    """True if `make contract` writes a reference anew: of an error response, or of an example in a shared one."""
-    if place[0] == "paths":
-        return len(place) == 6 and place[3] == "responses" and str(place[4]) >= "400"
-    return place[:2] == ("components", "responses") and "examples" in place
-
-
-def _inside_example(place: Place) -> bool:
-    return "example" in place or ("examples" in place and "value" in place)
 
 
 RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (

@@ -13,7 +13,8 @@ from keyword import iskeyword
 from pathlib import Path
 
 from schemas.contract import Contract, ContractError, Operation, build_contract
-from tools.contract import Document, complete, find_blocking_problems
+from tools.contract import OUTPUT, Built, build, read_sources
+from tools.contract.sources import FOLDER
 from tools.scaffold import files
 from tools.scaffold.code import Source
 from tools.scaffold.errors import ScaffoldError
@@ -48,16 +49,16 @@ class Choices:
 def scaffold(method: str, path: str, choices: Choices | None = None, *, root: Path = ROOT) -> list[Path]:
     """Write the beginning of an operation below `root` and return the changed files; raise ScaffoldError on failure."""
     choices = choices or Choices()
-    contract_path = root / "openapi.yaml"
-    try:
-        before = contract_path.read_bytes()
-        contract = _parsed(before)
-    except (OSError, ContractError) as error:
-        raise ScaffoldError(f"the contract cannot be read: {error}") from error
+    sources = read_sources(root)
+    built, contract = _made(tuple(sources.items()))
     texts: dict[Path, str] = {}
     operation = _find(contract, method, path)
     if operation is None:
-        texts[contract_path], contract = _extended(before, method, path, choices)
+        name, text = add_skeleton(
+            built.document, sources, method.lower(), path, name=choices.operation_id, tag=choices.tag
+        )
+        built, contract = _made(tuple({**sources, name: text.encode()}.items()))
+        texts = {root / FOLDER / name: text, root / OUTPUT: built.text.decode()}
         operation = _find(contract, method, path)
         assert operation is not None
     elif choices.operation_id or choices.tag:
@@ -68,24 +69,21 @@ def scaffold(method: str, path: str, choices: Choices | None = None, *, root: Pa
 
 
 @lru_cache(maxsize=4)
-def _parsed(source: bytes) -> Contract:
-    return build_contract(source, Document.parse(source).root)
+def _made(sources: tuple[tuple[str, bytes], ...]) -> tuple[Built, Contract]:
+    """Return the contract of the sources; raise ScaffoldError if they give none."""
+    built = build(dict(sources))
+    if built.blocking:
+        first = built.blocking[0]
+        raise ScaffoldError(f"the contract cannot be read: {first.file}:{first.line}: {first.message}")
+    try:
+        return built, build_contract(b"", built.document.root)
+    except ContractError as error:
+        raise ScaffoldError(f"the contract cannot be read: {error}") from error
 
 
 def _find(contract: Contract, method: str, path: str) -> Operation | None:
     found = (one for one in contract.operations.values() if (one.method, one.path) == (method.upper(), path))
     return next(found, None)
-
-
-def _extended(source: bytes, method: str, path: str, choices: Choices) -> tuple[str, Contract]:
-    """Return the contract's text with the skeleton of the operation, completed, and what it says."""
-    text = add_skeleton(source, method.lower(), path, choices.operation_id, choices.tag).encode()
-    if problems := find_blocking_problems(text):
-        raise ScaffoldError(
-            f"the skeleton does not fit into the contract: line {problems[0].line}: {problems[0].message}"
-        )
-    completed = complete(Document.parse(text))
-    return completed.decode(), _parsed(completed)
 
 
 def _code(root: Path, contract: Contract, operation: Operation, service: str | None) -> dict[Path, str]:

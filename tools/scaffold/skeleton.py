@@ -1,12 +1,13 @@
 """The skeleton of an operation in the contract: what method, path and the operations beside it say about it."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from tools.contract import Document
-from tools.contract.blocks import Text, children
+from tools.contract import Document, write
 from tools.contract.derivation import path_parameters, template_names
 from tools.contract.document import Operation
+from tools.contract.sources import file_of_tag
 from tools.scaffold.errors import ScaffoldError
 
 _METHODS = ("get", "put", "post", "patch", "delete")
@@ -15,11 +16,12 @@ _COPIED = ("x-database-role", "x-organization", "x-least-role")
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-def add_skeleton(source: bytes, method: str, path: str, operation_id: str | None, tag: str | None) -> str:
-    """Return the contract's text with the skeleton of an operation, not completed; raise ScaffoldError on failure."""
-    document = Document.parse(source)
+def add_skeleton(
+    document: Document, sources: Mapping[str, bytes], method: str, path: str, *, name: str | None, tag: str | None
+) -> tuple[str, str]:
+    """Return name and text of the source that gets the skeleton of an operation; raise ScaffoldError on failure."""
     _check_route(document, method, path)
-    operation_id = operation_id or derive_operation_id(method, path)
+    operation_id = name or derive_operation_id(method, path)
     taken = {operation.id: operation for operation in document.operations()}
     if not _OPERATION_ID.fullmatch(operation_id):
         raise ScaffoldError(f"the operationId {operation_id} is not snake_case")
@@ -32,7 +34,32 @@ def add_skeleton(source: bytes, method: str, path: str, operation_id: str | None
     tag = tag or _tag(document, path, nearest)
     if tag not in (tags := [row["name"] for row in document.root.get("tags", ())]):
         raise ScaffoldError(f"the contract has no tag {tag}; it has {', '.join(tags)}")
-    return _Skeleton(document, method, path, operation_id, tag, nearest).written()
+    skeleton = _Skeleton(document, method, path, operation_id, nearest)
+    file = file_of_tag(tag)
+    text = inserted(sources.get(file, b"").decode(), ("paths", path, method), skeleton.operation())
+    for schema, value in skeleton.schemas.items():
+        text = inserted(text, ("components", "schemas", schema), value)
+    return file, text
+
+
+def inserted(text: str, keys: tuple[str, ...], value: Any) -> str:
+    """Return the text of a source with a value below `keys`, behind what is there."""
+    lines = text.splitlines()
+    start, end, depth = 0, len(lines), 0
+    for key in keys:
+        if f"{'  ' * depth}{key}:" not in lines[start:end]:
+            break
+        start = lines.index(f"{'  ' * depth}{key}:", start, end) + 1
+        outside = re.compile(rf" {{0,{2 * depth}}}\S")
+        end = next((number for number in range(start, end) if outside.match(lines[number])), end)
+        depth += 1
+    while end > start and not lines[end - 1]:
+        end -= 1
+    for key in reversed(keys[depth:]):
+        value = {key: value}
+    space = [""] if depth < 2 and keys[0] == "paths" else []
+    lines[end:end] = [*space, *("  " * depth + line if line else "" for line in write(value).decode().splitlines())]
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def derive_operation_id(method: str, path: str) -> str:
@@ -88,100 +115,58 @@ def _shared_segments(one: str, other: str) -> int:
 
 
 class _Skeleton:
-    def __init__(
-        self, document: Document, method: str, path: str, operation_id: str, tag: str, nearest: Operation
-    ) -> None:
+    def __init__(self, document: Document, method: str, path: str, operation_id: str, nearest: Operation) -> None:
         self._document = document
-        self._method, self._path, self._id, self._tag = method, path, operation_id, tag
-        self._nearest = nearest
-        self._components: dict[str, str] = {}
-        self._text = Text(document.source.decode())
+        self._method, self._path, self._id = method, path, operation_id
+        self._nearest = nearest.raw
+        self.schemas: dict[str, Any] = {}
+        """The schemas that the operation needs, as `operation` has found."""
 
-    def written(self) -> str:
-        """Return the text of the document with the new operation and its components in it."""
-        operation = self._operation()
-        root = children(self._document.node)
-        paths = children(root["paths"][1])
-        lines = list(self._text.lines)
-        schemas = children(root["components"][1])["schemas"]
-        _, after_schemas = self._text.span(*schemas, 4)
-        component_lines = "".join(self._components.values()).splitlines()
-        lines[after_schemas:after_schemas] = component_lines
-        if self._path in paths:
-            _, end = self._text.span(*paths[self._path], 4)
-            lines[end:end] = operation.splitlines()
-        else:
-            neighbour = max(paths, key=lambda other: (_shared_segments(other, self._path), list(paths).index(other)))
-            _, end = self._text.span(*paths[neighbour], 4)
-            lines[end:end] = ["", f"  {self._path}:", *operation.splitlines()]
-        return "\n".join(lines) + "\n"
+    def operation(self) -> dict[str, Any]:
+        """Return the operation, without what follows from it."""
+        found = {
+            "operationId": self._id,
+            "summary": _summary(self._id),
+            "description": "",
+            "security": self._nearest["security"],
+            "x-effect": "read" if self._method == "get" else "write",
+        }
+        found |= {key: self._nearest[key] for key in _COPIED if key in self._nearest}
+        if self._method not in {"get", "delete"}:
+            name = f"{_pascal(self._id)}Request"
+            self._add_schema(name, {"additionalProperties": False, "properties": {}})
+            found["requestBody"] = {"required": True, "content": _json(name, {"request": {"value": {}}})}
+        return {**found, "responses": self._responses()}
 
-    def _operation(self) -> str:
-        raw = self._nearest.raw
-        effect = "read" if self._method == "get" else "write"
-        policies = "".join(f"      {key}: {raw[key]}\n" for key in _COPIED if key in raw)
-        return (
-            f"    {self._method}:\n"
-            f"      operationId: {self._id}\n"
-            f"      tags: [{self._tag}]\n"
-            f"      summary: {_summary(self._id)}\n"
-            '      description: ""\n'
-            f"      security: {_flow(raw['security'])}\n"
-            f"      x-effect: {effect}\n"
-            f"{policies}{self._request()}{self._response()}"
-        )
-
-    def _request(self) -> str:
-        if self._method in {"get", "delete"}:
-            return ""
-        name = f"{_pascal(self._id)}Request"
-        self._add_component(name, "      additionalProperties: false\n      properties: {}\n")
-        return (
-            "      requestBody:\n        required: true\n        content:\n          application/json:\n"
-            f'            schema: {{$ref: "#/components/schemas/{name}"}}\n'
-            "            examples:\n              request: {value: {}}\n"
-        )
-
-    def _response(self) -> str:
+    def _responses(self) -> dict[str, Any]:
         if self._method == "delete":
-            return '      responses:\n        "204":\n          description: Done.\n'
+            return {"204": {"description": "Done."}}
         created = self._id.startswith("create_")
         shown = self._shown(created=created)
-        links = ""
+        response = {"description": "Done.", "content": self._content(shown)}
         if created and shown is not None:
-            name = template_names(shown.path)[-1]
-            link = f'{{operationId: {shown.id}, parameters: {{{name}: "$response.body#/id"}}}}'
-            links = f"          links:\n            self: {link}\n"
-        return (
-            f'      responses:\n        "{201 if created else 200}":\n          description: Done.\n'
-            f"          content:\n            application/json:\n{self._content(shown)}{links}"
-        )
+            parameters = {template_names(shown.path)[-1]: "$response.body#/id"}
+            response["links"] = {"self": {"operationId": shown.id, "parameters": parameters}}
+        return {"201" if created else "200": response}
 
-    def _content(self, shown: Operation | None) -> str:
+    def _content(self, shown: Operation | None) -> dict[str, Any]:
         """Return schema and example of the response: those of the object that the path names, or new ones."""
         if shown is not None:
-            response = next(iter(shown.successes.values()))
-            content = response["content"]["application/json"]
-            examples = "".join(f"                {key}: {_flow(value)}\n" for key, value in content["examples"].items())
-            return f"              schema: {_flow(content['schema'])}\n              examples:\n{examples}"
+            content = next(iter(shown.successes.values()))["content"]["application/json"]
+            return {"application/json": {key: content[key] for key in ("schema", "examples")}}
         verb, _, noun = self._id.partition("_")
         name = _pascal(noun) if verb in {"get", "create"} else f"{_pascal(self._id)}Response"
-        members, example = "      properties: {}\n", "{}"
+        members: dict[str, Any] = {"properties": {}}
+        example: dict[str, Any] = {}
         if verb == "list":
             name = f"{_pascal(_singular(noun))}List"
-            members = (
-                "      required: [data, nextCursor]\n"
-                "      properties:\n"
-                "        data: {type: array, items: {type: object}}\n"
-                "        nextCursor: {type: string, nullable: true}\n"
-            )
-            example = "{data: [], nextCursor: null}"
+            rows = {"type": "array", "items": {"type": "object"}}
+            cursor = {"type": "string", "nullable": True}
+            members = {"required": ["data", "nextCursor"], "properties": {"data": rows, "nextCursor": cursor}}
+            example = {"data": [], "nextCursor": None}
         if name not in self._document.components("schemas"):
-            self._add_component(name, members)
-        return (
-            f'              schema: {{$ref: "#/components/schemas/{name}"}}\n'
-            f"              examples:\n                response: {{value: {example}}}\n"
-        )
+            self._add_schema(name, members)
+        return _json(name, {"response": {"value": example}})
 
     def _shown(self, *, created: bool) -> Operation | None:
         """Return the operation that reads the object which this one returns."""
@@ -194,10 +179,14 @@ class _Skeleton:
         found = reads.get(self._path[: self._path.rindex("}") + 1]) if "}" in self._path else None
         return found if found is not None and _has_examples(found) else None
 
-    def _add_component(self, name: str, members: str) -> None:
+    def _add_schema(self, name: str, members: dict[str, Any]) -> None:
         if name in self._document.components("schemas"):
             raise ScaffoldError(f"components.schemas has {name} already; choose another name with --id")
-        self._components[name] = f'    {name}:\n      type: object\n      description: ""\n{members}'
+        self.schemas[name] = {"type": "object", "description": "", **members}
+
+
+def _json(schema: str, examples: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}, "examples": examples}}
 
 
 def _has_examples(operation: Operation) -> bool:
@@ -205,15 +194,6 @@ def _has_examples(operation: Operation) -> bool:
         content for response in operation.successes.values() for content in response.get("content", {}).values()
     ]
     return bool(contents) and bool(contents[0].get("examples"))
-
-
-def _flow(value: Any) -> str:
-    """Return a value as it is written inside a line of the contract."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(child)}" for key, child in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_flow(child) for child in value) + "]"
-    return f'"{value}"'
 
 
 def _summary(operation_id: str) -> str:

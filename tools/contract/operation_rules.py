@@ -12,23 +12,11 @@ _MCP_TOOL = re.compile(r"svc_[a-z][a-z0-9_]*")
 
 
 def operation_id(operation: Operation) -> Iterator[Problem]:
-    """Require a unique operationId that is a name of a Python function."""
+    """Require an operationId that is a name of a Python function."""
     if not operation.id:
         yield operation.problem("has no operationId")
     elif not SNAKE_CASE.fullmatch(operation.id):
         yield operation.problem("its operationId is not snake_case", "operationId")
-    elif any(other.id == operation.id and other.place != operation.place for other in operation.document.operations()):
-        yield operation.problem("its operationId is given twice", "operationId")
-
-
-def tag(operation: Operation) -> Iterator[Problem]:
-    """Require one declared tag, which is the handler's module."""
-    tags = operation.raw.get("tags", [])
-    declared = {tag["name"] for tag in operation.document.root.get("tags", [])}
-    if len(tags) != 1:
-        yield operation.problem("needs exactly one tag")
-    elif tags[0] not in declared:
-        yield operation.problem(f"its tag {tags[0]} is not declared", "tags")
 
 
 def summary(operation: Operation) -> Iterator[Problem]:
@@ -125,13 +113,6 @@ def list_name(operation: Operation) -> Iterator[Problem]:
         yield operation.problem("is called a list and returns no nextCursor")
 
 
-def path_parameters(operation: Operation) -> Iterator[Problem]:
-    """Require that the path's template and its parameters agree."""
-    declared = {parameter["name"] for _, parameter in operation.parameters if parameter["in"] == "path"}
-    for name in sorted(declared ^ set(template_names(operation.path))):
-        yield operation.problem(f"path parameter {name} is not both in the path and declared")
-
-
 def created(operation: Operation) -> Iterator[Problem]:
     """Require a link to the created object, from which `Location` is made, if and only if it can be read."""
     response = operation.responses.get("201")
@@ -168,7 +149,6 @@ def links(operation: Operation) -> Iterator[Problem]:
 
 RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (
     operation_id,
-    tag,
     summary,
     security,
     effect,
@@ -178,7 +158,6 @@ RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (
     mcp_tool,
     least_role,
     list_name,
-    path_parameters,
     created,
     successes,
     links,

@@ -17,13 +17,6 @@ _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 _OPEN = " is sent by clients and needs additionalProperties: false"
 
 
-def reference_siblings(document: Document) -> Iterator[Problem]:
-    """Require that nothing stands beside a reference, where OpenAPI 3.0 ignores it."""
-    for place, value in document.nodes():
-        if isinstance(value, dict) and "$ref" in value and len(value) > 1 and not inside_example(place):
-            yield document.problem(place, "has keys beside $ref, which are ignored")
-
-
 def nullable_without_type(document: Document) -> Iterator[Problem]:
     """Require a `type` beside `nullable`, which does nothing without it."""
     for place, value in document.nodes():
@@ -112,7 +105,6 @@ def _open_object(schema: Mapping[str, Any], name: str) -> str | None:
 
 
 RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (
-    reference_siblings,
     nullable_without_type,
     extension_keys,
     described_components,

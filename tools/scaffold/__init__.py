@@ -17,7 +17,7 @@ from tools.contract import OUTPUT, Built, build, read_sources
 from tools.contract.sources import FOLDER
 from tools.scaffold import files
 from tools.scaffold.code import Source
-from tools.scaffold.errors import ScaffoldError
+from tools.scaffold.files import ScaffoldError
 from tools.scaffold.skeleton import add_skeleton
 
 __all__ = ["ROOT", "Choices", "ScaffoldError", "scaffold"]
@@ -30,10 +30,7 @@ from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 """
-_TEST_IMPORTS = """\
-from tests.handlers.access_checks import takes_credentials
-from tests.handlers.callers import Tenant
-"""
+_TEST_IMPORTS = "from tests.handlers.callers import Tenant\n"
 
 
 @dataclass(frozen=True, slots=True)

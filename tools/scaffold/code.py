@@ -6,7 +6,7 @@ from keyword import iskeyword
 from typing import Any
 from urllib.parse import quote
 
-from schemas.contract import Contract, Node, Operation, Parameter
+from schemas.contract import Contract, Node, Operation
 from schemas.names import snake_case
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict[str, Any]"}
@@ -42,11 +42,10 @@ class Source:
         return f"{self._definition(self._signature())}    raise NotImplementedError\n"
 
     def test_class(self, name: str) -> str:
-        """Return the test class: who may call the operation, and that it succeeds."""
+        """Return the test class: that the operation succeeds."""
         operation = self.operation
-        credentials = self._credentials_test() if operation.any_scope and operation.least_role else ""
         return (
-            f"class {name}:\n{credentials}"
+            f"class {name}:\n"
             f"    def test_{operation.id}_returns_{operation.success.status}(self, acme: Tenant) -> None:\n"
             f"        answer = {self._caller()}.{self._call()}\n"
             f"        assert answer.status_code == {operation.success.status}, answer.text\n"
@@ -67,15 +66,6 @@ class Source:
         signature = ", ".join(f"{'*, ' if [name] == switches[:1] else ''}{name}: {kind}" for name, kind in arguments)
         head = "async def" if self._is_async else "def"
         return f'{head} {self.operation.id}({signature}) -> {self._result()}:\n    """{self.summary}."""\n'
-
-    def _credentials_test(self) -> str:
-        scope = self.operation.any_scope[0]
-        options = [f"scope={scope!r}", f"least_role={self.operation.least_role!r}"]
-        options += ["writes=True"] if self.operation.effect == "write" else []
-        return (
-            f"    def test_{self.operation.id}_requires_scope_or_role(self, acme: Tenant) -> None:\n"
-            f"        takes_credentials(acme, lambda caller: caller.{self._call()}, {', '.join(options)})\n\n"
-        )
 
     @property
     def _raw(self) -> Node:
@@ -126,22 +116,16 @@ class Source:
 
     def _call(self) -> str:
         """Return a call of the operation with the contract's own examples: `post('/v1/freezes', {…})`."""
-        path = self.operation.path
-        given: list[str] = []
-        for raw, parameter in self._parameter_examples():
-            if parameter.location == "path":
-                path = path.replace(f"{{{parameter.name}}}", quote(str(raw), safe=""))
-            elif parameter.required and parameter.location == "query":
-                given.append(f"{parameter.name}={raw!r}")
+        path, given = self.operation.path, list[str]()
+        item = self.contract.document["paths"][path]
+        for raw in (*item.get("parameters", ()), *self._raw.get("parameters", ())):
+            parameter = self.contract.resolve(raw)
+            if parameter["in"] == "path":
+                path = path.replace(f"{{{parameter['name']}}}", quote(str(parameter["example"]), safe=""))
+            elif parameter["in"] == "query" and parameter.get("required"):
+                given.append(f"{parameter['name']}={parameter['example']!r}")
         body = [repr(self._body_example())] if self.operation.body else []
         return f"{self.operation.method.lower()}({', '.join([repr(path), *body, *given])})"
-
-    def _parameter_examples(self) -> Iterator[tuple[Any, Parameter]]:
-        item = self.contract.document["paths"][self.operation.path]
-        rows = [self.contract.resolve(row) for row in (*item.get("parameters", ()), *self._raw.get("parameters", ()))]
-        examples = {(row["in"], row["name"]): row.get("example") for row in rows}
-        for parameter in self.operation.parameters:
-            yield examples[parameter.location, parameter.name], parameter
 
     def _body_example(self) -> Any:
         contents = self.contract.resolve(self._raw["requestBody"])["content"]

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.scaffold.errors import ScaffoldError
-
 _CONFIGURATION = Path(__file__).resolve().parent.parent.parent / "pyproject.toml"
 MAX_LINE_LENGTH = 120
 """As in `pyproject.toml`."""
+
+
+class ScaffoldError(Exception):
+    """Nothing was written; the message says why."""
 
 
 def parsed(path: Path) -> ast.Module:
@@ -77,21 +79,14 @@ def _with_noqa(line: str) -> str:
 def write_all(texts: Mapping[Path, str]) -> None:
     """Write every file, or leave all of them as they were and raise ScaffoldError."""
     before = {path: path.read_bytes() if path.exists() else None for path in texts}
-    made: list[Path] = []
     try:
         for path, text in texts.items():
-            made += [parent for parent in reversed(path.parents) if not parent.exists()]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-    except BaseException as error:
+    except OSError as error:
         for path, content in before.items():
-            if content is None and path.exists():
-                path.unlink()
-            elif content is not None and path.read_bytes() != content:
+            if content is not None:
                 path.write_bytes(content)
-        for directory in reversed(made):
-            if directory.is_dir():
-                directory.rmdir()
-        if isinstance(error, OSError):
-            raise ScaffoldError(f"nothing was written: {error}") from error
-        raise
+            elif path.exists():
+                path.unlink()
+        raise ScaffoldError(f"nothing was written: {error}") from error

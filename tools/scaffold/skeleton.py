@@ -8,7 +8,7 @@ from tools.contract import Document, write
 from tools.contract.derivation import path_parameters, template_names
 from tools.contract.document import Operation
 from tools.contract.sources import file_of_tag
-from tools.scaffold.errors import ScaffoldError
+from tools.scaffold.files import ScaffoldError
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 _PATH = re.compile(r"(/([a-z0-9.-]+|\{[a-z][A-Za-z0-9]*\}))+")

@@ -1,5 +1,0 @@
-"""Why an operation cannot be scaffolded."""
-
-
-class ScaffoldError(Exception):
-    """Nothing was written; the message says why."""

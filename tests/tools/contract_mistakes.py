@@ -130,7 +130,7 @@ BROKEN = {
         "",
     ),
     "x-error-catalogue.neverSaid: is not snake_case": ("  never_said:", "  neverSaid:"),
-    "x-cross-cutting-errors.0: invalid_pot is not in the catalogue": (
+    "x-cross-cutting-errors: invalid_pot is not in the catalogue": (
         "[invalid_parameter, missing",
         "[invalid_pot, invalid_parameter, missing",
     ),

@@ -6,6 +6,7 @@
 current.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,8 +65,11 @@ def lint(root: Path) -> list[Problem]:
 
 
 def _check(document: Document) -> Iterator[Problem]:
-    for rule in (*schema_rules.RULES, *growth_rules.RULES, *error_rules.RULES, *example_rules.RULES):
-        yield from rule(document)
-    for operation in document.operations():
-        for operation_rule in (*operation_rules.RULES, *error_rules.OPERATION_RULES, *example_rules.OPERATION_RULES):
-            yield from operation_rule(operation)
+    """Apply the rules: the public functions of these modules, each of the document or of one operation."""
+    operations = list(document.operations())
+    for module in (schema_rules, growth_rules, operation_rules, error_rules, example_rules):
+        for name, rule in inspect.getmembers(module, inspect.isgeneratorfunction):
+            if rule.__module__ == module.__name__ and not name.startswith("_"):
+                subjects = operations if "operation" in inspect.signature(rule).parameters else [document]
+                for subject in subjects:
+                    yield from rule(subject)

@@ -1,27 +1,8 @@
 """What follows from the other facts of an operation. `make contract` writes it, so that authors do not.
 
-| fact | error codes | parameters | response headers |
-|---|---|---|---|
-| every response | | | `X-Request-Id` |
-| `security` accepts a key or a person | | | `RateLimit-Remaining`, `RateLimit-Reset` (2xx, 3xx) |
-| … a key | `insufficient_scope` | | |
-| … not both a key and a person | `credential_type_not_allowed` | | |
-| … not `x-organization: optional` | `organization_not_provisioned`, `no_organization_selected` | | |
-| | `organization_deleted` | | |
-| … `x-effect: write` | `idempotency_key_reuse` | `IdempotencyKey` | `Idempotency-Replayed` (2xx) |
-| … `x-effect: write` and a person | `impersonation_read_only` | | |
-| … `x-effect: write` and a cookie | `origin_not_allowed` | | |
-| `security` accepts a signature only | `invalid_signature` | | |
-| `x-least-role` above `viewer` | `insufficient_permission` | | |
-| `x-rate-limit` | `rate_limited`, which is cross-cutting | | |
-| `x-entitlement` | `feature_not_available` | | |
-| `x-installation: required` | `installation_removed`, `installation_suspended`, `invalid_state` | | |
-| a JSON body, or a write without a body | `validation_failed` | | |
-| a property with `x-error-code` in the body | that code | | |
-| `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
-| the parameter `IfMatch` | `precondition_failed` | | |
-| a `nextCursor` in the response | `invalid_cursor` | `Limit`, `Cursor` | |
-| a 201 response with a link `self` | | | `Location` |
+`CODES`, `PARAMETERS` and `_HEADERS` have the facts for error codes, parameters and headers of responses. Besides, a
+path's `{name}` is the shared path parameter of that name, with the code of its `x-not-found`; `x-entitlement` gives
+`feature_not_available`, `x-installation: required` also `invalid_state`, and a property with `x-error-code` that code.
 
 The error responses follow from the codes (see `refusals`): those of `x-errors`, and those of `x-cross-cutting-errors`
 that apply to the operation (`APPLICABLE`).

@@ -1,6 +1,6 @@
 """Rules on error codes: the catalogue, and the codes and error responses that authors write."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.contract import derivation, refusals
@@ -34,21 +34,13 @@ def _examples_of(row: Mapping[str, Any]) -> set[str]:
     return {"example", "alsoExample"} if "alsoStatus" in row else {"example"}
 
 
-def cross_cutting_codes(document: Document) -> Iterator[Problem]:
-    """Require that the codes of every operation are in the catalogue."""
-    for index, code in enumerate(document.root.get(CROSS_CUTTING, [])):
-        if code not in document.catalogue:
-            yield document.problem((CROSS_CUTTING, index), f"{code} is not in the catalogue")
-
-
 def own_codes(document: Document) -> Iterator[Problem]:
-    """Require that the code of a property or parameter is in the catalogue."""
+    """Require that the codes of properties, of parameters and of every operation are in the catalogue."""
     for place, value in document.nodes():
-        if place[-1:] not in {("x-error-code",), ("x-not-found",)}:
-            continue
-        for code in value.values() if isinstance(value, dict) else (value,):
-            if code not in document.catalogue:
-                yield document.problem(place, f"{code} is not in the catalogue")
+        if place[-1:] in {("x-error-code",), ("x-not-found",), (CROSS_CUTTING,)}:
+            for code in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+                if code not in document.catalogue:
+                    yield document.problem(place, f"{code} is not in the catalogue")
 
 
 def listed_codes(operation: Operation) -> Iterator[Problem]:
@@ -83,7 +75,3 @@ def _is_of_oauth(operation: Operation, status: str) -> bool:
     content = operation.responses[status].get("content", {})
     schema: object = content.get("application/json", {}).get("schema")
     return schema == {"$ref": "#/components/schemas/OAuthError"}
-
-
-RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (catalogue_rows, cross_cutting_codes, own_codes)
-OPERATION_RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (listed_codes, documented_statuses)

@@ -1,6 +1,6 @@
 """Rules on examples: requests, responses and required parameters have one, and each one is valid."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.contract.document import Document, Operation, Place, Problem
@@ -63,7 +63,3 @@ def _is_schema(place: Place) -> bool:
     if place[:2] == ("components", "schemas"):
         return len(place) == 3 or place[-2:-1] == ("properties",) or place[-1] == "items"
     return False
-
-
-RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (errors_without_examples, invalid_examples)
-OPERATION_RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (missing_examples,)

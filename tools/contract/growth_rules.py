@@ -1,7 +1,7 @@
 """Rules that let answers grow, keep requests closed, and keep names of schemas apart from names that are generated."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.contract.document import Document, Operation, Problem
@@ -106,13 +106,3 @@ def _is_body(document: Document, body: object, name: str) -> bool:
 
 def _pascal(operation_id: str) -> str:
     return "".join(word.capitalize() for word in operation_id.split("_"))
-
-
-RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (
-    closed_answers,
-    listed_values,
-    open_requests,
-    filters,
-    forms,
-    colliding_names,
-)

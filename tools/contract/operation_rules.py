@@ -1,7 +1,7 @@
 """Rules on one operation: its names, its policies, its parameters and its responses."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rules.audit.actions import ACTIONS
 from tools.contract.derivation import template_names
@@ -11,19 +11,16 @@ from tools.contract.vocabulary import OPERATION_VALUES, SNAKE_CASE
 _MCP_TOOL = re.compile(r"svc_[a-z][a-z0-9_]*")
 
 
-def operation_id(operation: Operation) -> Iterator[Problem]:
-    """Require an operationId that is a name of a Python function."""
-    if not operation.id:
-        yield operation.problem("has no operationId")
-    elif not SNAKE_CASE.fullmatch(operation.id):
-        yield operation.problem("its operationId is not snake_case", "operationId")
+def required(operation: Operation) -> Iterator[Problem]:
+    """Require an operationId that is a name of a Python function, texts, and an effect.
 
-
-def summary(operation: Operation) -> Iterator[Problem]:
-    """Require a summary for the menu and a description for the page."""
-    for name in ("summary", "description"):
+    The effect, read or write, decides idempotency, budgets, support sessions and audit.
+    """
+    for name in ("operationId", "summary", "description", "x-effect"):
         if not operation.raw.get(name):
             yield operation.problem(f"has no {name}")
+    if operation.id and not SNAKE_CASE.fullmatch(operation.id):
+        yield operation.problem("its operationId is not snake_case", "operationId")
 
 
 def security(operation: Operation) -> Iterator[Problem]:
@@ -41,12 +38,6 @@ def security(operation: Operation) -> Iterator[Problem]:
             for scope in scopes:
                 if scope not in known:
                     yield operation.problem(f"its scope {scope} is not one of the x-scopes of {name}", "security")
-
-
-def effect(operation: Operation) -> Iterator[Problem]:
-    """Require read or write, which decides idempotency, budgets, support sessions and audit."""
-    if "x-effect" not in operation.raw:
-        yield operation.problem("has no x-effect")
 
 
 def audit(operation: Operation) -> Iterator[Problem]:
@@ -145,20 +136,3 @@ def links(operation: Operation) -> Iterator[Problem]:
             for unknown in sorted(set(link.get("parameters", {})) - known):
                 message = f"its link {name} fills {unknown}, which {target.id} does not take"
                 yield operation.problem(message, "responses", status, "links", name)
-
-
-RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (
-    operation_id,
-    summary,
-    security,
-    effect,
-    audit,
-    policy_values,
-    rate_limit,
-    mcp_tool,
-    least_role,
-    list_name,
-    created,
-    successes,
-    links,
-)

@@ -45,15 +45,8 @@ _UNCOUNTED = frozenset({"401", "405"})
 """Statuses that are answered before a request is counted, so that no `RateLimit` header comes with them."""
 _RETRIED = frozenset(
     {
-        "idempotency_key_reuse",
-        "rate_limited",
-        "github_rate_limited",
-        "github_secondary_rate_limit",
-        "github_unavailable",
-        "database_unavailable",
-        "busy",
-        "maintenance",
-        "too_many_connections",
+        *("idempotency_key_reuse", "rate_limited", "github_rate_limited", "github_secondary_rate_limit"),
+        *("github_unavailable", "database_unavailable", "busy", "maintenance", "too_many_connections"),
     }
 )
 """Codes that can come with a `Retry-After`."""

@@ -1,6 +1,6 @@
 """Rules on schemas: references, extensions, and bounds of what a client may send."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.contract import METHODS
@@ -102,11 +102,3 @@ def _open_object(schema: Mapping[str, Any], name: str) -> str | None:
     if isinstance(others, dict):
         return None if "maxProperties" in schema else f"{name} needs maxProperties"
     return name + _OPEN
-
-
-RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (
-    nullable_without_type,
-    extension_keys,
-    described_components,
-    request_bounds,
-)

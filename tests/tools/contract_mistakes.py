@@ -1,5 +1,11 @@
 """Mistakes in the tidy contract: what the linter says → the text, and what it is replaced by."""
 
+
+def _below(line: str, added: str) -> tuple[str, str]:
+    """Return a mistake that adds a line below the first one that is `line`, as deep as that."""
+    return f"      {line}\n", f"      {line}\n      {added}\n"
+
+
 BROKEN = {
     "document: x-effect given twice, line 5": (
         "      x-effect: read\n      x-least",
@@ -18,20 +24,17 @@ BROKEN = {
     "list_kettles: #/components/schemas/KettleLost does not exist": ("schemas/KettleList", "schemas/KettleLost"),
     "GET /kettles: has no operationId": ("      operationId: list_kettles\n", ""),
     "listKettles: its operationId is not snake_case": ("operationId: list_kettles", "operationId: listKettles"),
-    "list_kettles: its tag follows from its file": (
-        "      operationId: list_kettles\n",
-        "      operationId: list_kettles\n      tags: [Pots]\n",
-    ),
+    "list_kettles: its tag follows from its file": _below("operationId: list_kettles", "tags: [Pots]"),
     "document: belongs to none of the tags in shared.yaml": ("name: Kettles,", "name: Pots,"),
     "servers: servers stands in shared.yaml": ("paths:\n", "servers: []\npaths:\n"),
     "paths: paths stands in files of tags": ("openapi: 3.0.3\n", "openapi: 3.0.3\npaths: {}\n"),
-    "components.schemas.ErrorResponse: stands in shared.yaml already": (
+    "ErrorResponse: stands in shared.yaml already": (
         "  responses:\n    Refused",
         "  schemas: {ErrorResponse: {type: object}}\n  responses:\n    Refused",
     ),
-    "components.responses.Refused: #/components/schemas/Kettle stands in kettles.yaml: move it to shared.yaml": (
-        "schema: {type: object}, example: {error",
-        "schema: {$ref: '#/components/schemas/Kettle'}, example: {error",
+    "Refused: #/components/schemas/Kettle stands in kettles.yaml: move it to shared.yaml": (
+        "{type: object}, ex",
+        "{$ref: '#/components/schemas/Kettle'}, ex",
     ),
     "list_kettles: has no summary": ("      summary: List kettles\n", ""),
     "list_kettles: has no description": ("      description: All of them.\n", ""),
@@ -47,40 +50,29 @@ BROKEN = {
         "      security: []\n      x-effect: read\n",
         "      security: []\n      x-effect: look\n",
     ),
-    "create_kettle: x-body-limit must be a number of bytes": (
-        "      x-effect: write\n",
-        "      x-effect: write\n      x-body-limit: 2MB\n",
-    ),
-    "create_kettle: x-rate-limit has a path parameter and perMinute, where no credential is counted": (
-        "      x-effect: write\n",
-        "      x-effect: write\n      x-rate-limit: {parameter: kettleId, perMinute: 30}\n",
+    "create_kettle: x-body-limit must be a number of bytes": _below("x-effect: write", "x-body-limit: 2MB"),
+    "create_kettle: x-rate-limit has a path parameter and perMinute, where no credential is counted": _below(
+        "x-effect: write", "x-rate-limit: {parameter: kettleId, perMinute: 30}"
     ),
     "list_kettles: x-mcp-tool must look like svc_list_freezes": ("svc_list_kettles", "listKettles"),
-    "create_kettle: the tool svc_list_kettles is given twice": (
-        "      x-effect: write\n",
-        "      x-effect: write\n      x-mcp-tool: svc_list_kettles\n",
+    "create_kettle: the tool svc_list_kettles is given twice": _below(
+        "x-effect: write", "x-mcp-tool: svc_list_kettles"
     ),
-    "create_kettle: is a tool, which keys and people must be able to call": (
-        "      x-effect: write\n",
-        "      x-effect: write\n      x-mcp-tool: svc_buy_kettle\n",
+    "create_kettle: is a tool, which keys and people must be able to call": _below(
+        "x-effect: write", "x-mcp-tool: svc_buy_kettle"
     ),
     "list_kettles: is a tool, and its success is not JSON": (
         "          content:\n            application/json:\n",
         "          content:\n            text/csv: {schema: {type: string}}\n            application/json:\n",
     ),
-    "create_kettle: x-mcp-confirm is true or false, and for tools that write": (
-        "      x-effect: write\n",
-        "      x-effect: write\n      x-mcp-confirm: true\n",
+    "create_kettle: x-mcp-confirm is true or false, and for tools that write": _below(
+        "x-effect: write", "x-mcp-confirm: true"
     ),
-    "list_kettles: x-mcp-confirm is true or false, and for tools that write": (
-        "      x-mcp-tool: svc_list_kettles\n",
-        "      x-mcp-tool: svc_list_kettles\n      x-mcp-confirm: false\n",
+    "list_kettles: x-mcp-confirm is true or false, and for tools that write": _below(
+        "x-mcp-tool: svc_list_kettles", "x-mcp-confirm: false"
     ),
     "list_kettles: accepts sessions and has no x-least-role": ("      x-least-role: viewer\n", ""),
-    "get_kettle: accepts no sessions and has an x-least-role": (
-        "      security: []\n",
-        "      security: []\n      x-least-role: viewer\n",
-    ),
+    "get_kettle: accepts no sessions and has an x-least-role": _below("security: []", "x-least-role: viewer"),
     "list_kettle: is called a list and returns no nextCursor": (
         "operationId: get_kettle\n",
         "operationId: list_kettle\n",
@@ -92,113 +84,74 @@ BROKEN = {
         "{kettleId: '$response.body#/data/0/id'}",
         "{potId: '$response.body#/data/0/id'}",
     ),
-    "list_kettles: its code too_cold is not in the catalogue": (
-        "      x-mcp-tool: svc_list_kettles\n",
-        "      x-mcp-tool: svc_list_kettles\n      x-errors: [too_cold]\n",
+    "list_kettles: its code too_cold is not in the catalogue": _below(
+        "x-mcp-tool: svc_list_kettles", "x-errors: [too_cold]"
     ),
-    "list_kettles: its code never_said is reserved and never returned": (
-        "      x-mcp-tool: svc_list_kettles\n",
-        "      x-mcp-tool: svc_list_kettles\n      x-errors: [never_said]\n",
+    "list_kettles: its code never_said is reserved and never returned": _below(
+        "x-mcp-tool: svc_list_kettles", "x-errors: [never_said]"
     ),
     "list_kettles: documents 418, which none of its codes has": (
         "        '200':\n          description: A page.\n",
         "        '418': {description: Tea.}\n        '200':\n          description: A page.\n",
     ),
-    "create_kettle: can return too_hot and has no 418 response": (
-        "too_hot: {status: 422",
-        "too_hot: {status: 418",
-    ),
-    "components.parameters.KettleId: kettle_not_found is not in the catalogue": (
-        "x-not-found: not_found",
-        "x-not-found: kettle_not_found",
-    ),
-    "components.schemas.CreateKettleRequest: too_cold is not in the catalogue": (
-        "x-error-code: too_hot",
-        "x-error-code: too_cold",
-    ),
-    "x-error-catalogue.missing_credentials: has no meaning": (", meaning: Who are you., example", ", example"),
-    "x-error-catalogue.missing_credentials.hint: has the unknown key hint": (
+    "create_kettle: can return too_hot and has no 418 response": ("too_hot: {status: 422", "too_hot: {status: 418"),
+    "KettleId: kettle_not_found is not in the catalogue": ("x-not-found: not_found", "x-not-found: kettle_not_found"),
+    "CreateKettleRequest: too_cold is not in the catalogue": ("x-error-code: too_hot", "x-error-code: too_cold"),
+    "missing_credentials: has no meaning": (", meaning: Who are you., example", ", example"),
+    "missing_credentials.hint: has the unknown key hint": (
         "meaning: Who are you.",
         "meaning: Who are you., hint: none",
     ),
-    "x-error-catalogue.missing_credentials: has no message in its example": (
-        ", example: {message: Who are you.}",
-        "",
-    ),
-    "x-error-catalogue.invalid_parameter: has no message in its alsoExample": (
+    "missing_credentials: has no message in its example": (", example: {message: Who are you.}", ""),
+    "invalid_parameter: has no message in its alsoExample": (
         " alsoExample: {message: A property is wrong., details: [{path: /heat}]},",
         "",
     ),
-    "x-error-catalogue.neverSaid: is not snake_case": ("  never_said:", "  neverSaid:"),
+    "neverSaid: is not snake_case": ("  never_said:", "  neverSaid:"),
     "x-cross-cutting-errors: invalid_pot is not in the catalogue": (
         "[invalid_parameter, missing",
         "[invalid_pot, invalid_parameter, missing",
     ),
-    "get_kettle: the key x-colour is unknown here": (
-        "      security: []\n",
-        "      security: []\n      x-colour: red\n",
-    ),
+    "get_kettle: the key x-colour is unknown here": _below("security: []", "x-colour: red"),
     "x-colour: the key x-colour is unknown here": ("servers: [{url: /}]", "servers: [{url: /}]\nx-colour: red"),
-    "components.schemas.CreateKettleRequest: the key x-effect is unknown here": (
+    "CreateKettleRequest: the key x-effect is unknown here": (
         "maximum: 100, x-error-code",
         "maximum: 100, x-effect: read, x-error-code",
     ),
-    "components.schemas.KettleList: is nullable and has no type, so null is refused": (
-        "nextCursor: {type: string, nullable: true}",
-        "nextCursor: {nullable: true}",
+    "KettleList: is nullable and has no type, so null is refused": (
+        "{type: string, nullable: true}",
+        "{nullable: true}",
     ),
-    "components.schemas.Kettle: has no description": ("      description: It boils.\n", ""),
-    "components.schemas.CreateKettleRequest: heat needs maximum": (
-        "heat: {type: integer, minimum: 0, maximum: 100",
-        "heat: {type: integer, minimum: 0",
-    ),
-    "components.schemas.CreateKettleRequest: an item of names needs maxLength or enum or pattern": (
-        "items: {type: string, maxLength: 10}",
-        "items: {type: string}",
-    ),
-    "components.schemas.CreateKettleRequest: names needs maxItems": ("type: array, maxItems: 3", "type: array"),
+    "Kettle: has no description": ("      description: It boils.\n", ""),
+    "CreateKettleRequest: heat needs maximum": ("minimum: 0, maximum: 100, x-err", "minimum: 0, x-err"),
+    "CreateKettleRequest: an item of names needs maxLength or enum or pattern": ("string, maxLength: 10}", "string}"),
+    "CreateKettleRequest: names needs maxItems": ("type: array, maxItems: 3", "type: array"),
     "paths./kettles/{kettleId}.parameters: kettleId needs maxLength or enum or pattern": (
-        "schema: {type: string, maxLength: 64}",
-        "schema: {type: string}",
+        "string, maxLength: 64",
+        "string",
     ),
-    "components.schemas.CreateKettleRequest: the body is sent by clients and needs additionalProperties: false": (
-        "      additionalProperties: false\n",
-        "",
-    ),
-    "components.schemas.CreateKettleRequest: names needs maxProperties": (
-        "{type: array, maxItems: 3, items: {type: string, maxLength: 10}",
-        "{type: object, additionalProperties: {type: string, maxLength: 10}",
-    ),
-    "components.schemas.CreateKettleRequest: a value of names needs maxLength or enum or pattern": (
+    "CreateKettleRequest: the body is sent by clients": ("      additionalProperties: false\n", ""),
+    "CreateKettleRequest: names needs maxProperties": ("array, maxItems: 3, items", "object, additionalProperties"),
+    "CreateKettleRequest: a value of names needs maxLength or enum or pattern": (
         "{type: array, maxItems: 3, items: {type: string, maxLength: 10}",
         "{type: object, maxProperties: 3, additionalProperties: {type: string}",
     ),
-    "components.schemas.Kettle: is in an answer and is closed": (
-        "      required: [id]\n",
-        "      required: [id]\n      additionalProperties: false\n",
+    "Kettle: is in an answer and is closed": _below("required: [id]", "additionalProperties: false"),
+    "Kettle: is in an answer and has enum": ("x-extensible-enum: [red, blue]", "enum: [red, blue]"),
+    "Kettle: lists its values in a pattern": ("x-extensible-enum: [red, blue]", "pattern: ^(red|blue)$"),
+    "Kettle: is in an answer and has a discriminator": _below(
+        "description: It boils.", "discriminator: {propertyName: id}"
     ),
-    "components.schemas.Kettle: is in an answer and has enum": ("x-extensible-enum: [red, blue]", "enum: [red, blue]"),
-    "components.schemas.Kettle: lists its values in a pattern": (
-        "x-extensible-enum: [red, blue]",
-        "pattern: ^(red|blue)$",
+    "Kettle: needs type: string, and in x-extensible-enum a list of strings, each once": (
+        "[red, blue], desc",
+        "[red, red], desc",
     ),
-    "components.schemas.Kettle: is in an answer and has a discriminator": (
-        "      description: It boils.\n",
-        "      description: It boils.\n      discriminator: {propertyName: id}\n",
+    "Kettle: has x-extensible-enum and no description": (", description: How it looks.", ""),
+    "CreateKettleRequest: is in a request and has x-extensible-enum": (
+        "enum: [hot, cold], desc",
+        "x-extensible-enum: [hot, cold], desc",
     ),
-    "components.schemas.Kettle: needs type: string, and in x-extensible-enum a list of strings, each once": (
-        "x-extensible-enum: [red, blue]",
-        "x-extensible-enum: [red, red]",
-    ),
-    "components.schemas.Kettle: has x-extensible-enum and no description": (
-        ", description: How it looks.",
-        "",
-    ),
-    "components.schemas.CreateKettleRequest: is in a request and has x-extensible-enum": (
-        "enum: [hot, cold], description: How it shall",
-        "x-extensible-enum: [hot, cold], description: How it shall",
-    ),
-    "components.schemas.Heat: is an enum of its own": (
+    "Heat: is an enum of its own": (
         "{type: string, enum: [hot, cold], description: How it shall be.}\n",
         "{$ref: '#/components/schemas/Heat'}\n    Heat: {type: string, enum: [hot, cold], description: Unused.}\n",
     ),
@@ -206,19 +159,18 @@ BROKEN = {
         "enum: [red, blue]}}",
         "enum: [red, green]}}",
     ),
-    "components.schemas.CreateKettleRequest: has x-forms that do not name optional properties": (
-        "      description: A kettle to buy.\n",
-        "      description: A kettle to buy.\n      x-forms: [[heat], [cold]]\n",
+    "CreateKettleRequest: has x-forms that do not name optional properties": _below(
+        "description: A kettle to buy.", "x-forms: [[heat], [cold]]"
     ),
-    "components.schemas.Error: is a name that languages have already": (
+    "Error: is a name that languages have already": (
         "    CreateKettleRequest:\n",
         "    Error: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
     ),
-    "components.schemas.ListKettles: has the name of list_kettles": (
+    "ListKettles: has the name of list_kettles": (
         "    CreateKettleRequest:\n",
         "    ListKettles: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
     ),
-    "components.schemas.GetKettleRequest: has the name of the parameters of get_kettle": (
+    "GetKettleRequest: has the name of the parameters of get_kettle": (
         "    CreateKettleRequest:\n",
         "    GetKettleRequest: {type: string, description: Not used.}\n    CreateKettleRequest:\n",
     ),
@@ -230,31 +182,23 @@ BROKEN = {
         "              example: {id: one, boughtAt: null}\n",
         "",
     ),
-    "components.responses.Refused: has no example": (", example: {error: {code: too_hot}}", ""),
+    "Refused: has no example": (", example: {error: {code: too_hot}}", ""),
     "paths./kettles/{kettleId}.parameters: parameter kettleId has no example": ("      example: one\n", ""),
     "create_kettle: the example's boughtAt is not valid": (
-        "example: {id: one, boughtAt: null}",
-        "example: {id: one, boughtAt: soon}",
+        "example: {id: one, boughtAt: null",
+        "example: {id: one, boughtAt: soon",
     ),
     "get_kettle: the example's id is not valid": ("Kettle: {value: {id: one,", "Kettle: {value: {id: 1,"),
-    "components.schemas.Kettle: the example's value is not valid": (
-        "id: {type: string, example: one}",
-        "id: {type: string, example: 1}",
-    ),
-    "create_kettle: its code too_hot follows from the rest, so leave it out": (
-        "      x-least-role: member\n",
-        "      x-least-role: member\n      x-errors: [too_hot]\n",
-    ),
-    "create_kettle: its code missing_credentials follows from the rest, so leave it out": (
-        "      x-least-role: member\n",
-        "      x-least-role: member\n      x-errors: [missing_credentials]\n",
+    "Kettle: the example's value is not valid": ("id: {type: string, example: one}", "id: {type: string, example: 1}"),
+    "create_kettle: its code too_hot follows from the rest": _below("x-least-role: member", "x-errors: [too_hot]"),
+    "create_kettle: its code missing_credentials follows from the rest": _below(
+        "x-least-role: member", "x-errors: [missing_credentials]"
     ),
     "get_kettle: its code not_found follows": ("security: []\n", "security: []\n      x-errors: [not_found]\n"),
-    "get_kettle: its code insufficient_scope cannot be answered": (
-        "      security: []\n",
-        "      security: []\n      x-errors: [insufficient_scope]\n",
+    "get_kettle: its code insufficient_scope cannot be answered": _below(
+        "security: []", "x-errors: [insufficient_scope]"
     ),
-    "list_kettles: its parameter Limit follows from the rest, so leave it out": (
+    "list_kettles: its parameter Limit follows from the rest": (
         "parameters: [{name: colour",
         "parameters: [{$ref: '#/components/parameters/Limit'}, {name: colour",
     ),
@@ -262,11 +206,11 @@ BROKEN = {
         "parameters: [{name: colour",
         "parameters: [{$ref: '#/components/parameters/IdempotencyKey'}, {name: colour",
     ),
-    "paths./kettles/{kettleId}.parameters: it follows from the rest, so leave it out": (
+    "paths./kettles/{kettleId}.parameters: it follows from the rest": (
         "  /kettles/{kettleId}:\n",
         "  /kettles/{kettleId}:\n    parameters: [{$ref: '#/components/parameters/KettleId'}]\n",
     ),
-    "get_kettle: its header X-Request-Id follows from the rest, so leave it out": (
+    "get_kettle: its header X-Request-Id follows from the rest": (
         "          description: One kettle.\n",
         "          description: One.\n          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}\n",
     ),
@@ -278,11 +222,8 @@ BROKEN = {
         "        '201':\n",
         "        '409': {$ref: '#/components/responses/Conflict'}\n        '201':\n",
     ),
-    "components.schemas.Kettle: that an answer is open follows from the rest, so leave it out": (
-        "      required: [id]\n",
-        "      required: [id]\n      additionalProperties: true\n",
-    ),
-    "components.schemas.Kettle: the sentence with the values follows from the rest, so leave it out": (
+    "Kettle: that an answer is open follows from the rest": _below("required: [id]", "additionalProperties: true"),
+    "Kettle: the sentence with the values follows from the rest": (
         "description: How it looks.}",
         "description: How it looks. One of `red` or `blue`.}",
     ),

@@ -33,6 +33,17 @@ each_public = pytest.mark.parametrize(
 )
 each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda one: one.id)
 each_strict = pytest.mark.parametrize("operation", STRICT, ids=lambda one: one.id)
+each_keyed = pytest.mark.parametrize(
+    "operation",
+    [one for one in STRICT if any(each.name == "Idempotency-Key" for each in one.parameters)],
+    ids=lambda one: one.id,
+)
+each_of_organizations = pytest.mark.parametrize(
+    "operation", [one for one in STRICT if one.organization_required], ids=lambda one: one.id
+)
+each_of_a_plan = pytest.mark.parametrize(
+    "operation", [one for one in STRICT if one.entitlement], ids=lambda one: one.id
+)
 each_write_without_body = pytest.mark.parametrize(
     "operation", [one for one in STRICT if one.effect == "write" and not one.body], ids=lambda one: one.id
 )
@@ -201,6 +212,36 @@ class TestBadInput:
                 response = send(http, operation, key, json={**good, name: value})
                 assert response.status_code < 500, (name, value, response.text)
                 assert_conforms(operation.id, response)
+
+
+class TestPolicy:
+    @each_keyed
+    def test_key_of_another_request_is_refused(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
+        credential, key = acme.session("owner"), {"Idempotency-Key": "once"}
+        another = CONTRACT.operations["update_current_organization"]
+        assert send(http, another, credential, json={"name": "Acme International"}, headers=key).is_success
+        response = send(http, operation, credential, headers=key)
+        assert code(response) == (409, "idempotency_key_reuse")
+        assert_conforms(operation.id, response)
+
+    @each_of_organizations
+    def test_operation_is_gone_with_the_installation_if_it_needs_one(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any], operation: Operation
+    ) -> None:
+        sql.execute("UPDATE installations SET state = 'removed' WHERE organization_id = %s", (acme.id,))
+        response = send(http, operation, entitled(acme, operation))
+        is_gone = response.is_error and code(response) == (410, "installation_removed")
+        assert is_gone == operation.installation_required
+
+    @each_of_a_plan
+    def test_operation_of_a_plan_is_refused_without_it(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any], operation: Operation
+    ) -> None:
+        sql.execute("DELETE FROM plan_grants WHERE organization_id = %s", (acme.id,))
+        response = send(http, operation, entitled(acme, operation))
+        assert code(response) == (403, "feature_not_available")
+        assert str(operation.entitlement) in response.json()["error"]["message"]
+        assert_conforms(operation.id, response)
 
 
 class TestUnavailability:

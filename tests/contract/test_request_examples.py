@@ -99,7 +99,8 @@ class Stage:
             path = path.replace("{" + name + "}", value.replace("/", "%2F"))
         form = media_type == "application/x-www-form-urlencoded"
         content = str(httpx.QueryParams(request.body)).encode() if form else json.dumps(request.body).encode()
-        headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Content-Type": media_type, **request.headers}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
         if operation.accepts("GithubSignature"):
             headers |= {"X-Hub-Signature-256": sign(self.webhook_secret, content), "X-GitHub-Event": "pull_request"}
             headers["X-GitHub-Delivery"] = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
@@ -174,5 +175,12 @@ def test_example_of_a_request_succeeds(stage: Stage, operation_id: str, media_ty
     insert_fixture = WITHOUT_CREDENTIAL.get(operation_id) or WITH_CREDENTIAL.get(operation_id)
     if insert_fixture is not None:
         token = insert_fixture(stage.fixtures, cast("Any", request), token or "") or token
+    keyed = any(each.name == "Idempotency-Key" for each in operation.parameters)
+    if keyed:
+        request.headers["Idempotency-Key"] = f"{operation_id}:{name}"
     response = stage.send(operation, media_type, request, token)
     assert response.is_success, f"{request.body}: {response.text}"
+    if keyed and operation_id != "delete_organization":  # nothing is said to it any more
+        again = stage.send(operation, media_type, request, token)
+        assert (again.status_code, again.content) == (response.status_code, response.content)
+        assert again.headers["Idempotency-Replayed"] == "true"

@@ -141,13 +141,6 @@ class TestChangePassword:
         right = OTHER if answers[0].status_code == 204 else WRONG
         assert visitor.sign_in(user.email, right).status_code == 200
 
-    def test_repeated_change_of_the_password_is_done_once(self, eve: Client, acme: Tenant) -> None:
-        body, key = {"currentPassword": PASSWORD, "password": OTHER}, {"Idempotency-Key": "once"}
-        answers = [eve.post("/api/auth/change-password", body, headers=key) for _ in range(2)]
-        assert [one.status_code for one in answers] == [204, 204]
-        assert answers[1].headers["Idempotency-Replayed"] == "true"
-        assert [action for action, _ in entries(acme)] == ["user.password_changed"]
-
 
 class TestChangeEmail:
     def test_address_changes_with_the_confirmed_link(

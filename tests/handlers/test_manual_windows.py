@@ -19,7 +19,6 @@ from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
@@ -148,16 +147,6 @@ class TestThawOverrideFreeze:
 class TestRunScheduleNow:
     def run(self, acme: Tenant, schedule_id: str, action: str, **body: Any) -> httpx.Response:
         return acme.person("member").post(f"/v1/schedules/{schedule_id}/run-now", {"action": action, **body})
-
-    def test_run_schedule_now_requires_a_member_session(self, acme: Tenant, coming: Occurrence) -> None:
-        path = f"/v1/schedules/{coming.schedule_id}/run-now"
-        takes_credentials(
-            acme,
-            lambda caller: caller.post(path, {"action": "apply"}),
-            scope=None,
-            least_role="member",
-            writes=True,
-        )
 
     def test_run_now_applies_the_next_window_and_keeps_its_end(
         self, acme: Tenant, coming: Occurrence, wakeups: RecordedWakeups

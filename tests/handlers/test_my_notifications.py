@@ -11,7 +11,6 @@ from models.notifications import MailChoice, NotificationDestination
 from rules.notifications.kinds import KINDS
 from rules.notifications.mails import MAILED_KINDS, MAX_REMINDER, MAX_REMINDERS, MIN_REMINDER
 from schemas.contract import load_contract
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.people import member
 
@@ -19,9 +18,6 @@ PATH = "/v1/me/notifications"
 
 
 class TestGetMyNotifications:
-    def test_get_my_notifications_requires_a_member_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.get(PATH), scope=None, least_role="viewer")
-
     def test_person_who_has_not_chosen_is_shown_what_their_role_is_given(self, acme: Tenant) -> None:
         shown = acme.person("viewer").get(PATH).json()
         assert (shown["kinds"], shown["remindBefore"]) == (["exception.requested", "exception.decided"], [])
@@ -31,11 +27,6 @@ class TestGetMyNotifications:
 
 
 class TestUpdateMyNotifications:
-    def test_update_my_notifications_requires_a_member_session(self, acme: Tenant) -> None:
-        takes_credentials(
-            acme, lambda caller: caller.patch(PATH, {"kinds": []}), scope=None, least_role="viewer", writes=True
-        )
-
     def test_choice_is_kept_shown_and_audited(self, acme: Tenant, session: Session) -> None:
         grace = member(acme, "viewer")
         answer = grace.caller.patch(PATH, {"kinds": ["freeze.started"], "remindBefore": [60, 15]})

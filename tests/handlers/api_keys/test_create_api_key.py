@@ -11,16 +11,12 @@ from models.requests import IdempotencyKey
 from services.identity.api_key_secrets import looks_like_secret
 from tests import factories
 from tests.factories import ROLES, SCOPES
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.api_keys.requests import PATH, SECOND, USED, WANTED, audited, instant, listed, made
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.clock import MovableClock
 
 
 class TestCreateApiKey:
-    def test_create_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.post(PATH, WANTED), scope=None, least_role="admin", writes=True)
-
     def test_create_api_key_is_refused_to_api_keys(self, acme: Tenant) -> None:
         for key in (acme.key(), Caller(acme.http, made(acme, scopes=list(SCOPES))["secret"])):
             refusal(key.post(PATH, WANTED), 403, "credential_type_not_allowed")

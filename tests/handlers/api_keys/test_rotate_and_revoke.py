@@ -9,7 +9,6 @@ from models.api_keys import ApiKeySecret
 from models.requests import IdempotencyKey
 from tests import factories
 from tests.factories import SCOPES
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.api_keys.requests import PATH, SECOND, USED, audited, instant, listed, made, rotated, works
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.harness.clock import MovableClock
@@ -17,10 +16,6 @@ from tests.harness.concurrency import at_once
 
 
 class TestRotateApiKey:
-    def test_rotate_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
-        path = f"{PATH}/{made(acme)['apiKey']['id']}/rotate"
-        takes_credentials(acme, lambda caller: caller.post(path), scope=None, least_role="admin", writes=True)
-
     def test_rotate_api_key_is_refused_to_the_key_itself(self, acme: Tenant) -> None:
         body = made(acme, scopes=list(SCOPES))
         key = Caller(acme.http, body["secret"])
@@ -153,10 +148,6 @@ class TestRotateApiKey:
 
 
 class TestRevokeApiKey:
-    def test_revoke_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
-        path = f"{PATH}/{made(acme)['apiKey']['id']}"
-        takes_credentials(acme, lambda caller: caller.delete(path), scope=None, least_role="admin", writes=True)
-
     def test_revocation_ends_every_secret_of_the_key_at_once(self, acme: Tenant) -> None:
         old = made(acme)
         new = rotated(acme, old["apiKey"]["id"])

@@ -202,12 +202,6 @@ class TestOpenCheckout:
         shop.fake.faults.clear()
         assert shop.open_checkout()
 
-    def test_checkout_with_an_idempotency_key_is_replayed(self, shop: Shop) -> None:
-        headers = {"Idempotency-Key": "buy-1"}
-        first, again = (shop.admin.post(CHECKOUT, ORDER, headers=headers) for _ in range(2))
-        assert first.json() == again.json()
-        assert len(shop.fake.store.all("checkout.session")) == 1
-
 
 class TestOpenBillingPortal:
     @pytest.fixture(autouse=True)

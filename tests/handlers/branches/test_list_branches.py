@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.access_checks import takes_credentials, what_github_refuses
+from tests.handlers.access_checks import what_github_refuses
 from tests.handlers.callers import Tenant, refusal
 from tools.fake_github import FakeGitHub
 
@@ -17,9 +17,6 @@ def names(page: dict[str, Any]) -> list[str]:
 
 
 class TestListBranches:
-    def test_list_branches_requires_repository_read_scope_or_membership(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.get("/v1/branches"), scope="repo:read", least_role="viewer")
-
     def test_list_branches_is_empty_for_an_organization_without_branches(self, acme: Tenant) -> None:
         assert acme.key().get("/v1/branches").json() == {"data": [], "nextCursor": None}
 
@@ -68,12 +65,6 @@ class TestListBranches:
 
 
 class TestListRepositoryBranches:
-    def test_list_repository_branches_requires_read_scope_or_membership(
-        self, acme: Tenant, repository: Repository
-    ) -> None:
-        path = f"/v1/repos/{repository.id}/branches"
-        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
-
     def test_list_repository_branches_shows_only_its_own(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
@@ -102,9 +93,6 @@ class TestListRepositoryBranches:
 
 class TestListRemoteBranches:
     path = "/v1/repos/acme%2Fweb/remote-branches"
-
-    def test_list_remote_branches_requires_read_scope_or_membership(self, acme: Tenant, repository: Repository) -> None:
-        takes_credentials(acme, lambda caller: caller.get(self.path), scope="repo:read", least_role="viewer")
 
     def test_list_remote_branches_sorts_by_name_and_marks_watched_branches(
         self, acme: Tenant, web: WatchedBranch
@@ -206,10 +194,6 @@ class TestListRemoteBranches:
 
 
 class TestGetBranch:
-    def test_get_branch_requires_repository_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
-        path = f"/v1/branches/{web.id}"
-        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
-
     def test_get_branch_names_every_freeze_that_covers_the_branch(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:

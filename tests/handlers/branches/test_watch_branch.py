@@ -9,21 +9,12 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
 from tests.harness.concurrency import at_once
 from tests.harness.wakeups import RecordedWakeups
 
 
 class TestWatchBranch:
-    def test_watch_branch_requires_repository_write_scope_or_membership(
-        self, acme: Tenant, repository: Repository
-    ) -> None:
-        path, body = f"/v1/repos/{repository.id}/branches", {"name": "main"}
-        takes_credentials(
-            acme, lambda caller: caller.post(path, body), scope="repo:write", least_role="member", writes=True
-        )
-
     def test_watch_branch_watches_and_schedules_the_heads(
         self, acme: Tenant, session: Session, repository: Repository, wakeups: RecordedWakeups
     ) -> None:
@@ -132,15 +123,6 @@ class TestWatchBranch:
 
 
 class TestUpdateBranch:
-    def test_update_branch_requires_repository_write_scope_or_membership(
-        self, acme: Tenant, web: WatchedBranch
-    ) -> None:
-        path = f"/v1/branches/{web.id}"
-        body: dict[str, Any] = {"settings": {}}
-        takes_credentials(
-            acme, lambda caller: caller.patch(path, body), scope="repo:write", least_role="member", writes=True
-        )
-
     def test_update_branch_disables_exceptions_and_rewrites_the_checks(
         self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
@@ -172,14 +154,6 @@ class TestUpdateBranch:
 
 
 class TestUnwatchBranch:
-    def test_unwatch_branch_requires_repository_write_scope_or_membership(
-        self, acme: Tenant, web: WatchedBranch
-    ) -> None:
-        path = f"/v1/branches/{web.id}"
-        takes_credentials(
-            acme, lambda caller: caller.delete(path), scope="repo:write", least_role="member", writes=True
-        )
-
     def test_unwatch_branch_leaves_no_blocking_check_behind(
         self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:

@@ -79,11 +79,6 @@ class TestDeviceApprove:
         refusal(decide(person, device, "deny"), 404, "not_found")
         refusal(decide(person, device), 404, "not_found")
 
-    def test_device_approval_is_replayed_under_the_same_idempotency_key(self, device: Device, person: Caller) -> None:
-        body = {"userCode": device.user_code, "decision": "approve"}
-        first, again = (person.post(APPROVE, body, headers={"Idempotency-Key": "once"}) for _ in range(2))
-        assert (again.json(), again.headers["Idempotency-Replayed"]) == (first.json(), "true")
-
     def test_device_stays_pending_when_approved_for_a_foreign_organization(
         self, device: Device, person: Caller, globex: Tenant
     ) -> None:

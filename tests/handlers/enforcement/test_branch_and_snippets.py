@@ -5,15 +5,10 @@ from sqlalchemy.orm import Session
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 
 
 class TestGetBranchEnforcement:
-    def test_get_branch_enforcement_requires_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
-        path = f"/v1/enforcement/branches/{web.id}"
-        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
-
     def test_get_branch_enforcement_adds_check_progress_to_the_list_entry(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
@@ -72,10 +67,6 @@ class TestGetBranchEnforcement:
 
 
 class TestGetEnforcementSnippets:
-    def test_get_enforcement_snippets_requires_read_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
-        path = f"/v1/enforcement/branches/{web.id}/snippets"
-        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
-
     def test_snippets_cover_every_tool_purpose_and_level(self, acme: Tenant, web: WatchedBranch) -> None:
         shown = acme.key("repo:read").get(f"/v1/enforcement/branches/{web.id}/snippets").json()
         assert (shown["branchId"], shown["checkName"]) == (web.id, "change-freeze/main")

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.access_checks import takes_credentials, what_github_refuses
+from tests.handlers.access_checks import what_github_refuses
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.enforcement.requests import EVERYWHERE
 from tests.harness.wakeups import RecordedWakeups
@@ -18,11 +18,6 @@ PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
 
 class TestSetupEnforcement:
     path = "/v1/enforcement/setup"
-
-    def test_setup_enforcement_requires_an_administrator_session(self, acme: Tenant, web: WatchedBranch) -> None:
-        takes_credentials(
-            acme, lambda caller: caller.post(self.path, PLAN), scope=None, least_role="admin", writes=True
-        )
 
     def test_plan_shows_the_missing_ruleset_and_changes_nothing(
         self, acme: Tenant, web: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups

@@ -7,7 +7,6 @@ from models.pull_requests import HeadCheck
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.enforcement.requests import EVERYWHERE, details_of
 from tests.harness.wakeups import RecordedWakeups
@@ -15,15 +14,6 @@ from tests.harness.wakeups import RecordedWakeups
 
 class TestVerifyEnforcement:
     path = "/v1/enforcement/verify"
-
-    def test_verify_enforcement_requires_write_scope_or_membership(self, acme: Tenant, web: WatchedBranch) -> None:
-        takes_credentials(
-            acme,
-            lambda caller: caller.post(self.path, EVERYWHERE),
-            scope="repo:write",
-            least_role="member",
-            writes=True,
-        )
 
     def test_verify_enforcement_schedules_a_probe_of_each_branch_in_scope(
         self, acme: Tenant, session: Session, web: WatchedBranch, wakeups: RecordedWakeups
@@ -71,21 +61,9 @@ class TestVerifyEnforcement:
         session.flush()
         refusal(acme.key().post(self.path, EVERYWHERE), 410, "installation_removed")
 
-    def test_repeated_verify_enforcement_is_replayed_and_audited_once(self, acme: Tenant, web: WatchedBranch) -> None:
-        key, headers = acme.key(), {"Idempotency-Key": "look-once"}
-        first = key.post(self.path, EVERYWHERE, headers=headers)
-        second = key.post(self.path, EVERYWHERE, headers=headers)
-        assert (second.json(), second.headers["idempotency-replayed"]) == (first.json(), "true")
-        assert acme.audit() == ["enforcement.verify_requested"]
-
 
 class TestSeedCheck:
     path = "/v1/enforcement/seed-check"
-
-    def test_seed_check_requires_an_administrator_session(self, acme: Tenant, web: WatchedBranch) -> None:
-        takes_credentials(
-            acme, lambda caller: caller.post(self.path, EVERYWHERE), scope=None, least_role="admin", writes=True
-        )
 
     def test_seed_check_schedules_a_write_to_every_head_in_scope(
         self, acme: Tenant, session: Session, repository: Repository, web: WatchedBranch, wakeups: RecordedWakeups

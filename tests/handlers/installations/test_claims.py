@@ -17,7 +17,6 @@ from models.installations import Installation, RepositorySync
 from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
 from tests.handlers.installation_connection import BACK, CLAIM, URL, ConnectionFixture
 from tests.harness.concurrency import at_once
@@ -34,9 +33,6 @@ def pointed(response: httpx.Response, path: str) -> None:
 
 
 class TestClaimInstallation:
-    def test_claim_installation_requires_an_administrator_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda who: who.post(CLAIM, ANYTHING), scope=None, least_role="admin", writes=True)
-
     def test_claim_installation_assigns_the_installation_to_the_organization(
         self, connection: ConnectionFixture, session: Session, wakeups: RecordedWakeups
     ) -> None:

@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 
 from models.freezes import FreezeTarget
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
 from tests.handlers.repositories.requests import names, rows_of
 from tests.harness.concurrency import at_once
@@ -16,16 +15,6 @@ from tools.fake_github import FakeGitHub
 
 
 class TestEnableRepositories:
-    def test_enable_repositories_requires_write_scope_or_membership(self, acme: Tenant) -> None:
-        body = {"repositories": [acme.repository().id]}
-        takes_credentials(
-            acme,
-            lambda caller: caller.post("/v1/repos/enable", body),
-            scope="repo:write",
-            least_role="member",
-            writes=True,
-        )
-
     def test_enable_repositories_watches_the_default_branch(
         self, acme: Tenant, session: Session, wakeups: RecordedWakeups
     ) -> None:
@@ -140,16 +129,6 @@ class TestEnableRepositories:
 
 
 class TestDisableRepositories:
-    def test_disable_repositories_requires_write_scope_or_membership(self, acme: Tenant) -> None:
-        body = {"repositories": [acme.repository().id]}
-        takes_credentials(
-            acme,
-            lambda caller: caller.post("/v1/repos/disable", body),
-            scope="repo:write",
-            least_role="member",
-            writes=True,
-        )
-
     def test_disable_repositories_keeps_branches_reconciled(
         self, acme: Tenant, session: Session, wakeups: RecordedWakeups
     ) -> None:

@@ -1,24 +1,14 @@
 """The settings of a repository: globs of branches that are watched automatically."""
 
-from typing import Any
-
 import pytest
 from sqlalchemy.orm import Session
 
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.repositories.requests import rows_of
 
 
 class TestUpdateRepository:
-    def test_update_repository_requires_write_scope_or_membership(self, acme: Tenant) -> None:
-        path = f"/v1/repos/{acme.repository().id}"
-        body: dict[str, Any] = {"settings": {"autoWatch": []}}
-        takes_credentials(
-            acme, lambda caller: caller.patch(path, body), scope="repo:write", least_role="member", writes=True
-        )
-
     def test_update_repository_watches_branches_of_new_globs(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web", "release/1", "release/2", "other")
         body = {"settings": {"autoWatch": ["release/*"]}}

@@ -90,14 +90,6 @@ class TestCreateSchedule:
         after = details(session, "schedule.created")["after"]
         assert {name: after[name] for name in FIRST} == {name: shown[name] for name in FIRST}
 
-    def test_create_schedule_is_replayed_under_the_same_idempotency_key(self, acme: Tenant, session: Session) -> None:
-        caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "nights"}}
-        first, again = (caller.post("/v1/schedules", FIRST, **keyed) for _ in range(2))
-        assert (again.status_code, again.json()) == (201, first.json())
-        assert again.headers["idempotency-replayed"] == "true"
-        assert session.scalar(select(func.count()).select_from(Schedule)) == 1
-        refusal(caller.post("/v1/schedules", {**FIRST, "name": "Days"}, **keyed), 409, "idempotency_key_reuse")
-
     def test_create_schedule_is_refused_with_the_overlapping_schedules(self, acme: Tenant, session: Session) -> None:
         other = created(acme.key(), name="Evenings", window={"startTime": "20:00", "endTime": "23:00"})
         error = refusal(acme.key().post("/v1/schedules", FIRST), 409, "schedule_overlap")

@@ -14,7 +14,6 @@ from models.audit import AuditEntry
 from models.organizations import Organization
 from models.schedules import Occurrence
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.import_requests import (
     IMPORT,
@@ -25,7 +24,6 @@ from tests.handlers.schedules.import_requests import (
     event,
     imported,
     kept,
-    of_country,
     of_file,
     only,
 )
@@ -38,11 +36,6 @@ pytestmark = pytest.mark.usefixtures("calendars_read_in_process")
 
 
 class TestImportSchedules:
-    def test_import_schedules_requires_a_member_session(self, acme: Tenant) -> None:
-        takes_credentials(
-            acme, lambda caller: caller.post(IMPORT, of_country()), scope=None, least_role="member", writes=True
-        )
-
     def test_import_creates_a_planned_schedule_of_an_event(self, member: Caller, session: Session) -> None:
         reported = imported(member, of_file(event("1"), window={"startTime": "17:00", "endTime": "08:00", "days": 1}))
         assert reported["counts"] == {
@@ -178,12 +171,6 @@ class TestImportSchedules:
         answers = at_once(*(lambda caller=caller: caller.post(IMPORT, of_file(event("1"))) for caller in callers))
         assert sorted(only(answer.json())["action"] for answer in answers) == ["created", "unchanged"]
         assert len(kept(session)) == 1
-
-    def test_import_is_replayed_under_the_same_idempotency_key(self, member: Caller) -> None:
-        first, second = (
-            member.post(IMPORT, of_file(event("1")), headers={"Idempotency-Key": "import-1"}) for _ in range(2)
-        )
-        assert (first.json(), second.headers["Idempotency-Replayed"]) == (second.json(), "true")
 
     def test_import_is_audited_as_a_whole_and_per_schedule(
         self, member: Caller, acme: Tenant, session: Session

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.preview_requests import DAY, DRAFT, listed, preview
 from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, NOON, SOON, UNKNOWN, created, rows, starts
@@ -26,14 +25,6 @@ every_operation = pytest.mark.parametrize("operation", CALLS)
 
 
 class TestEveryOperation:
-    @every_operation
-    def test_preview_requires_schedule_read_scope_or_membership(
-        self, acme: Tenant, session: Session, operation: str
-    ) -> None:
-        schedule = factories.schedule(session, acme.organization)
-        call = CALLS[operation]
-        takes_credentials(acme, lambda caller: call(caller, schedule.id), scope="schedule:read", least_role="viewer")
-
     @every_operation
     def test_preview_changes_nothing(self, acme: Tenant, session: Session, operation: str) -> None:
         schedule = factories.schedule(session, acme.organization)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.import_requests import SOON, actions, event, imported, kept, of_file, only
 from tests.handlers.schedules.requests import created
@@ -35,9 +34,6 @@ def plan_of(caller: Caller) -> list[dict[str, Any]]:
 
 
 class TestUndoScheduleImport:
-    def test_undo_schedule_import_requires_a_member_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.post(UNKNOWN), scope=None, least_role="member", writes=True)
-
     def test_undo_deletes_what_an_import_created(self, member: Caller, session: Session) -> None:
         result = imported(member, FIRST)
         assert undo(member, result)["counts"] == {"deleted": 2, "changedBack": 0, "restored": 0}

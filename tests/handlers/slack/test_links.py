@@ -9,7 +9,6 @@ from models.identity import OneTimeToken
 from models.organizations import Membership
 from models.slack import SlackLink
 from tests import factories
-from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.slack.conftest import CONNECTION, LINK, Workspaces, signed_in
 
@@ -23,10 +22,6 @@ def linked(session: Session) -> dict[str, str]:
 
 
 class TestLinkSlackUser:
-    def test_link_slack_user_requires_a_session(self, acme: Tenant) -> None:
-        body = {"token": "x"}
-        takes_credentials(acme, lambda caller: caller.post(LINK, body), scope=None, least_role="viewer", writes=True)
-
     def test_slack_user_acts_as_the_person_who_confirms(
         self, acme: Tenant, workspaces: Workspaces, session: Session
     ) -> None:
@@ -88,9 +83,6 @@ class TestLinkSlackUser:
 
 
 class TestUnlinkSlackUser:
-    def test_unlink_slack_user_requires_a_session(self, acme: Tenant) -> None:
-        takes_credentials(acme, lambda caller: caller.delete(LINK), scope=None, least_role="viewer", writes=True)
-
     def test_link_is_ended_by_its_person(self, acme: Tenant, workspaces: Workspaces, session: Session) -> None:
         factories.slack_connection(session, acme.organization)
         acme.person("member").post(LINK, {"token": workspaces.link_token(acme)})

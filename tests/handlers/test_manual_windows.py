@@ -13,7 +13,6 @@ from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
-from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
@@ -135,13 +134,6 @@ class TestThawOverrideFreeze:
 
     def test_override_rejects_unknown_fields(self, acme: Tenant, active: Freeze) -> None:
         refusal(self.override(acme, active.id, {"reason": REASON, "force": True}), 422, "validation_failed")
-
-    def test_override_of_a_foreign_or_unknown_freeze_is_not_found(
-        self, acme: Tenant, globex: Tenant, session: Session
-    ) -> None:
-        foreign = factories.freeze(session, globex.organization, source="schedule")
-        for freeze_id in (foreign.id, new_id("frz")):
-            refusal(self.override(acme, freeze_id, {"reason": REASON}), 404, "freeze_not_found")
 
 
 class TestRunScheduleNow:

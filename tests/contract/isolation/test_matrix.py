@@ -11,7 +11,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.contract.isolation.object_references import CREDENTIALLED, ObjectReference, references, send
+from rules.ids import new_id
+from tests.contract.isolation.object_references import CONTRACT, CREDENTIALLED, ObjectReference, references, send
 from tests.contract.isolation.table_owners import rows_of
 from tests.harness.tenant_fixtures import TenantFixture
 
@@ -39,6 +40,17 @@ def holds_nothing(response: httpx.Response) -> bool:
 
 
 REFERENCES = list(references())
+
+
+def code_of_nothing(reference: ObjectReference) -> str | None:
+    """Return the code that the contract has for an id in the path that names nothing; None for other places."""
+    item = CONTRACT.document["paths"][reference.operation.path]
+    for raw in (*item.get("parameters", ()), *item[reference.operation.method.lower()].get("parameters", ())):
+        parameter = CONTRACT.resolve(raw)
+        if (parameter["in"], parameter["name"]) == (reference.where, reference.name):
+            found: str | None = parameter.get("x-not-found")
+            return found
+    return None
 
 
 class TestIsolationMatrix:
@@ -70,10 +82,18 @@ class TestIsolationMatrix:
                 assert holds_nothing(answer), f"{reference}: {answer.text}"
             else:
                 assert 400 <= answer.status_code < 500, f"{reference}: {answer.text}"
-                code = code_of(answer)
-                assert code.endswith("_not_found") or code == "invalid_parameter", answer.text
+                code, named = code_of(answer), code_of_nothing(reference)
+                assert code == named or (not named and (code.endswith("_not_found") or code == "invalid_parameter"))
             assert shown(answer, foreign) == shown(send(http, ours, reference, unknown), unknown)
         assert rows_of(sql, theirs.organization.id) == before
+
+    @pytest.mark.parametrize("reference", [each for each in REFERENCES if code_of_nothing(each)], ids=str)
+    def test_what_is_no_id_is_not_found(
+        self, http: httpx.Client, ours: TenantFixture, reference: ObjectReference
+    ) -> None:
+        for nonsense in ("nonsense", new_id("xyz")):
+            answer = send(http, ours, reference, nonsense)
+            assert (answer.status_code, code_of(answer)) == (404, code_of_nothing(reference)), answer.text
 
     @pytest.mark.parametrize("reference", REFERENCES, ids=str)
     def test_own_id_is_found_in_the_same_place(

@@ -87,9 +87,6 @@ class TestListRepositoryBranches:
         answer = acme.key().get(f"/v1/repos/{repository.id}/branches", limit=1, cursor=cursor)
         refusal(answer, 400, "invalid_cursor")
 
-    def test_list_repository_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
-        refusal(acme.key().get("/v1/repos/acme%2Fnothing/branches"), 404, "repository_not_found")
-
 
 class TestListRemoteBranches:
     path = "/v1/repos/acme%2Fweb/remote-branches"
@@ -188,9 +185,6 @@ class TestListRemoteBranches:
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.key().get(self.path), 410, "installation_removed")
-
-    def test_list_remote_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
-        refusal(acme.key().get("/v1/repos/acme%2Fnothing/remote-branches"), 404, "repository_not_found")
 
 
 class TestGetBranch:

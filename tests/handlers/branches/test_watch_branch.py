@@ -116,11 +116,6 @@ class TestWatchBranch:
         answer = acme.key().post(f"/v1/repos/{repository.id}/branches", {"name": name})
         assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
 
-    def test_watch_branch_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
-        for reference in ("acme%2Fnothing", globex.repository("secret").id):
-            answer = acme.key().post(f"/v1/repos/{reference}/branches", {"name": "main"})
-            refusal(answer, 404, "repository_not_found")
-
 
 class TestUpdateBranch:
     def test_update_branch_disables_exceptions_and_rewrites_the_checks(

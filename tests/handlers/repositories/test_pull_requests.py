@@ -67,9 +67,6 @@ class TestListPullRequests:
         assert [row["number"] for row in first["data"] + second["data"]] == [9, 6, 3]
         assert second["nextCursor"] is None
 
-    def test_list_pull_requests_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
-        refusal(acme.key().get("/v1/repos/acme%2Fnothing/pulls"), 404, "repository_not_found")
-
 
 class TestLookupPullRequest:
     def look_up(self, acme: Tenant, ref: str, **params: Any) -> dict[str, Any]:

@@ -116,10 +116,6 @@ class TestUpdateSlackSubscription:
         assert entry.details["before"] == {"channelName": "releases", "patterns": ["acme/*"], "remindBefore": [60]}
         assert entry.details["after"] == {"channelName": "ship-it", "patterns": None, "remindBefore": [15]}
 
-    def test_unknown_subscription_is_not_found(self, connected: Tenant) -> None:
-        path = f"{SUBSCRIPTIONS}/sls_00000000000000000000000000"
-        refusal(connected.person("member").patch(path, {}), 404, "slack_subscription_not_found")
-
 
 class TestUnsubscribeSlackChannel:
     def test_unsubscribe_slack_channel_requires_a_member_session(self, connected: Tenant) -> None:

@@ -30,10 +30,10 @@ from app.database_connections import (
 )
 from app.database_outages import DatabaseOutageError
 from app.database_spans import statement_span
+from app.metrics import families
 from app.slots import MAX_WAIT_SECONDS, Slots
 from services.core.read_context import Parameters
 from services.core.transactions import set_in_every_transaction
-from services.monitoring import families
 
 APP_ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"

@@ -127,8 +127,8 @@ def post_fork(server: Any, worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Serve metrics."""
+    from app.metrics.exposition import render
     from app.metrics.server import serve
-    from services.monitoring.exposition import render
 
     if worker.metrics_listener is not None:
         serve(worker.metrics_listener, render)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from schemas.replies import RawReply, SecretReply
-from services.calendars import calendar
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.identity import calendar_feeds
+from services.schedules import calendar_feed
 
 _HEADERS = {
     "Content-Type": "text/calendar; charset=utf-8",
@@ -32,4 +32,4 @@ def revoke_calendar_feed(uow: UnitOfWork, calendar_feed_id: str) -> None:
 
 def get_calendar(uow: UnitOfWork, calendar_file: str) -> RawReply:
     """Return the calendar of a feed."""
-    return RawReply(200, _HEADERS, calendar.render(uow, calendar_feeds.open_feed(uow, calendar_file)))
+    return RawReply(200, _HEADERS, calendar_feed.render(uow, calendar_feeds.open_feed(uow, calendar_file)))

@@ -5,13 +5,13 @@ from typing import Any
 from schemas.replies import SecretReply
 from services.core.unit_of_work import UnitOfWork
 from services.installations import claims, views
-from services.onboarding import steps
 from services.organizations import redirect_states
+from services.overview import onboarding
 
 
 def get_onboarding(uow: UnitOfWork) -> object:
     """Return the completed and next steps of the onboarding."""
-    return steps.show(uow)
+    return onboarding.show(uow)
 
 
 def get_install_url(uow: UnitOfWork) -> SecretReply:

@@ -7,7 +7,7 @@ from rules.access.invitations import InvitationState
 from schemas.replies import SecretReply
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.mail_notices import choices
+from services.notifications import mail_choices
 from services.organizations import members, received_invitations, sent_invitations
 
 
@@ -63,9 +63,9 @@ def accept_invitation(uow: UnitOfWork, invitation_id: str) -> object:
 
 def get_my_notifications(uow: UnitOfWork) -> object:
     """Return what the current user gets mails of."""
-    return tagged(choices.show(uow))
+    return tagged(mail_choices.show(uow))
 
 
 def update_my_notifications(uow: UnitOfWork, body: dict[str, Any], if_match: str | None) -> object:
     """Change what the current user gets mails of."""
-    return tagged(choices.change(uow, body.get("kinds"), body.get("remind_before"), if_match))
+    return tagged(mail_choices.change(uow, body.get("kinds"), body.get("remind_before"), if_match))

@@ -11,7 +11,6 @@ from schemas.published import published
 from schemas.replies import RawReply
 from services.core.lease_holder import RUNNING_KINDS
 from services.core.read_context import HealthCheck, ReadContext
-from services.monitoring import exposition
 
 _CACHED = "public, max-age=300"
 _CHECK_TIMEOUT_SECONDS = 1.0
@@ -59,8 +58,8 @@ async def _state(check: HealthCheck | None) -> str:
     return "ok"
 
 
-async def get_metrics(_: ReadContext) -> RawReply:
+async def get_metrics(context: ReadContext) -> RawReply:
     """Return the metrics of all worker processes of this machine, unless an address of its own serves them."""
     if os.environ.get("METRICS_BIND"):
         raise ServiceError("not_found", "Metrics are not served here.")
-    return RawReply(200, {"Content-Type": CONTENT_TYPE_LATEST}, exposition.render())
+    return RawReply(200, {"Content-Type": CONTENT_TYPE_LATEST}, context.render_metrics())

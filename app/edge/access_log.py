@@ -13,7 +13,7 @@ from prometheus_client import Counter, Histogram
 
 from app.edge.request_context import RequestContext
 from app.logs import redact
-from services.monitoring.families import HTTP_DURATION, HTTP_REQUESTS
+from app.metrics.families import HTTP_DURATION, HTTP_REQUESTS
 
 REQUESTS = HTTP_REQUESTS.counter()
 SECONDS = HTTP_DURATION.histogram((0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5))

@@ -23,6 +23,7 @@ from app.edge.responses import ResponseBuilder, make_conditional
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
+from app.metrics.exposition import render
 from rules.access.permissions import ANONYMOUS, CODE_HOST
 from rules.errors import ServiceError
 from schemas.contract import Contract, ContractError, DatabaseRole, Operation
@@ -181,7 +182,15 @@ class CompiledOperation:
         headers = Headers(request.scope["headers"])
         receive_slack = None if edge.slack is None else partial(edge.slack, request)
         return ReadContext(
-            edge.reader, edge.downloads, principal, now, headers, edge.health_checks, edge.cursor_secrets, receive_slack
+            edge.reader,
+            edge.downloads,
+            principal,
+            now,
+            headers,
+            edge.health_checks,
+            edge.cursor_secrets,
+            receive_slack,
+            render,
         )
 
     def _perform(

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from app.metrics import families
 from app.slots import Slots
-from services.monitoring import families
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from services.monitoring.families import table
+from app.metrics.families import table
 
 if __name__ == "__main__":
     sys.stdout.write(table() + "\n")

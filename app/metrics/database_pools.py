@@ -3,7 +3,7 @@
 from sqlalchemy import Engine
 
 from app.database import MeasuredPool
-from services.monitoring import families
+from app.metrics import families
 
 _SIZE = families.POOL_CONNECTIONS.gauge()
 _IN_USE = families.POOL_IN_USE.gauge()

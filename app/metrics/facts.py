@@ -19,11 +19,11 @@ from prometheus_client.registry import Collector
 from psycopg.errors import QueryCanceled
 
 from app.database import WORKER_ROLE, make_engine
+from app.metrics import families
+from app.metrics.families import Family
+from app.metrics.readings import Reading, reads_of
 from jobs.registry import queues_of
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
-from services.monitoring import families
-from services.monitoring.families import Family
-from services.monitoring.readings import Reading, reads_of
 
 logger = logging.getLogger(__name__)
 

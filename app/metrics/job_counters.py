@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
+from app.metrics import families
 from jobs.registry import JOBS
-from services.monitoring import families
 
 MAX_CODES = 40
 """Codes of failures that one process distinguishes; some are words of other servers."""

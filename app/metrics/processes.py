@@ -5,11 +5,11 @@ from collections.abc import Callable
 from prometheus_client import REGISTRY
 
 from app.config import Config
+from app.metrics import exposition
 from app.metrics.database_pools import sample_engine
 from app.metrics.facts import make_facts
 from app.metrics.server import listen, serve
 from jobs.context import Context
-from services.monitoring import exposition
 
 
 def serve_metrics(config: Config, context: Context, count_wakeups: Callable[[], int]) -> None:

@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 
 from app.database import READS_POOL, Reads
 from app.edge.worker_threads import Workers
+from app.metrics import families
 from app.metrics.database_pools import sample_engine, sample_pool
-from services.monitoring import families
 
 SAMPLE_INTERVAL = 1.0
 """Seconds between two samples."""

@@ -61,6 +61,9 @@ class ReadContext:
     receive_slack: Callable[[bytes], Awaitable[object]] | None = None
     """Verifies and answers a request of Slack with this body."""
 
+    render_metrics: Callable[[], bytes] = bytes
+    """Returns the metrics of all processes of this API."""
+
     @property
     def organization(self) -> str:
         """The organisation's id; raises if the operation has no organisation."""

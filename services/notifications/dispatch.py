@@ -20,7 +20,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFact
 from services.core.work_queue import RetryPolicy
 from services.events.destinations import FOR_SYSTEMS, JOB
 from services.events.event import Event, TakeEvents
-from services.mail_notices.notices import take_events as take_mail_events
+from services.notifications.mail_notices import take_events as take_mail_events
 from services.outgoing_webhooks.messages import take_events as take_webhook_events
 from services.slack.notices import take_events as take_slack_events
 

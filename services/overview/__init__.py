@@ -1,1 +1,1 @@
-"""The overview and the list of alerts: summaries of what all other packages store."""
+"""The overview, the list of alerts and the steps to the first freeze: summaries of what all other packages store."""

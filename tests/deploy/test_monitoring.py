@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.monitoring.families import FAMILIES, table
+from app.metrics.families import FAMILIES, table
 from tests.app.metrics.expressions import (
     DASHBOARD,
     RULES,

@@ -11,12 +11,12 @@ from sqlalchemy import text
 import app.metrics.facts
 from app.config import ConfigurationError
 from app.database import WORKER_ROLE
+from app.metrics import families
 from app.metrics.facts import MAX_AGE_SECONDS, FactsCollector, make_facts
+from app.metrics.readings import Read, Reading
 from app.metrics.server import listen
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from services.monitoring import families
-from services.monitoring.readings import Read, Reading
 from tests.harness.concurrency import PATIENCE, Task
 from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups

@@ -22,9 +22,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
 from sqlalchemy import make_url
 
+from app.metrics.families import FAMILIES
 from models.github_api_usage import GitHubApiUsage
 from models.requests import WebhookDelivery
-from services.monitoring.families import FAMILIES
 from tests import factories
 from tests.app.metrics.expressions import expressions, family_of, metrics_of
 from tests.app.test_config import private_key
@@ -85,6 +85,13 @@ class Service:
         lines = dict(line.rsplit(" ", 1) for line in self.scrape(process).splitlines() if not line.startswith("#"))
         return float(lines[sample]) if sample in lines else None
 
+    def has_read_everything(self) -> bool:
+        """True if the facts of the last scrape of the worker lack nothing."""
+        return not any(
+            line.startswith("change_freeze_read_success") and line.endswith(" 0.0")
+            for line in self.scrape("worker").splitlines()
+        )
+
     def samples(self, process: str) -> Samples:
         found = defaultdict[str, list[dict[str, str]]](list)
         for family in text_string_to_metric_families(self.scrape(process)):
@@ -144,6 +151,7 @@ def exposed(service: Service) -> Mapping[str, Samples]:
     failures = 'change_freeze_queue_failures_total{code="github_unavailable",queue="webhooks"}'
     eventually(lambda: (service.value("worker", failures) or 0) >= 1, PATIENCE)
     httpx.get(f"{service.api}/healthz", timeout=PATIENCE)
+    eventually(service.has_read_everything, PATIENCE)  # on a busy machine, a read may take too long
     return {process: service.samples(process) for process in PROCESSES}
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from app.metrics import families
+from app.metrics.readings import read_enforcement
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance.tasks import review_enforcement
-from services.monitoring import families
-from services.monitoring.readings import read_enforcement
 from tests.handlers.callers import EVERYTHING, Tenant
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look, probe

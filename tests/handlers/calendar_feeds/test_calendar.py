@@ -19,7 +19,7 @@ from models.repositories import WatchedBranch
 from models.schedules import CancelledWindow, Occurrence
 from rules.ids import new_id
 from rules.time.calendar_events import MAX_EVENTS
-from services.calendars import calendar
+from services.schedules import calendar_feed
 from tests import factories
 from tests.handlers.calendar_feeds.requests import events, new_feed, only, read
 from tests.handlers.callers import EVERYTHING, Tenant, refusal
@@ -158,7 +158,7 @@ class TestGetCalendar:
         self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert MAX_EVENTS == 1000
-        monkeypatch.setattr(calendar, "MAX_EVENTS", 5)
+        monkeypatch.setattr(calendar_feed, "MAX_EVENTS", 5)
         schedule, now = factories.schedule(session, acme.organization), factories.now()
         of = {"organization_id": acme.id, "schedule_id": schedule.id}
         hour = timedelta(hours=1)

@@ -20,7 +20,7 @@ from services.core.encryption import decrypt
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.events.event import Event
 from services.mail.outbox import USE, associated_data
-from services.mail_notices.notices import MAX_LISTED, take_events
+from services.notifications.mail_notices import MAX_LISTED, take_events
 from services.organizations.members import remove
 from tests import factories
 from tests.harness.sessions import id_of

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import Connection, create_engine
 
 from app.database import WORKER_ROLE, make_engine
+from app.metrics.readings import reads_of
 from jobs.registry import queues_of
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
-from services.monitoring.readings import reads_of
+from tests.app.metrics.test_readings import CONFIGURED
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups
-from tests.services.monitoring.test_readings import CONFIGURED
 
 FEW, MANY = 1_000, 6_000
 WAITING = 200

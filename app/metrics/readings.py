@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Select, Text, func, literal, select, text, union_all
 
+from app.metrics import families
+from app.metrics.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from integrations.github import ErrorKind
 from integrations.github.errors import CODES
 from models.freezes import IN_FORCE, INCOMPLETE
@@ -30,8 +32,6 @@ from services.core.work_queue import WorkQueue
 from services.events.destinations import FOR_SYSTEMS
 from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
-from services.monitoring import families
-from services.monitoring.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR
 
 WEBHOOKS_SEEN = timedelta(minutes=5)

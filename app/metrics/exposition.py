@@ -9,8 +9,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from app.metrics.families import BUILD_INFO
 from rules.version import VERSION
-from services.monitoring.families import BUILD_INFO
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """The variable with the directory that the processes of one gunicorn share."""

@@ -1,5 +1,6 @@
 """What metrics show of the database: counts, ages by the database's clock, and no more labels than promised."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -9,6 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE
+from app.metrics import readings
+from app.metrics.families import MAX_INSTALLATIONS
+from app.metrics.readings import reads_of
 from jobs.registry import JOBS, queues_of
 from models.audit import AuditSeal
 from models.github_api_usage import GitHubApiUsage
@@ -24,13 +28,11 @@ from rules.ids import new_id
 from rules.rate_budget import GitHubLimits
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
-from services.monitoring import readings
-from services.monitoring.families import MAX_INSTALLATIONS
-from services.monitoring.readings import reads_of
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests import factories
 from tests.factories.adding import added
 from tests.harness.engines import engine_of
+from tests.harness.sessions import owner_session
 from tests.harness.wakeups import RecordedWakeups
 
 CONFIGURED = Dependencies(mail=cast(Any, object()), stripe=cast(Any, object()), slack=cast(Any, object()))
@@ -40,6 +42,12 @@ CONFIGURED = Dependencies(mail=cast(Any, object()), stripe=cast(Any, object()), 
 @pytest.fixture
 def jobs(database: str) -> UnitOfWorkFactory:
     return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), DatabaseClock(), RecordedWakeups(), CONFIGURED)
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    with owner_session(database) as session:
+        yield session
 
 
 @pytest.fixture

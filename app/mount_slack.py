@@ -22,7 +22,7 @@ from rules.access.permissions import ANONYMOUS
 from rules.errors import ServiceError
 from rules.slack.blocks import Message
 from rules.slack.forms import Form
-from rules.slack.payloads import Person, read_payload
+from rules.slack.payloads import SlackPerson, read_payload
 from schemas.calls import REQUEST_ID, Application
 from schemas.replies import RawReply
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -53,7 +53,7 @@ class DatabaseWorkspaces:
     threads: Workers
     running: set[asyncio.Task[None]]
 
-    async def find(self, person: Person) -> Authenticate | NoAccess:
+    async def find(self, person: SlackPerson) -> Authenticate | NoAccess:
         """Return how calls act for a Slack user; or why they cannot."""
         identity = await self.edge.credentials.identify_slack_user(person.team_id, person.user_id)
         if isinstance(identity, str):
@@ -64,7 +64,7 @@ class DatabaseWorkspaces:
 
         return authenticate
 
-    async def issue_link(self, person: Person, name: str) -> str:
+    async def issue_link(self, person: SlackPerson, name: str) -> str:
         """Return a one-time address at which a Slack user is linked to a person."""
         return await self._in_workspace(
             person.team_id, lambda uow, workspace: issue_link(uow, workspace, person.user_id, name)
@@ -74,7 +74,7 @@ class DatabaseWorkspaces:
         """Record what an event says."""
         await self._run(lambda uow: handle_event(uow, dict(body)))
 
-    async def open_form(self, person: Person, trigger_id: str, form: Form) -> bool:
+    async def open_form(self, person: SlackPerson, trigger_id: str, form: Form) -> bool:
         """Open a form; False if Slack did not."""
         token = await self._in_workspace(person.team_id, access_token_of)
         if token is None:
@@ -100,7 +100,7 @@ class DatabaseWorkspaces:
         except (SlackError, ServiceError) as error:
             logger.warning("slack: a person was not shown an answer: %s", error.code)
 
-    async def redraw(self, person: Person, subject_id: str) -> None:
+    async def redraw(self, person: SlackPerson, subject_id: str) -> None:
         """Have all messages about a freeze or an exception updated, so that they show it as it is now."""
         await self._in_workspace(person.team_id, lambda uow, _: redraw(uow, subject_id))
 

@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class GuardedResponse:
     """A response with the beginning of its body."""
 
     status: int
@@ -81,7 +81,7 @@ class GuardedHttps:
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="guarded-https")
 
-    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Response:
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> GuardedResponse:
         """Return the response of an https address. Raise NotPublicError, UnreachableError or TooSlowError."""
         deadline = monotonic() + self.limits.timeout
         parts = urlsplit(url)
@@ -97,7 +97,7 @@ class GuardedHttps:
 
     def _send(
         self, method: str, url: SplitResult, headers: Mapping[str, str], body: bytes, deadline: float
-    ) -> Response:
+    ) -> GuardedResponse:
         host, port = url.hostname or "", url.port or 443
         address = self._address_of(host, port)
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
@@ -115,7 +115,7 @@ class GuardedHttps:
                 received = _Received(connection, deadline, self.limits.max_bytes + _OVERHEAD)
                 response = http.client.HTTPResponse(received, method=method)  # type: ignore[arg-type]  # needs `makefile` alone
                 response.begin()
-                return Response(response.status, response.headers, response.read(self.limits.max_bytes))
+                return GuardedResponse(response.status, response.headers, response.read(self.limits.max_bytes))
         except TimeoutError:
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:

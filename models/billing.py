@@ -14,7 +14,7 @@ from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import existing
 from models.schedules import Schedule
-from rules.billing.grants import Grant, GrantSource, PlanGrants
+from rules.billing.grants import GrantedPlan, GrantSource, PlanGrants
 
 _MAX_CACHED = 10_000
 
@@ -38,9 +38,9 @@ class PlanGrant(Base):
     """When a mail announced the end of a trial."""
 
     @property
-    def as_grant(self) -> Grant:
+    def as_grant(self) -> GrantedPlan:
         """The grant as the rules see it."""
-        return Grant(cast("GrantSource", self.source), self.plan, self.until)
+        return GrantedPlan(cast("GrantSource", self.source), self.plan, self.until)
 
 
 GRANT_KEY = (PlanGrant.organization_id, PlanGrant.source, PlanGrant.reference)
@@ -84,7 +84,9 @@ def read_grants(rows: tuple[str | None, ...], default_plan: str) -> PlanGrants:
     Each row has one, as JSON: a list of a list of source, plan and end. None: there is no grant.
     """
     found = [grant for row in rows if row is not None for grant in orjson.loads(row)]
-    grants = [Grant(source, plan, datetime.fromisoformat(until) if until else None) for source, plan, until in found]
+    grants = [
+        GrantedPlan(source, plan, datetime.fromisoformat(until) if until else None) for source, plan, until in found
+    ]
     return PlanGrants(tuple(grants), default_plan)
 
 

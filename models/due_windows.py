@@ -22,7 +22,7 @@ from models.repositories import WatchedBranch
 from models.schedule_queries import REFERENCES
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import Actor
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.ids import has_prefix, id_of_occurrence
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
 from rules.time.planned_windows import NamedBranch
@@ -99,7 +99,7 @@ def due_on_branches(session: Session, branch_ids: Collection[str], now: datetime
     branches: dict[str, list[NamedBranch]] = defaultdict(list)
     without_exceptions = set()
     for organization_id, exceptions_allowed, *facts, references in session.execute(_BY_ID, values):
-        branches[organization_id].append(NamedBranch(BranchRef(*facts), references))
+        branches[organization_id].append(NamedBranch(FreezableBranch(*facts), references))
         if not exceptions_allowed:
             without_exceptions.add(facts[0])
     found: dict[str, list[DueWindow]] = {}
@@ -117,7 +117,7 @@ def due_of_organization(session: Session, organization_id: str, now: datetime) -
     if not windows:
         return []
     rows = session.execute(_BY_ORGANIZATION, values)
-    return covered_by_window((NamedBranch(BranchRef(*row[2:6]), row[6]) for row in rows), windows)
+    return covered_by_window((NamedBranch(FreezableBranch(*row[2:6]), row[6]) for row in rows), windows)
 
 
 def branches_of_due(session: Session, organization_id: str, now: datetime) -> set[str]:

@@ -19,7 +19,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import shown_actor
 from rules.freezes.pull_request_exceptions import ExceptionState
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.freezes.verdict import CoveringFreeze
 from rules.time.due_windows import DueWindow
 
@@ -164,7 +164,7 @@ def freezable(organization_id: str | ColumnElement[str]) -> tuple[ColumnElement[
     )
 
 
-def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchRef]:
+def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[FreezableBranch]:
     """Return the branches that a freeze can reach and that meet the conditions, by repository and name."""
     rows = session.execute(
         select(WatchedBranch.id, Repository.id, Repository.owner, Repository.name, WatchedBranch.name)
@@ -172,7 +172,9 @@ def watched_branches(session: Session, organization_id: str, *narrowed: ColumnEl
         .where(*freezable(organization_id), *narrowed)
         .order_by(Repository.owner, Repository.name, WatchedBranch.name)
     )
-    return [BranchRef(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows]
+    return [
+        FreezableBranch(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows
+    ]
 
 
 def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased, load_only
 from models.freezes import Freeze
 from models.predicates import TEXT_NOW, as_text
 from models.schedules import Occurrence, Schedule
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, windows_by_branch
 
 ONLY_INSTANTS = load_only(Freeze.started_at, Freeze.ends_at, Freeze.ended_at)
@@ -65,7 +65,7 @@ def planned_windows(
     """
     by_organization: dict[str, list[NamedBranch]] = defaultdict(list)
     for organization_id, *facts, references in session.execute(text(_BRANCHES), {"ids": list(branch_ids)}):
-        by_organization[organization_id].append(NamedBranch(BranchRef(*facts), references))
+        by_organization[organization_id].append(NamedBranch(FreezableBranch(*facts), references))
     found: dict[str, list[PlannedWindow]] = {}
     for organization_id, branches in by_organization.items():
         rows = session.execute(text(NEXT_WINDOWS), {"organization": organization_id, "now": now})

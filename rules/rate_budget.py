@@ -61,7 +61,7 @@ class ApiUsage(NamedTuple):
     content: int
 
 
-class Grant(NamedTuple):
+class CheckAllowance(NamedTuple):
     """How many checks one mutation may hold now; if none, how long to wait."""
 
     checks: int
@@ -73,7 +73,7 @@ NO_WAIT = timedelta(0)
 
 def grant_checks(
     limits: GitHubLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, wanted: int
-) -> Grant:
+) -> CheckAllowance:
     """Return how many of `wanted` checks one mutation may hold; `usage` has the last hour, oldest first."""
     waits = [_wait(usage, now, MINUTE, limits.points_per_minute - MUTATION_POINTS, _points)]
     checks = wanted
@@ -83,7 +83,7 @@ def grant_checks(
             if counting == "aliases":
                 checks = min(checks, most - sum(one.content for one in usage if one.at > now - length))
     wait = max(waits)
-    return Grant(0, wait) if wait > NO_WAIT else Grant(checks, NO_WAIT)
+    return CheckAllowance(0, wait) if wait > NO_WAIT else CheckAllowance(checks, NO_WAIT)
 
 
 def wait_for_query(limits: GitHubLimits, usage: Sequence[ApiUsage], now: datetime) -> timedelta:

@@ -8,7 +8,7 @@ from typing import Any
 from rules.slack import answers
 from rules.slack.blocks import Message
 from rules.slack.commands import read_command
-from rules.slack.payloads import Challenge, Click, Event, Inbound, Person, Submission, TypedCommand
+from rules.slack.payloads import Challenge, Click, Inbound, SlackEvent, SlackPerson, Submission, TypedCommand
 from schemas.calls import Application
 from schemas.contract import Contract
 from slack_app import buttons, commands, submissions
@@ -37,7 +37,7 @@ class SlackApp:
         """Return the answer to a request; `outer` is its ASGI scope, in which operations are called."""
         if isinstance(payload, Challenge):
             return {"challenge": payload.challenge}
-        if isinstance(payload, Event):
+        if isinstance(payload, SlackEvent):
             await self.workspaces.take_event(payload.body)
         elif isinstance(payload, TypedCommand):
             return await self._run(payload, outer)
@@ -80,14 +80,14 @@ class SlackApp:
             return submissions.show("Not possible", _NOT_LINKED if calls == "not_linked" else _NOT_CONNECTED)
         return await submissions.submit(submission, calls, self.web_url)
 
-    async def _calls(self, person: Person, outer: Mapping[str, Any]) -> Calls | NoAccess:
+    async def _calls(self, person: SlackPerson, outer: Mapping[str, Any]) -> Calls | NoAccess:
         """Return what calls operations as a Slack user; or why they cannot be called."""
         if person.foreign:
             return "not_connected"
         found = await self.workspaces.find(person)
         return found if isinstance(found, str) else Calls(self.contract, self.application, outer, found)
 
-    async def _explain(self, person: Person, name: str, why: NoAccess) -> Message:
+    async def _explain(self, person: SlackPerson, name: str, why: NoAccess) -> Message:
         """Return why a Slack user cannot act, or the address at which they can be linked."""
         if why == "not_connected":
             return answers.said(_NOT_CONNECTED)

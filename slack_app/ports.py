@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 from rules.slack.blocks import Message
 from rules.slack.forms import Form
-from rules.slack.payloads import Person
+from rules.slack.payloads import SlackPerson
 
 Authenticate = Callable[[dict[str, Any]], None]
 """Changes the ASGI scope of a call, so that the operation acts for a person."""
@@ -16,20 +16,20 @@ NoAccess = Literal["not_linked", "not_connected"]
 class Workspaces(Protocol):
     """The connected workspaces, and the people in them."""
 
-    async def find(self, person: Person) -> Authenticate | NoAccess:
+    async def find(self, person: SlackPerson) -> Authenticate | NoAccess:
         """Return how calls act for a Slack user; or why they cannot."""
 
-    async def issue_link(self, person: Person, name: str) -> str:
+    async def issue_link(self, person: SlackPerson, name: str) -> str:
         """Return a one-time address at which a Slack user is linked to a person."""
 
     async def take_event(self, body: Mapping[str, Any]) -> None:
         """Record what an event says."""
 
-    async def open_form(self, person: Person, trigger_id: str, form: Form) -> bool:
+    async def open_form(self, person: SlackPerson, trigger_id: str, form: Form) -> bool:
         """Open a form; False if Slack did not."""
 
     async def respond(self, response_url: str, message: Message) -> None:
         """Show a message to the person who clicked, and to nobody else."""
 
-    async def redraw(self, person: Person, subject_id: str) -> None:
+    async def redraw(self, person: SlackPerson, subject_id: str) -> None:
         """Have all messages about a freeze or an exception updated, so that they show it as it is now."""

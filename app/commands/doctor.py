@@ -165,7 +165,7 @@ def check_secrets(config: Config) -> Iterator[Finding]:
         yield _previous_key(found)
 
 
-def _previous_key(found: secret_rotation.Survey) -> Finding:
+def _previous_key(found: secret_rotation.SecretSurvey) -> Finding:
     """Return whether SECRET_KEY_PREVIOUS can be removed."""
     needed = [f"{count.previous} {count.column.name}" for count in found.counts if count.previous]
     needed += ["the key of used trials"] if found.keys_to_keep else []

@@ -13,9 +13,9 @@ from integrations.github.responses import parsing, read_object
 from integrations.github.settings import GitHubSettings
 from integrations.github.tokens import AppCalls, AppTokens, InstallationToken
 from integrations.github.transport import Transport
-from integrations.github.users import OAuthClient, UserAuthorization
+from integrations.github.users import GitHubOAuthClient, UserAuthorization
 from integrations.github.values import InstallationInfo, installation_from_rest
-from integrations.github.webhook_log import WebhookLog
+from integrations.github.webhook_log import DeliveryLog
 
 
 class GitHub:
@@ -26,7 +26,7 @@ class GitHub:
         self._clock = clock
         self._transport = Transport(settings)
         self._app = AppCalls(settings, self._transport, AppTokens(settings, clock))
-        self.webhook_log = WebhookLog(self._app, RateLimitTracker(clock))
+        self.webhook_log = DeliveryLog(self._app, RateLimitTracker(clock))
         """What GitHub has sent to the App, and with what result."""
         self._clients: dict[int, InstallationClient] = {}
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class GitHub:
         """User authorization by the OAuth client; None if its secret is not configured."""
         if not self.settings.client_id or not self.settings.client_secret:
             return None
-        client = OAuthClient(self.settings.client_id, self.settings.client_secret)
+        client = GitHubOAuthClient(self.settings.client_id, self.settings.client_secret)
         return UserAuthorization(self.settings, self._transport, client, self._clock)
 
     @property
@@ -66,7 +66,7 @@ class GitHub:
         """User authorization by the App's own client; None if its secret is not configured."""
         if not self.settings.app_client_id or not self.settings.app_client_secret:
             return None
-        client = OAuthClient(self.settings.app_client_id, self.settings.app_client_secret)
+        client = GitHubOAuthClient(self.settings.app_client_id, self.settings.app_client_secret)
         return UserAuthorization(self.settings, self._transport, client, self._clock)
 
     def client(self, installation_id: int) -> InstallationClient:

@@ -49,7 +49,7 @@ class _Secret(HTTPBasicAuth):
 
 
 @dataclass(frozen=True, slots=True)
-class OAuthClient:
+class GitHubOAuthClient:
     """The client that users authorize: an OAuth App, or the GitHub App itself."""
 
     id: str
@@ -151,7 +151,7 @@ class UserAuthorization:
         self,
         settings: GitHubSettings,
         transport: Transport,
-        client: OAuthClient,
+        client: GitHubOAuthClient,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings

@@ -29,7 +29,7 @@ class LogPage:
     next_cursor: str | None
 
 
-class WebhookLog:
+class DeliveryLog:
     """The log. Every method may raise `GitHubError`; one call each."""
 
     def __init__(self, calls: AppCalls, limits: RateLimitTracker) -> None:

@@ -11,7 +11,7 @@ from rules import web_addresses
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class OnboardingState:
     """The state of an organisation's set-up."""
 
     organization: str
@@ -65,16 +65,16 @@ _SET_UP = Action("setup_enforcement", "POST", "/v1/enforcement/setup", web_addre
 _FREEZE = Action("create_freeze", "POST", "/v1/freezes", web_addresses.NEW_FREEZE)
 
 
-def steps(facts: Facts | None) -> list[Step]:
+def steps(facts: OnboardingState | None) -> list[Step]:
     """Return all steps in order; `facts` is None if no organisation is selected."""
     return list(_steps(facts))
 
 
-def _steps(facts: Facts | None) -> Iterator[Step]:
+def _steps(facts: OnboardingState | None) -> Iterator[Step]:
     if facts is None:
         message = "No organisation selected. Create one, or select one of yours."
         yield Step("organization", False, message, _BOOTSTRAP)
-        facts = Facts("")
+        facts = OnboardingState("")
     else:
         yield Step("organization", True, f"You are working in {facts.organization}.")
     yield _installation(facts)
@@ -88,7 +88,7 @@ def _steps(facts: Facts | None) -> Iterator[Step]:
         yield Step("first_freeze", False, message, _FREEZE)
 
 
-def _installation(facts: Facts) -> Step:
+def _installation(facts: OnboardingState) -> Step:
     missing = ", ".join(facts.missing_permissions)
     todo = {
         "none": ("Install the GitHub App in the account that owns your repositories.", _INSTALL),
@@ -108,7 +108,7 @@ def _installation(facts: Facts) -> Step:
     return Step("installation", True, f"The GitHub App is installed in {facts.account}.")
 
 
-def _repositories(facts: Facts) -> Step:
+def _repositories(facts: OnboardingState) -> Step:
     if facts.enabled:
         return Step("repositories", True, f"{_count(facts.enabled, 'repository', 'repositories')} enabled.")
     if facts.covered:
@@ -117,14 +117,14 @@ def _repositories(facts: Facts) -> Step:
     return Step("repositories", False, "Sync the repositories that the GitHub App covers.", _SYNC)
 
 
-def _branches(facts: Facts) -> Step:
+def _branches(facts: OnboardingState) -> Step:
     if facts.watched:
         return Step("branches", True, f"{_count(facts.watched, 'branch', 'branches')} watched.")
     message = "Watch a branch of an enabled repository. Enabling a repository watches its default branch."
     return Step("branches", False, message, _WATCH)
 
 
-def _enforcement(facts: Facts) -> Step:
+def _enforcement(facts: OnboardingState) -> Step:
     if facts.watched and not facts.unenforced:
         return Step("enforcement", True, "Rules require our check on all watched branches.")
     message = "Once branches are watched, set up the rules that require our check."

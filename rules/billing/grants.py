@@ -23,7 +23,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class GrantedPlan:
     """One reason for which an organisation has a plan."""
 
     source: GrantSource
@@ -48,10 +48,10 @@ class PlanInForce:
 class PlanGrants:
     """All grants of an organisation, and the id of the plan that every organisation has without one."""
 
-    grants: Sequence[Grant] = ()
+    grants: Sequence[GrantedPlan] = ()
     default_plan: str = FREE.id
 
-    def in_force(self, now: datetime, source: GrantSource | None = None) -> list[Grant]:
+    def in_force(self, now: datetime, source: GrantSource | None = None) -> list[GrantedPlan]:
         """Return the grants in force, or those of one source: the best first, of equal ones the one that ends last."""
         held = [grant for grant in self.grants if source in {None, grant.source} and grant.is_in_force(now)]
         return sorted(held, key=_worth, reverse=True)
@@ -71,11 +71,11 @@ class PlanGrants:
         return PlanInForce(PLANS[best.plan], best.source, best.until)
 
 
-def _worth(grant: Grant) -> tuple[int, datetime, str]:
+def _worth(grant: GrantedPlan) -> tuple[int, datetime, str]:
     return PLANS[grant.plan].rank, grant.until or _NEVER, grant.source
 
 
-def trial_ending_soon(grants: PlanGrants, now: datetime) -> Grant | None:
+def trial_ending_soon(grants: PlanGrants, now: datetime) -> GrantedPlan | None:
     """Return the trial that ends within the time of the notice if its plan ends with it: no other grant gives it."""
     trial = next(iter(grants.in_force(now, "trial")), None)
     if trial is None or trial.until is None or trial.until - now > TRIAL_NOTICE:

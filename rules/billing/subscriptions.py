@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rules.billing.grants import Grant
+from rules.billing.grants import GrantedPlan
 from rules.billing.plans import FREE, PLANS
 
 PAID = frozenset({"trialing", "active"})
@@ -96,12 +96,12 @@ def grace_end(standing: Standing, grace: timedelta) -> datetime | None:
     return min(since) + grace if since else None
 
 
-def grant_of(standing: Standing, grace: timedelta) -> Grant | None:
+def grant_of(standing: Standing, grace: timedelta) -> GrantedPlan | None:
     """Return the grant that a subscription gives, or None."""
     if standing.plan not in PLANS:
         return None
     end = grace_end(standing, grace)
-    return Grant("stripe", standing.plan, end) if end is not None or standing.state in PAID else None
+    return GrantedPlan("stripe", standing.plan, end) if end is not None or standing.state in PAID else None
 
 
 def may_charge(states: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from rules.freezes.globs import Glob, compile_globs, covers
 OPEN_ENDED = frozenset({"organization", "glob"})
 
 
-class BranchRef(NamedTuple):
+class FreezableBranch(NamedTuple):
     """A watched branch of an enabled repository, as scopes match it."""
 
     branch_id: str
@@ -43,14 +43,14 @@ class Scope:
         """Whether it reaches every branch that a freeze can reach."""
         return self.type == "organization" and self.branch_glob is None
 
-    def covers(self, branch: BranchRef) -> bool:
+    def covers(self, branch: FreezableBranch) -> bool:
         """Return True if the scope reaches this branch."""
         if not _REACHES[self.type](self, branch):
             return False
         return self.branch_glob is None or self.branch_glob.matches(branch.branch)
 
 
-_REACHES: dict[str, Callable[[Scope, BranchRef], bool]] = {
+_REACHES: dict[str, Callable[[Scope, FreezableBranch], bool]] = {
     "organization": lambda _scope, _branch: True,
     "glob": lambda scope, branch: (
         scope.repository_glob is not None and scope.repository_glob.matches(branch.repository)

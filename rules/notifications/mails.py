@@ -22,7 +22,7 @@ def default_kinds(role: Role | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class MailReader:
     """A member who may get mails."""
 
     user_id: str

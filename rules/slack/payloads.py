@@ -25,7 +25,7 @@ MAX_INSTANT = 2**35
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class SlackPerson:
     """A Slack user in a workspace."""
 
     team_id: str
@@ -42,7 +42,7 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SlackEvent:
     """Something that happened to the app in a workspace; Slack repeats it under the same id."""
 
     id: str
@@ -54,7 +54,7 @@ class Event:
 class TypedCommand:
     """A command that a person typed in a channel."""
 
-    person: Person
+    person: SlackPerson
     person_name: str
     command: str
     text: str
@@ -73,7 +73,7 @@ class TypedCommand:
 class Click:
     """A button that a person pressed."""
 
-    person: Person
+    person: SlackPerson
     person_name: str
     action: str
     value: str
@@ -91,7 +91,7 @@ class Click:
 class Submission:
     """A form that a person sent."""
 
-    person: Person
+    person: SlackPerson
     form: str
     view_id: str
     fields: Sequence[str]
@@ -112,7 +112,7 @@ class Ignored:
     """A payload that asks for nothing, such as a check of our certificate, or that has no shape that is known."""
 
 
-Inbound = Challenge | Event | TypedCommand | Click | Submission | Ignored
+Inbound = Challenge | SlackEvent | TypedCommand | Click | Submission | Ignored
 
 
 def read_payload(raw_body: bytes, content_type: str) -> Inbound:
@@ -147,7 +147,7 @@ def _read_event(body: Mapping[str, Any]) -> Inbound:
         return Challenge(_text(body.get("challenge"), 500))
     if body.get("type") != "event_callback" or not isinstance(body.get("team_id"), str):
         return Ignored()
-    return Event(_id(body.get("event_id")), _id(body["team_id"]), body)
+    return SlackEvent(_id(body.get("event_id")), _id(body["team_id"]), body)
 
 
 def _read_form(form: Mapping[str, str]) -> Inbound:
@@ -156,7 +156,7 @@ def _read_form(form: Mapping[str, str]) -> Inbound:
     if form.get("ssl_check"):
         return Ignored()
     return TypedCommand(
-        Person(_id(form.get("team_id")), _id(form.get("user_id"))),
+        SlackPerson(_id(form.get("team_id")), _id(form.get("user_id"))),
         _text(form.get("user_name", ""), 100),
         _text(form.get("command"), 50),
         _text(form.get("text", ""), _MAX_VALUE),
@@ -171,7 +171,7 @@ def _read_interaction(body: Mapping[str, Any]) -> Inbound:
     if body.get("type") not in ("block_actions", "view_submission") or not isinstance(body.get("team"), Mapping):
         return Ignored()  # among others that of an installation for a whole enterprise, which has no team
     user, team_id = _object(body.get("user")), _id(body["team"].get("id"))
-    person = Person(team_id, _id(user.get("id")), user.get("team_id", team_id) != team_id)
+    person = SlackPerson(team_id, _id(user.get("id")), user.get("team_id", team_id) != team_id)
     if body["type"] == "view_submission":
         view = _object(body.get("view"))
         metadata = _text(view.get("private_metadata") or "", _MAX_METADATA)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.ids import has_prefix
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
 
@@ -33,7 +33,7 @@ Window = TypeVar("Window", bound=PlannedWindow)
 class NamedBranch:
     """A watched branch, and what scopes may name its repository by: ids, and names in lower case."""
 
-    branch: BranchRef
+    branch: FreezableBranch
     references: Sequence[str]
 
 
@@ -78,5 +78,5 @@ class _Matcher:
         keys = {name: name if has_prefix(name, "rep") else name.lower() for name in named}
         self._repositories = {name: ids[key] for name, key in keys.items() if key in ids}
 
-    def covered(self, window: PlannedWindow) -> Iterable[BranchRef]:
+    def covered(self, window: PlannedWindow) -> Iterable[FreezableBranch]:
         return self._index.reached(window.scope, self._repositories)

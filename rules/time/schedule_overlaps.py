@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rules.freezes.globs import compile_globs
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 
 _AFTER_ALL = "\U0010ffff"
 """Sorts after every character of a name."""
@@ -21,16 +21,16 @@ _AFTER_ALL = "\U0010ffff"
 class BranchIndex:
     """Watched branches, indexed so that a scope finds those it covers quickly."""
 
-    def __init__(self, branches: Iterable[BranchRef]) -> None:
+    def __init__(self, branches: Iterable[FreezableBranch]) -> None:
         self._branches = {branch.branch_id: branch for branch in branches}
-        self._of_repository: dict[str, list[BranchRef]] = defaultdict(list)
+        self._of_repository: dict[str, list[FreezableBranch]] = defaultdict(list)
         for branch in self._branches.values():
             self._of_repository[branch.repository_id].append(branch)
         self.repositories = {key: found[0].repository.lower() for key, found in self._of_repository.items()}
         """The lower-case names of all its repositories, by id."""
         self._names = sorted((name, key) for key, name in self.repositories.items())
 
-    def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[BranchRef]:
+    def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[FreezableBranch]:
         """Yield the branches that a scope covers, given as the stored object of the contract.
 
         `repositories` maps the names in scopes to ids; a name that is missing covers nothing.
@@ -42,7 +42,7 @@ class BranchIndex:
         glob = compile_globs(scope["branches"], "branch", "/scope/branches")
         yield from (branch for branch in branches if glob.matches(branch.branch))
 
-    def _in_repositories(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterable[BranchRef]:
+    def _in_repositories(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterable[FreezableBranch]:
         if scope["type"] == "organization":
             return self._branches.values()
         if scope["type"] == "glob":
@@ -55,7 +55,7 @@ class BranchIndex:
         branches = self._of_repository.get(repositories.get(scope["repository"], ""), ())
         return (branch for branch in branches if branch.branch == scope["branch"])
 
-    def _matching(self, patterns: Sequence[str]) -> Iterator[BranchRef]:
+    def _matching(self, patterns: Sequence[str]) -> Iterator[FreezableBranch]:
         places = {place for pattern in patterns if not pattern.startswith("!") for place in self._places(pattern)}
         if not places:
             return

@@ -28,14 +28,14 @@ KEY_USE = "keys of used trials"
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class TrialPerson:
     """A member of the organisation, and their e-mail address if they confirmed it."""
 
     user_id: str
     verified_email: str | None
 
 
-def person_of(uow: UnitOfWork) -> Person | None:
+def person_of(uow: UnitOfWork) -> TrialPerson | None:
     """Return the member who acts: the person of a session, or who created the API key; None if there is none."""
     if uow.actor.type == "user":
         user_id = uow.caller.user_id
@@ -46,15 +46,15 @@ def person_of(uow: UnitOfWork) -> Person | None:
         return None
     query = select(User.id, User.email, User.email_verified_at).where(User.id == user_id)
     user = uow.session.execute(query).one_or_none()  # row-level security shows members only
-    return None if user is None else Person(user.id, user.email if user.email_verified_at else None)
+    return None if user is None else TrialPerson(user.id, user.email if user.email_verified_at else None)
 
 
-def has_used_trial(uow: UnitOfWork, person: Person) -> bool:
+def has_used_trial(uow: UnitOfWork, person: TrialPerson) -> bool:
     """True if the person has had a trial, in any organisation."""
     return bool(uow.session.scalar(select(exists().where(UsedTrial.person_hash.in_(_hashes(uow, person))))))
 
 
-def record_trial(uow: UnitOfWork, person: Person) -> bool:
+def record_trial(uow: UnitOfWork, person: TrialPerson) -> bool:
     """Record that the person has a trial; False if they had one: roll back then. Waits for one that starts just now."""
     hashes = _hashes(uow, person)
     statement = insert(UsedTrial).values([{"person_hash": each, "used_at": uow.now} for each in hashes])
@@ -62,7 +62,7 @@ def record_trial(uow: UnitOfWork, person: Person) -> bool:
     return len(added) == len(hashes)
 
 
-def _hashes(uow: UnitOfWork, person: Person) -> list[bytes]:
+def _hashes(uow: UnitOfWork, person: TrialPerson) -> list[bytes]:
     """Return the hashes of a person, in an order that prevents deadlocks."""
     names = [f"user {person.user_id}"]
     if person.verified_email is not None:

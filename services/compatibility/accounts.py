@@ -9,7 +9,7 @@ from models.queries import covering_freezes, watched_branches
 from models.repositories import Repository
 from models.schedule_queries import planned_windows
 from rules.errors import ServiceError
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.web_addresses import BRANCH
 from services.compatibility.branches import next_changes
 from services.core.unit_of_work import UnitOfWork
@@ -51,9 +51,9 @@ def _of_account(uow: UnitOfWork, account: str) -> ColumnElement[bool]:
     raise ServiceError("repository_not_found", f"No repository of this organisation belongs to {account!r}.")
 
 
-def _open_pull_requests(uow: UnitOfWork, owner: str, name: str, branch: BranchRef) -> str:
+def _open_pull_requests(uow: UnitOfWork, owner: str, name: str, branch: FreezableBranch) -> str:
     return client.page(uow, owner, name, "pulls", q=f"is:pr is:open base:{branch.branch}")
 
 
-def _page(uow: UnitOfWork, branch: BranchRef) -> str:
+def _page(uow: UnitOfWork, branch: FreezableBranch) -> str:
     return f"{uow.dependencies.web_url}{BRANCH.format(id=branch.branch_id)}"

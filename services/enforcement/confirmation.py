@@ -41,7 +41,7 @@ POLL_INTERVAL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestedChanges:
     """What a user is asked to confirm."""
 
     requested_by: str
@@ -91,7 +91,7 @@ class Authorizations:
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
 
-    def read_request(self, state: str) -> Request:
+    def read_request(self, state: str) -> RequestedChanges:
         """Return the request; raise `NotAuthorizedError`, or `GitHubError` if it cannot be planned."""
         with self.uow_factory.open(caller_for_state(state)) as uow:
             setup = pending_setup(uow, state)
@@ -105,7 +105,9 @@ class Authorizations:
             changes = _writes(survey.plan_all())
         expires_at = setup.expires_at or setup.created_at
         by_app = survey.permits_all(changes)
-        return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes, by_app)
+        return RequestedChanges(
+            str(setup.requested_by["name"]), organization, facts.account, expires_at, changes, by_app
+        )
 
     def confirm(self, state: str, code: str) -> Result:
         """Record what the user with this code authorises, write it or queue it; raise as `read_request` does."""

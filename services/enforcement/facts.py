@@ -31,7 +31,7 @@ class OwnedRuleset:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SetupFacts:
     """What was read from the database."""
 
     installation_id: int
@@ -60,17 +60,17 @@ class Facts:
         return sorted(names)
 
 
-def read_facts_of_setup(uow: UnitOfWork, setup: EnforcementSetup) -> Facts:
+def read_facts_of_setup(uow: UnitOfWork, setup: EnforcementSetup) -> SetupFacts:
     """Read what the plan of a stored setup needs; raise what `read_facts` raises."""
     return read_facts(uow, setup.scope, forbid_deletion=bool(setup.progress.get("protectFromDeletion")))
 
 
-def read_facts(uow: UnitOfWork, scope: dict[str, Any], *, forbid_deletion: bool = False) -> Facts:
+def read_facts(uow: UnitOfWork, scope: dict[str, Any], *, forbid_deletion: bool = False) -> SetupFacts:
     """Read what a plan needs; raise `no_targets_in_scope`, and what `installation_of` raises."""
     reached = {branch.branch_id: branch.repository_id for branch in resolve_targets(uow, scope).branches}
     installation = uow.session.get_one(Installation, installation_of(uow))
     with_patterns = scope["type"] != "branch" and scope.get("branches") is None
-    return Facts(
+    return SetupFacts(
         installation_id=installation.id,
         account=installation.account,
         whole=scope["type"] == "organization" and with_patterns,

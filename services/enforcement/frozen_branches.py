@@ -96,7 +96,7 @@ _Change = tuple[str, dict[str, Any] | None, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _FrozenFacts:
     """What the database says of the ruleset, and the names of the branches that are frozen now, in order."""
 
     ruleset_id: int | None
@@ -126,7 +126,7 @@ def _write(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None
         _fail(work, error)
 
 
-def _read(work: _Work) -> _Facts | None:
+def _read(work: _Work) -> _FrozenFacts | None:
     """Return the facts; None, with the lease released, if there is nothing to do at GitHub."""
     row = work.lease.row
     with work.uow_factory.open(work.caller) as uow:
@@ -137,7 +137,7 @@ def _read(work: _Work) -> _Facts | None:
         if (absent and not frozen) or (frozen and not row.authorized):
             work.lease.release(uow)
             return None
-        return _Facts(known.ruleset_id, known.writing, tuple(known.branch_names), frozen)
+        return _FrozenFacts(known.ruleset_id, known.writing, tuple(known.branch_names), frozen)
 
 
 def _frozen(uow: UnitOfWork, repository_id: str) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def _frozen(uow: UnitOfWork, repository_id: str) -> tuple[str, ...]:
     return tuple(sorted(uow.session.scalars(names)))
 
 
-def _find(access: Rulesets, facts: _Facts) -> tuple[dict[str, Any] | None, list[str]]:
+def _find(access: Rulesets, facts: _FrozenFacts) -> tuple[dict[str, Any] | None, list[str]]:
     """Return our ruleset, or None if there is none; then also the names that are taken."""
     if facts.ruleset_id is not None:
         try:
@@ -182,7 +182,7 @@ def find_unanswered(
     return None
 
 
-def _bring_up_to_date(work: _Work, facts: _Facts, found: dict[str, Any] | None, taken: Sequence[str]) -> None:
+def _bring_up_to_date(work: _Work, facts: _FrozenFacts, found: dict[str, Any] | None, taken: Sequence[str]) -> None:
     """Write what has to be written, and record what is there now. Raise `GitHubError` if that fails."""
     if found is None:
         if facts.frozen:
@@ -207,7 +207,7 @@ def _bring_up_to_date(work: _Work, facts: _Facts, found: dict[str, Any] | None, 
     _record(work, facts, ruleset_id, ("ruleset.updated", before, after))
 
 
-def _create(work: _Work, facts: _Facts, ruleset: dict[str, Any]) -> None:
+def _create(work: _Work, facts: _FrozenFacts, ruleset: dict[str, Any]) -> None:
     _intend(work, facts, ruleset)
     try:
         ruleset_id = int(work.access.create(ruleset)["id"])
@@ -232,7 +232,7 @@ _OPEN = text("""
 """)
 
 
-def _intend(work: _Work, facts: _Facts, ruleset: dict[str, Any] | None) -> None:
+def _intend(work: _Work, facts: _FrozenFacts, ruleset: dict[str, Any] | None) -> None:
     """Record what is about to be written: all branches that it may name then, and the ruleset that is created."""
     with work.uow_factory.open(work.caller) as uow:
         require_confirmed(uow)
@@ -242,7 +242,7 @@ def _intend(work: _Work, facts: _Facts, ruleset: dict[str, Any] | None) -> None:
         uow.session.execute(_OPEN, {"repository": row.repository_id, "names": left_out})
 
 
-def _withdraw_intent(work: _Work, facts: _Facts) -> None:
+def _withdraw_intent(work: _Work, facts: _FrozenFacts) -> None:
     """Record again what was there before GitHub refused a write."""
     with work.uow_factory.open(work.caller) as uow:
         row = _row(uow, work)
@@ -257,7 +257,7 @@ def _record_recognized(work: _Work, ruleset_id: int, ruleset: dict[str, Any]) ->
         _audit(uow, work, ruleset_id, ("ruleset.created", None, ruleset))
 
 
-def _record(work: _Work, facts: _Facts, ruleset_id: int | None, change: _Change | None = None) -> None:
+def _record(work: _Work, facts: _FrozenFacts, ruleset_id: int | None, change: _Change | None = None) -> None:
     """Record what is at GitHub now, and release the lease. What was written counts once probes have read it."""
     with work.uow_factory.open(work.caller) as uow:
         row = _row(uow, work)

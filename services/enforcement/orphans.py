@@ -38,7 +38,7 @@ HIDDEN = frozenset({ErrorKind.NOT_FOUND, ErrorKind.PERMISSION})
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownRulesets:
     """What was read from the database."""
 
     account: str
@@ -98,7 +98,7 @@ def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Calle
         _resolve_others(uow, installation_id, findings.orphans.keys() | findings.hidden)
 
 
-def _read(uow: UnitOfWork, installation_id: int) -> _Known:
+def _read(uow: UnitOfWork, installation_id: int) -> _KnownRulesets:
     repositories = uow.session.scalars(
         select(Repository).where(
             Repository.organization_id == uow.organization,
@@ -120,11 +120,11 @@ def _read(uow: UnitOfWork, installation_id: int) -> _Known:
         FrozenBranchRuleset.branch_names != [],
     )
     frozen = {repository_id: ruleset_id or 0 for repository_id, ruleset_id in uow.session.execute(naming)}
-    return _Known(account, gone, written, frozen, frozen_checks(uow), uow.now)
+    return _KnownRulesets(account, gone, written, frozen, frozen_checks(uow), uow.now)
 
 
 def _read_rulesets(
-    client: InstallationClient, installation: InstallationInfo, known: _Known, findings: _Findings
+    client: InstallationClient, installation: InstallationInfo, known: _KnownRulesets, findings: _Findings
 ) -> None:
     above = [row for row in known.written if row.repository_id is None]
     below: defaultdict[str, list[WrittenRuleset]] = defaultdict(list)
@@ -174,7 +174,7 @@ def _read_repository(
 def _read_organization(
     client: InstallationClient,
     installation: InstallationInfo,
-    known: _Known,
+    known: _KnownRulesets,
     rows: Iterable[WrittenRuleset],
     findings: _Findings,
 ) -> None:
@@ -216,7 +216,7 @@ def _carried_out(access: Rulesets, change: Change) -> bool:
     return True
 
 
-def _is_removable(known: _Known, repository: Repository, check_name: str) -> bool:
+def _is_removable(known: _KnownRulesets, repository: Repository, check_name: str) -> bool:
     since = repository.removed_at
     return (
         (repository.id, check_name) not in known.frozen_checks

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from models.organizations import Organization
 from models.queries import mark_dirty
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scope_names import named_scope
@@ -70,7 +70,7 @@ def seed(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     return {"branch_count": len(reached), "head_count": heads, "requested_at": uow.now}
 
 
-def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[BranchRef], **more: Any) -> None:
+def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[FreezableBranch], **more: Any) -> None:
     named = [branch.branch_id for branch in reached[:MAX_LISTED]]
     organization = uow.session.get_one(Organization, uow.organization)
     target = ("organization", organization.id, organization.name)

@@ -24,7 +24,7 @@ from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.authorization import CODE
-from services.enforcement.facts import Facts, read_facts_of_setup
+from services.enforcement.facts import SetupFacts, read_facts_of_setup
 from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.survey import Survey
@@ -144,11 +144,11 @@ def _postpone(run: SetupRun, wait: timedelta) -> None:
         run.lease.postpone(uow, uow.now + wait)
 
 
-def _repositories_due(facts: Facts, progress: dict[str, Any]) -> list[str]:
+def _repositories_due(facts: SetupFacts, progress: dict[str, Any]) -> list[str]:
     return [each for each in facts.repositories if each > str(progress.get("position", ""))]
 
 
-def _branches(facts: Facts, repository_ids: Iterable[str], progress: dict[str, Any]) -> list[str]:
+def _branches(facts: SetupFacts, repository_ids: Iterable[str], progress: dict[str, Any]) -> list[str]:
     """Return the branches that this time slice may begin to require checks on: all of them at first."""
     ids = repository_ids if progress.get("position") or not facts.whole else facts.repositories
     return [branch.branch_id for each in ids for branch in facts.repositories[each].branches if branch.in_scope]
@@ -167,7 +167,7 @@ def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
         return []
 
 
-def _write(run: SetupRun, facts: Facts, ruleset_writer: RulesetWriter, changes: Iterable[Change]) -> None:
+def _write(run: SetupRun, facts: SetupFacts, ruleset_writer: RulesetWriter, changes: Iterable[Change]) -> None:
     """Write changes, except of repositories whose rulesets no administrator has authorised.
 
     Nothing is removed once a change that may have been to replace it could not be written.

@@ -25,7 +25,7 @@ from rules.rulesets.needs import (
 )
 from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_ruleset
 from rules.rulesets.rulesets import DELETION, requires_from
-from services.enforcement.facts import Facts, OwnedRuleset
+from services.enforcement.facts import OwnedRuleset, SetupFacts
 
 MAX_READERS = 8
 """The most concurrent calls; GitHub allows a hundred per installation."""
@@ -37,7 +37,7 @@ R = TypeVar("R")
 class Survey:
     """Reads and plans one scope. Its methods raise `GitHubError`, and `invalid_glob` for an inexpressible pattern."""
 
-    def __init__(self, github: GitHub, client: InstallationClient, facts: Facts) -> None:
+    def __init__(self, github: GitHub, client: InstallationClient, facts: SetupFacts) -> None:
         self.facts = facts
         self.client = client
         self.installation: InstallationInfo = github.installation(facts.installation_id)

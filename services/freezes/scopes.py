@@ -11,7 +11,7 @@ from models.pull_requests import PullRequest
 from models.queries import any_of, freezable, frozen_branches, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
-from rules.freezes.scope import BranchRef, Scope, compile_scope
+from rules.freezes.scope import FreezableBranch, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.lights import is_unenforced
@@ -29,7 +29,7 @@ class Resolved:
     """A compiled scope and the branches that it reaches."""
 
     scope: Scope
-    branches: list[BranchRef]
+    branches: list[FreezableBranch]
 
     @property
     def ids(self) -> list[str]:
@@ -154,7 +154,7 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     frozen.update(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
     reached = _is_reached(uow, resolved)
     unenforced, first = first_branches(uow, and_(reached, is_unenforced(uow)), _MAX_UNENFORCED)
-    by_repository: dict[str, list[BranchRef]] = {}
+    by_repository: dict[str, list[FreezableBranch]] = {}
     for branch in resolved.branches:
         by_repository.setdefault(branch.repository_id, []).append(branch)
     shown = list(by_repository.items())[:MAX_LISTED]

@@ -14,7 +14,7 @@ from models.freezes import IN_FORCE
 from models.schedule_queries import MAX_PLANNED, NEXT_WINDOWS, PLANNED_WINDOWS, REFERENCES
 from rules.errors import Detail, ServiceError
 from rules.freezes.blocking import BlockingFacts, blocking_of
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.ids import has_prefix
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, end_of_cover, first_start, windows_by_branch
@@ -188,7 +188,7 @@ async def _of_organization(context: ReadContext) -> dict[str, Any]:
     rows: Sequence[Row] = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
-    branches = [NamedBranch(BranchRef(*facts), names) for *facts, names in first["watched"] or ()]
+    branches = [NamedBranch(FreezableBranch(*facts), names) for *facts, names in first["watched"] or ()]
     due = [(window, covered) for window, covered in covered_by_window(branches, due_windows(rows)) if covered]
     newly = {branch_id for _, covered in due for branch_id in covered} - set(first["frozen"] or ())
     rows = [*rows, *(_row_of(first, window) for window, _ in due)]
@@ -240,7 +240,7 @@ async def _repository_state(context: ReadContext, rows: Sequence[Row]) -> dict[s
 
 def named_branch(row: Row) -> NamedBranch:
     """Return the branch of a row, with what scopes may name its repository by."""
-    branch = BranchRef(row["branch_id"], row["repository_id"], row["repository"], row["branch"])
+    branch = FreezableBranch(row["branch_id"], row["repository_id"], row["repository"], row["branch"])
     return NamedBranch(branch, row["reference_names"])
 
 

@@ -23,9 +23,9 @@ from rules.rate_budget import (
     NO_WAIT,
     QUERY_POINTS,
     ApiUsage,
+    CheckAllowance,
     Counting,
     GitHubLimits,
-    Grant,
     background_wait,
     content_of,
     grant_checks,
@@ -55,13 +55,13 @@ _SAVE_USAGE = text(
 _LEARNED = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
 
 
-def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, wanted: int) -> Grant:
+def reserve_checks(uow: UnitOfWork, installation_id: int, limits: GitHubLimits, wanted: int) -> CheckAllowance:
     """Reserve one mutation with up to `wanted` checks; none are granted while the installation has to wait."""
     acquire_lock(uow, f"rate limits {installation_id}")
     counting = _counting(uow, installation_id, limits)
     usage = _recent_usage(uow, installation_id, MINUTE if counting == "off" else HOUR)
     paused = pause_left(uow, installation_id)
-    grant = grant_checks(limits, counting, usage, uow.now, wanted) if paused <= NO_WAIT else Grant(0, paused)
+    grant = grant_checks(limits, counting, usage, uow.now, wanted) if paused <= NO_WAIT else CheckAllowance(0, paused)
     if grant.checks:
         _save_usage(uow, installation_id, MUTATION_POINTS, content_of(counting, grant.checks))
     return grant

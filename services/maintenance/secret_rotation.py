@@ -69,7 +69,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SecretSurvey:
     """What the database has encrypted."""
 
     counts: list[Count]
@@ -79,13 +79,13 @@ class Survey:
     """When the last stored response that shows a secret is erased; None if there is none."""
 
 
-def survey(uow_factory: UnitOfWorkFactory) -> Survey:
+def survey(uow_factory: UnitOfWorkFactory) -> SecretSurvey:
     """Return what can be read with which key. It writes nothing."""
     counts = [_read_column(uow_factory, column) for column in COLUMNS]
     with uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
         newest = uow.session.scalar(select(func.max(IdempotencyKey.created_at)).where(IdempotencyKey.secret))
         until = None if newest is None or newest + SECRET_RETENTION <= uow.now else newest + SECRET_RETENTION
-        return Survey(counts, len(used_trials.keys_to_keep(uow)), until)
+        return SecretSurvey(counts, len(used_trials.keys_to_keep(uow)), until)
 
 
 def rotate(uow_factory: UnitOfWorkFactory) -> list[Count]:

@@ -19,7 +19,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
 from rules.notifications.kinds import KINDS, UPCOMING
 from rules.notifications.links import page_of, page_of_windows
-from rules.notifications.mails import Reader, default_kinds
+from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
 from services.core.unit_of_work import UnitOfWork
 from services.events.event import Event
@@ -41,7 +41,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    reader: Reader
+    reader: MailReader
     address: str
     joined_at: datetime
     remind_before: frozenset[int]
@@ -74,7 +74,7 @@ def _members(uow: UnitOfWork, organization: Organization) -> list[_Member]:
     for membership, email, choice in uow.session.execute(query):
         role = cast("Role", membership.role)
         kinds = default_kinds(role) if choice is None or choice.kinds is None else choice.kinds
-        reader = Reader(membership.user_id, role, frozenset(kinds), approval)
+        reader = MailReader(membership.user_id, role, frozenset(kinds), approval)
         minutes = frozenset(choice.remind_before if choice is not None else ())
         found.append(_Member(reader, email, membership.created_at, minutes))
     return found

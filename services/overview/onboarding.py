@@ -10,7 +10,7 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
-from rules.access.onboarding import Facts, Step, steps
+from rules.access.onboarding import OnboardingState, Step, steps
 from services.core.unit_of_work import UnitOfWork
 from services.installations.views import status
 
@@ -30,7 +30,7 @@ def _step_view(step: Step, web_url: str) -> dict[str, Any]:
     return view
 
 
-def _facts(uow: UnitOfWork) -> Facts | None:
+def _facts(uow: UnitOfWork) -> OnboardingState | None:
     """Return what the steps follow from; None without an organisation."""
     if uow.caller.organization_id is None:
         return None
@@ -42,7 +42,7 @@ def _facts(uow: UnitOfWork) -> Facts | None:
     covered, enabled = _repositories(uow)
     watched, unenforced = _branches(uow)
     frozen = select(exists().where(Freeze.organization_id == uow.organization))
-    return Facts(
+    return OnboardingState(
         organization=organization.name,
         installation=installation["state"],
         account=shown.get("account", ""),

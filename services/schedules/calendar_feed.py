@@ -61,7 +61,7 @@ _CHANGES = [*_CHANGE_SCHEDULES, *_CHANGE_WINDOWS, *_CHANGE_FREEZES, *_CHANGE_ORG
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Window(NamedTuple):
+class FeedWindow(NamedTuple):
     """A window of a schedule; one that was taken from the plan is no row."""
 
     occurrence: Occurrence
@@ -101,7 +101,7 @@ def _schedules_of(uow: UnitOfWork, feed: CalendarFeed) -> list[str] | None:
     return None if feed.repository_id is None else matching_schedules(uow, ScheduleFilters(repo=feed.repository_id))
 
 
-def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None) -> Sequence[Window]:
+def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None) -> Sequence[FeedWindow]:
     """Return the windows of the feed that can be among its events: the next ones, and the last ones of the past."""
     real = Occurrence.skip_reason.is_(None) | (Occurrence.skip_reason != "no_such_time")
     of_feed = [*touching(uow, uow.now - PAST, None), real, *_of_feed(feed, schedule_ids)]
@@ -115,7 +115,7 @@ def _windows(uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None
     ahead = query.where(Occurrence.ends_at > uow.now).order_by(Occurrence.starts_at, Occurrence.id)
     past = query.where(Occurrence.ends_at <= uow.now).order_by(Occurrence.starts_at.desc(), Occurrence.id)
     rows = [*uow.session.execute(ahead), *uow.session.execute(past)]
-    return [Window(row, schedule, freeze, _state_of(row, freeze)) for row, schedule, freeze in rows]
+    return [FeedWindow(row, schedule, freeze, _state_of(row, freeze)) for row, schedule, freeze in rows]
 
 
 def _state_of(occurrence: Occurrence, freeze: Freeze | None) -> State:
@@ -125,8 +125,8 @@ def _state_of(occurrence: Occurrence, freeze: Freeze | None) -> State:
 
 
 def _gone(
-    uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None, windows: Iterable[Window]
-) -> Sequence[Window]:
+    uow: UnitOfWork, feed: CalendarFeed, schedule_ids: list[str] | None, windows: Iterable[FeedWindow]
+) -> Sequence[FeedWindow]:
     """Return the windows that were lately taken from the plan, and that the feed has shown before.
 
     They are moved if their schedule has another window on the same day.
@@ -144,11 +144,11 @@ def _gone(
         .limit(MAX_EVENTS)
     )
     days = {_day_of(one.occurrence, one.schedule) for one in windows if one.schedule.is_running}
-    gone = list[Window]()
+    gone = list[FeedWindow]()
     for row, schedule in uow.session.execute(query):
         occurrence = Occurrence(id=row.id, starts_at=row.starts_at, ends_at=row.ends_at)
         is_moved = _day_of(occurrence, schedule) in days
-        gone.append(Window(occurrence, schedule, None, "moved" if is_moved else "cancelled"))
+        gone.append(FeedWindow(occurrence, schedule, None, "moved" if is_moved else "cancelled"))
     return gone
 
 
@@ -186,7 +186,7 @@ class _Events:
     """Makes the events of windows and freezes."""
 
     def __init__(
-        self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze], changes: "_Changes"
+        self, uow: UnitOfWork, windows: Sequence[FeedWindow], freezes: Sequence[Freeze], changes: "_Changes"
     ) -> None:
         settings = uow.session.get_one(Organization, uow.organization).settings
         self._zone = ZoneInfo(OrganizationSettings.from_json(settings).timezone)
@@ -194,7 +194,7 @@ class _Events:
         scopes = [one.schedule.scope for one in windows] + [one.freeze.scope for one in windows if one.freeze]
         self._branches = _named_branches(uow, [*scopes, *(freeze.scope for freeze in freezes)])
 
-    def of_window(self, window: Window) -> CalendarEvent:
+    def of_window(self, window: FeedWindow) -> CalendarEvent:
         """Return the event of a window, or of the freeze that it started."""
         occurrence, schedule, freeze, state = window
         changes = self._changes.of_window(occurrence, schedule, freeze)
@@ -248,7 +248,7 @@ class _Changes:
     is the earliest, so that neither becomes smaller.
     """
 
-    def __init__(self, uow: UnitOfWork, windows: Sequence[Window], freezes: Sequence[Freeze]) -> None:
+    def __init__(self, uow: UnitOfWork, windows: Sequence[FeedWindow], freezes: Sequence[Freeze]) -> None:
         targets = {one.schedule.id for one in windows} | {one.freeze.id for one in windows if one.freeze is not None}
         targets |= {freeze.id for freeze in freezes}
         self._found: Mapping[tuple[str, str | None], Changes] = {}

@@ -22,7 +22,7 @@ _RECORD = text("""
 """)
 
 
-class Window(Protocol):
+class WindowRow(Protocol):
     """A row of `occurrences`, or these columns of it."""
 
     id: str
@@ -31,7 +31,7 @@ class Window(Protocol):
     skip_reason: str | None
 
 
-def record_cancelled(uow: UnitOfWork, schedule: Schedule, windows: Iterable[Window]) -> None:
+def record_cancelled(uow: UnitOfWork, schedule: Schedule, windows: Iterable[WindowRow]) -> None:
     """Record windows of a schedule that are being deleted; what is over, or was never shown by a clock, is left out."""
     shown = [one for one in windows if one.ends_at > uow.now and one.skip_reason != "no_such_time"]
     if shown:

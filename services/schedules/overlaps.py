@@ -27,7 +27,7 @@ from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
 from rules.time.wall_clock import Interval, Window, clear_time_of, local_time, real_time_of
 from services.core.lookups import find_repositories
@@ -77,7 +77,7 @@ def require_no_overlap(uow: UnitOfWork, schedule: Schedule, beside: Collection[s
 
 
 def refused_overlaps(
-    uow: UnitOfWork, schedule: Schedule, beside: Collection[str], reached: Sequence[BranchRef] | None = None
+    uow: UnitOfWork, schedule: Schedule, beside: Collection[str], reached: Sequence[FreezableBranch] | None = None
 ) -> Overlaps:
     """Return the overlaps that neither schedule allows, but for those with the schedules `beside`, by their ids."""
     return overlaps_of(uow, schedule, not_(Schedule.allow_overlap), Schedule.id.not_in(beside), reached=reached)
@@ -122,7 +122,10 @@ def _detail(overlap: Overlap) -> Detail:
 
 
 def overlaps_of(
-    uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchRef] | None = None
+    uow: UnitOfWork,
+    schedule: Schedule,
+    *conditions: ColumnElement[bool],
+    reached: Sequence[FreezableBranch] | None = None,
 ) -> Overlaps:
     """Return the other enabled schedules that one overlaps with, whether allowed or not.
 
@@ -156,7 +159,7 @@ def _meeting(
     schedule: Schedule,
     times: "_Times",
     *conditions: ColumnElement[bool],
-    reached: Sequence[BranchRef] | None = None,
+    reached: Sequence[FreezableBranch] | None = None,
 ) -> Select[*tuple[Any, ...]] | None:
     """Return the query for the others whose windows meet these on a shared branch; None if none shares a branch."""
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(

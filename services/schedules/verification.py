@@ -13,7 +13,7 @@ from models.attention import AttentionItem
 from models.freezes import Freeze
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
-from rules.freezes.scope import BranchRef
+from rules.freezes.scope import FreezableBranch
 from services.alerts.alerts import open_alert, resolve_alert
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
@@ -105,7 +105,7 @@ def _probed_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None
 
 
 def _not_blocking(
-    reached: Sequence[BranchRef], known: Mapping[str, EnforcementStatus], probed_at: datetime, now: datetime
+    reached: Sequence[FreezableBranch], known: Mapping[str, EnforcementStatus], probed_at: datetime, now: datetime
 ) -> Iterator[tuple[str, str]]:
     """Yield the branches that are not known to block: `owner/name` and branch."""
     answered = now >= probed_at + PROBE_TIMEOUT

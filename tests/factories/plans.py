@@ -5,13 +5,13 @@ from sqlalchemy.orm import Session
 
 from models.billing import PlanGrant, grants_of_organizations
 from models.organizations import Organization
-from rules.billing.grants import Grant, PlanGrants
+from rules.billing.grants import GrantedPlan, PlanGrants
 from tests.factories.adding import added, now
 
 
 def granted(plan: str) -> PlanGrants:
     """Return the grants of an organisation on a plan, without a database."""
-    return PlanGrants(() if plan == "free" else (Grant("manual", plan),))
+    return PlanGrants(() if plan == "free" else (GrantedPlan("manual", plan),))
 
 
 BUSINESS = granted("business")

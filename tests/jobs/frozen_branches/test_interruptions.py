@@ -98,7 +98,7 @@ def test_freeze_that_ends_while_its_ruleset_is_written_is_not_lost(
     freeze = web.freeze(scope(web, "next"))
     read = frozen_branches._read
 
-    def lift_after_reading(*given: frozen_branches._Work) -> frozen_branches._Facts | None:
+    def lift_after_reading(*given: frozen_branches._Work) -> frozen_branches._FrozenFacts | None:
         facts = read(*given)
         monkeypatch.undo()
         web.lift(freeze)

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from rules.access.onboarding import Facts, steps
+from rules.access.onboarding import OnboardingState, steps
 from rules.rulesets.app_permissions import NEEDED, missing_permissions
 
-EVERYTHING = Facts("Acme", "active", "acme", (), covered=3, enabled=2, watched=4, unenforced=0, frozen_once=True)
+EVERYTHING = OnboardingState(
+    "Acme", "active", "acme", (), covered=3, enabled=2, watched=4, unenforced=0, frozen_once=True
+)
 NAMES = ["organization", "installation", "repositories", "branches", "enforcement", "first_freeze"]
 
 
 def test_onboarding_steps_are_always_in_order() -> None:
-    for facts in (None, Facts("Acme"), EVERYTHING):
+    for facts in (None, OnboardingState("Acme"), EVERYTHING):
         assert [step.name for step in steps(facts)] == NAMES
 
 
@@ -31,7 +33,7 @@ def test_onboarding_is_done_and_describes_the_setup_when_complete() -> None:
 
 
 def test_onboarding_speaks_to_people_and_not_of_operations() -> None:
-    for facts in (None, Facts("Acme"), replace(EVERYTHING, frozen_once=False), EVERYTHING):
+    for facts in (None, OnboardingState("Acme"), replace(EVERYTHING, frozen_once=False), EVERYTHING):
         assert [step.message for step in steps(facts) if "/v1/" in step.message or "URL" in step.message] == []
 
 

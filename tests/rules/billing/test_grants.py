@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rules.billing.grants import Grant, PlanGrants, PlanInForce, trial_ending_soon
+from rules.billing.grants import GrantedPlan, PlanGrants, PlanInForce, trial_ending_soon
 from rules.billing.plans import PLANS, TRIAL_PLAN, exceeded_limits
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 
 
-def plan_at(*grants: Grant, default: str = "free", now: datetime = NOW) -> PlanInForce:
+def plan_at(*grants: GrantedPlan, default: str = "free", now: datetime = NOW) -> PlanInForce:
     return PlanGrants(grants, default).at(now)
 
 
@@ -24,7 +24,7 @@ def test_plan_without_a_grant_is_the_default(default: str) -> None:
     ("away", "plan"), [(-SECOND, "team"), (timedelta(microseconds=-1), "team"), (timedelta(), "free"), (SECOND, "free")]
 )
 def test_plan_ends_at_the_end_of_its_grant(away: timedelta, plan: str) -> None:
-    assert plan_at(Grant("manual", "team", NOW), now=NOW + away).plan.id == plan
+    assert plan_at(GrantedPlan("manual", "team", NOW), now=NOW + away).plan.id == plan
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_plan_ends_at_the_end_of_its_grant(away: timedelta, plan: str) -> None:
 def test_best_grant_in_force_gives_the_plan(
     grants: list[tuple[str, str, timedelta | None]], wanted: tuple[str, str, timedelta | None]
 ) -> None:
-    held = [Grant(source, plan, None if ends is None else NOW + ends) for source, plan, ends in grants]  # type: ignore[arg-type]
+    held = [GrantedPlan(source, plan, None if ends is None else NOW + ends) for source, plan, ends in grants]  # type: ignore[arg-type]
     for order in (held, held[::-1]):
         found = plan_at(*order)
         ends = None if found.until is None else found.until - NOW
@@ -50,22 +50,24 @@ def test_best_grant_in_force_gives_the_plan(
 
 
 def test_manual_grant_below_the_default_plan_counts() -> None:
-    manual = Grant("manual", "free", NOW + DAY)
+    manual = GrantedPlan("manual", "free", NOW + DAY)
     assert plan_at(manual, default="business") == PlanInForce(PLANS["free"], "manual", NOW + DAY)
-    assert plan_at(manual, Grant("stripe", "team"), default="business") == PlanInForce(PLANS["team"], "stripe", None)
+    assert plan_at(manual, GrantedPlan("stripe", "team"), default="business") == PlanInForce(
+        PLANS["team"], "stripe", None
+    )
     assert plan_at(manual, default="business", now=NOW + DAY) == PlanInForce(PLANS["business"], "none", None)
 
 
 @pytest.mark.parametrize(
     ("grant", "wanted"),
     [
-        (Grant("trial", "business", NOW + DAY), ("business", "trial")),
-        (Grant("trial", "team", NOW + DAY), ("team", "none")),
-        (Grant("stripe", "team"), ("team", "stripe")),
-        (Grant("stripe", "free"), ("team", "none")),
+        (GrantedPlan("trial", "business", NOW + DAY), ("business", "trial")),
+        (GrantedPlan("trial", "team", NOW + DAY), ("team", "none")),
+        (GrantedPlan("stripe", "team"), ("team", "stripe")),
+        (GrantedPlan("stripe", "free"), ("team", "none")),
     ],
 )
-def test_plan_is_never_below_the_default_without_a_manual_grant(grant: Grant, wanted: tuple[str, str]) -> None:
+def test_plan_is_never_below_the_default_without_a_manual_grant(grant: GrantedPlan, wanted: tuple[str, str]) -> None:
     found = plan_at(grant, default="team")
     assert (found.plan.id, found.source) == wanted
     assert found.until == (None if found.source == "none" else grant.until)
@@ -78,14 +80,14 @@ def test_plan_is_never_below_the_default_without_a_manual_grant(grant: Grant, wa
         (3 * DAY, [], True),
         (SECOND, [], True),
         (timedelta(), [], False),
-        (DAY, [Grant("stripe", "team")], True),
-        (DAY, [Grant("stripe", "business")], False),
-        (DAY, [Grant("stripe", "business", NOW + DAY)], True),
-        (DAY, [Grant("stripe", "business", NOW + DAY + SECOND)], False),
+        (DAY, [GrantedPlan("stripe", "team")], True),
+        (DAY, [GrantedPlan("stripe", "business")], False),
+        (DAY, [GrantedPlan("stripe", "business", NOW + DAY)], True),
+        (DAY, [GrantedPlan("stripe", "business", NOW + DAY + SECOND)], False),
     ],
 )
-def test_trial_ends_soon_if_its_plan_ends_with_it(ends: timedelta, others: list[Grant], soon: bool) -> None:
-    trial = Grant("trial", TRIAL_PLAN.id, NOW + ends)
+def test_trial_ends_soon_if_its_plan_ends_with_it(ends: timedelta, others: list[GrantedPlan], soon: bool) -> None:
+    trial = GrantedPlan("trial", TRIAL_PLAN.id, NOW + ends)
     assert (trial_ending_soon(PlanGrants([trial, *others]), NOW) == trial) is soon
 
 

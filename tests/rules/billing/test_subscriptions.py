@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rules.billing.grants import Grant
+from rules.billing.grants import GrantedPlan
 from rules.billing.subscriptions import (
     MISSING,
     Standing,
@@ -42,7 +42,7 @@ def read(before: Standing | None, state: str, at: datetime = NOW, price: str = "
 
 @pytest.mark.parametrize("state", ["active", "trialing"])
 def test_paid_subscription_gives_its_plan_without_end(state: str) -> None:
-    assert grant_of(read(None, state), GRACE) == Grant("stripe", "team", None)
+    assert grant_of(read(None, state), GRACE) == GrantedPlan("stripe", "team", None)
 
 
 @pytest.mark.parametrize("state", ["unpaid", "paused", "incomplete", "incomplete_expired", "canceled"])
@@ -55,9 +55,9 @@ def test_grace_begins_when_a_failed_payment_is_first_seen() -> None:
     first = read(read(None, "active"), "past_due", NOW + HOUR)
     again = read(first, "past_due", NOW + 9 * HOUR)
     assert again.past_due_since == NOW + HOUR
-    assert grant_of(again, GRACE) == Grant("stripe", "team", NOW + HOUR + GRACE)
+    assert grant_of(again, GRACE) == GrantedPlan("stripe", "team", NOW + HOUR + GRACE)
     paid = read(again, "active", NOW + 10 * HOUR)
-    assert grant_of(paid, GRACE) == Grant("stripe", "team", None)
+    assert grant_of(paid, GRACE) == GrantedPlan("stripe", "team", None)
     assert read(paid, "past_due", NOW + 11 * HOUR).past_due_since == NOW + 11 * HOUR
 
 
@@ -65,7 +65,7 @@ def test_grace_begins_when_a_failed_payment_is_first_seen() -> None:
 def test_unknown_state_or_price_keeps_the_last_plan_for_the_grace(state: str, price: str) -> None:
     first = read(read(None, "active"), state, NOW + HOUR, price)
     again = read(first, state, NOW + 2 * HOUR, price)
-    assert grant_of(again, GRACE) == Grant("stripe", "team", NOW + HOUR + GRACE)
+    assert grant_of(again, GRACE) == GrantedPlan("stripe", "team", NOW + HOUR + GRACE)
     assert read(again, "active", NOW + 3 * HOUR).unclear_since is None
     assert grant_of(read(None, "active", NOW, "price_odd"), GRACE) is None
 
@@ -79,7 +79,7 @@ def test_price_that_is_not_read_yet_is_known_by_its_lookup_key() -> None:
 def test_subscription_missing_at_stripe_keeps_its_plan_for_the_grace() -> None:
     gone = missing_after(missing_after(read(None, "active"), NOW + HOUR), NOW + 2 * HOUR)
     assert gone.state == MISSING
-    assert grant_of(gone, GRACE) == Grant("stripe", "team", NOW + HOUR + GRACE)
+    assert grant_of(gone, GRACE) == GrantedPlan("stripe", "team", NOW + HOUR + GRACE)
     ended = read(None, "canceled")
     assert missing_after(ended, NOW + HOUR) == ended
 

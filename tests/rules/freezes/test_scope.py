@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.scope import BranchRef, compile_scope, scope_contains
+from rules.freezes.scope import FreezableBranch, compile_scope, scope_contains
 
-WEB = BranchRef("wbr_web_main", "rep_web", "acme/web", "main")
-WEB_RELEASE = BranchRef("wbr_web_release", "rep_web", "acme/web", "release/1")
-DOCS = BranchRef("wbr_docs_main", "rep_docs", "acme/docs", "main")
+WEB = FreezableBranch("wbr_web_main", "rep_web", "acme/web", "main")
+WEB_RELEASE = FreezableBranch("wbr_web_release", "rep_web", "acme/web", "release/1")
+DOCS = FreezableBranch("wbr_docs_main", "rep_docs", "acme/docs", "main")
 EVERYTHING = [WEB, WEB_RELEASE, DOCS]
 
 ORGANIZATION: dict[str, Any] = {"type": "organization"}
@@ -20,7 +20,7 @@ REPOSITORIES: dict[str, Any] = {"type": "repositories", "repositories": ["acme/d
 BRANCH: dict[str, Any] = {"type": "branch", "branchId": WEB.branch_id}
 
 
-def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchRef]:
+def reached(scope: dict[str, Any], **resolved: Any) -> list[FreezableBranch]:
     compiled = compile_scope(scope, **resolved)
     return [branch for branch in EVERYTHING if compiled.covers(branch)]
 
@@ -45,7 +45,7 @@ def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchRef]:
     ],
 )
 def test_scope_covers_the_branches_it_reaches(
-    scope: dict[str, Any], resolved: dict[str, Any], expected: list[BranchRef]
+    scope: dict[str, Any], resolved: dict[str, Any], expected: list[FreezableBranch]
 ) -> None:
     assert reached(scope, **resolved) == expected
 

@@ -4,11 +4,11 @@ import pytest
 
 from rules.access.permissions import Role
 from rules.notifications.kinds import KINDS
-from rules.notifications.mails import MAILED_KINDS, Reader, default_kinds
+from rules.notifications.mails import MAILED_KINDS, MailReader, default_kinds
 
 
-def reader(role: Role = "member", approval: Role = "admin", kinds: tuple[str, ...] = MAILED_KINDS) -> Reader:
-    return Reader("usr_ada", role, kinds, approval)
+def reader(role: Role = "member", approval: Role = "admin", kinds: tuple[str, ...] = MAILED_KINDS) -> MailReader:
+    return MailReader("usr_ada", role, kinds, approval)
 
 
 @pytest.mark.parametrize("role", ["viewer", "member"])

@@ -14,9 +14,9 @@ from rules.slack.payloads import (
     JSON,
     Challenge,
     Click,
-    Event,
     Ignored,
-    Person,
+    SlackEvent,
+    SlackPerson,
     Submission,
     TypedCommand,
     read_payload,
@@ -104,10 +104,17 @@ def interaction(payload: object) -> bytes:
 
 def test_payloads_of_all_kinds_are_read() -> None:
     assert read_payload(urlencode(COMMAND).encode(), FORM) == TypedCommand(
-        Person("T1", "U1"), "ada", "/freeze", "status", "C1", "releases", "1.2.a", "https://hooks.slack.com/commands/1"
+        SlackPerson("T1", "U1"),
+        "ada",
+        "/freeze",
+        "status",
+        "C1",
+        "releases",
+        "1.2.a",
+        "https://hooks.slack.com/commands/1",
     )
     assert read_payload(interaction(CLICK), FORM) == Click(
-        Person("T1", "U1", foreign=True),
+        SlackPerson("T1", "U1", foreign=True),
         "ada",
         "freeze.lift",
         "frz_1",
@@ -117,9 +124,9 @@ def test_payloads_of_all_kinds_are_read() -> None:
     )
     sent = read_payload(interaction(SUBMISSION), FORM)
     assert isinstance(sent, Submission)
-    assert (sent.person, sent.form, sent.view_id) == (Person("T1", "U1"), "freeze.start", "V1")
+    assert (sent.person, sent.form, sent.view_id) == (SlackPerson("T1", "U1"), "freeze.start", "V1")
     event = {"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": {"type": "app_uninstalled"}}
-    assert read_payload(json.dumps(event).encode(), JSON) == Event("Ev1", "T1", event)
+    assert read_payload(json.dumps(event).encode(), JSON) == SlackEvent("Ev1", "T1", event)
     asked = {"type": "url_verification", "challenge": "abc"}
     assert read_payload(json.dumps(asked).encode(), JSON) == Challenge("abc")
     assert read_payload(b"ssl_check=1", FORM) == Ignored()

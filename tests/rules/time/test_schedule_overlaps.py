@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.scope import BranchRef, compile_scope
+from rules.freezes.scope import FreezableBranch, compile_scope
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
 
 NAMES = ("acme/web", "acme/web-api", "Acme/Docs", "acme/docs2", "globex/web")
 BRANCHES = ("main", "release/1", "release/1/fix")
 IDS = {name: f"rep_{number}" for number, name in enumerate(NAMES)}
-EVERYTHING = [BranchRef(f"wbr_{IDS[name]}_{branch}", IDS[name], name, branch) for name in NAMES for branch in BRANCHES]
+EVERYTHING = [
+    FreezableBranch(f"wbr_{IDS[name]}_{branch}", IDS[name], name, branch) for name in NAMES for branch in BRANCHES
+]
 KNOWN = {**IDS, **{repository_id: repository_id for repository_id in IDS.values()}}
 
 PATTERNS = ("acme/*", "ACME/W*", "*/web", "**", "acme/docs", "!acme/docs", "!*/web", "initech/*", "acme/web*", "g**b")

@@ -1,6 +1,7 @@
 """Workers that are stopped (SIGSTOP) or hang, in a transaction, in a call or idle, and wake late; or none that runs.
 
-A worker that is stopped writes no heartbeats. One whose working thread hangs does, so that only its leases end.
+A worker that is stopped writes no heartbeats. One whose main thread hangs does, so that only its leases end; that
+thread runs the jobs of wake-ups, so there is none of this without Redis.
 
 Nothing here skips stored time: heartbeats and the server's timeouts are waited for.
 """
@@ -100,7 +101,10 @@ def every_worker(trial: Trial) -> None:
 
 
 @fault(
-    "Hung workers: one between two calls; another overtakes it, and it sends nothing on waking", load=False, quick=False
+    "Hung workers: one between two calls; another overtakes it, and it sends nothing on waking",
+    load=False,
+    needs_redis=True,
+    quick=False,
 )
 def hangs_between_calls(trial: Trial) -> None:
     reconciler, trap = catch_at_a_lift(trial, trap_decisions)
@@ -116,6 +120,7 @@ def hangs_between_calls(trial: Trial) -> None:
 @fault(
     "Hung workers: one in a call; another overtakes it, and a write that arrives late is corrected",
     load=False,
+    needs_redis=True,
     quick=False,
 )
 def hangs_in_a_call(trial: Trial) -> None:

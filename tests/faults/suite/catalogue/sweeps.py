@@ -109,6 +109,7 @@ def stop_requested(trial: Trial) -> None:
 @fault(
     "The job of a worker hangs: the worker ends, with the stacks of its threads in the log, and is started again",
     load=False,
+    needs_redis=True,
     quick=False,
 )
 def hangs(trial: Trial) -> None:

@@ -58,6 +58,8 @@ SEAL_INTERVAL = 1.0
 """Seconds between two runs of the sealer; an entry must be sealed within five seconds."""
 MAX_PAUSE = 1.0
 """Seconds after which a process looks for due tasks again: the process that runs one may have died."""
+OVERDUE = 0.5
+"""Seconds after which another process than the one that ran the last task takes one that is due."""
 LOST_WORK = "lost_work"
 
 
@@ -151,10 +153,24 @@ class Sweeper:
             thread.join()
 
     def _run_lane(self, lane: Lane, stop: Event, interval: float) -> None:
+        """Run the tasks of a lane until `stop` is set.
+
+        A process that ran the last one goes on when the next is due; others only look, and take one that is overdue.
+        """
+        goes_on = False
         with self.context.watch.working():
             while not stop.is_set():
-                if not self._attempt(partial(self._run_next, lane, interval)):
-                    self._wait(stop, self._seconds_to_next(lane))
+                seconds = self._seconds_to_next(lane)
+                pause = MAX_PAUSE if seconds is None else seconds if goes_on else seconds + OVERDUE
+                if pause > 0:
+                    self._wait(stop, max(MIN_PAUSE, min(MAX_PAUSE, pause)))
+                if pause > MAX_PAUSE or (pause > 0 and seconds is not None and not goes_on):
+                    continue
+                goes_on = False
+                while not stop.is_set() and self._attempt(partial(self._run_next, lane, interval)):
+                    goes_on = True
+                if not goes_on:
+                    self._wait(stop, MAX_PAUSE)
 
     def _run_next(self, lane: Lane, interval: float) -> bool:
         """Run the next task of a lane that is due and that no process runs; False if there is none."""
@@ -173,7 +189,8 @@ class Sweeper:
         self._run_jobs(left)  # their rows have leases of their own, and another process looks for work meanwhile
         return found
 
-    def _seconds_to_next(self, lane: Lane) -> float:
+    def _seconds_to_next(self, lane: Lane) -> float | None:
+        """Return the seconds until a task is due that no process runs; None if all are run: its process may die."""
         waits: list[float | None] = []
 
         def read() -> None:
@@ -181,7 +198,7 @@ class Sweeper:
                 waits.append(seconds_to_next_task(uow, lane.tasks))
 
         self._attempt(read)
-        return max(MIN_PAUSE, min([MAX_PAUSE, *(seconds for seconds in waits if seconds is not None)]))
+        return next(iter(waits), None)
 
     def _wait(self, event: Event, seconds: float) -> None:
         """Wait until the event is set, for so many seconds at most; the loop turns before and after."""

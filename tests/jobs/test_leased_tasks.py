@@ -48,7 +48,7 @@ def lease(harness: Harness, task: str, holder: str = "NULL") -> None:
     """Have another process run a task, for the next 5 seconds unless it dies."""
     harness.sql(
         "INSERT INTO periodic_tasks (name, done_at, due_at, lease_token, lease_holder, lease_until) VALUES "
-        f"(:name, now(), clock_timestamp(), 'other', {holder}, clock_timestamp() + interval '5 s')",
+        f"(:name, now(), now() - interval '1 s', 'other', {holder}, clock_timestamp() + interval '5 s')",
         name=task,
     )
 
@@ -87,6 +87,14 @@ class TestLeases:
         lease(harness, WINDOWS, str(dead))
         assert sweeper._run_next(TIME, INTERVAL)
         assert ran == [WINDOWS]
+
+    def test_process_that_only_looked_takes_over_when_another_died(
+        self, harness: Harness, sweeper: Sweeper, ran: list[str]
+    ) -> None:
+        [[dead]] = harness.sql("INSERT INTO lease_holders (kind) VALUES ('worker') RETURNING id")
+        lease(harness, WINDOWS, str(dead))
+        with meanwhile(lambda over: sweeper.run(over, INTERVAL)):
+            eventually(lambda: ran.count(WINDOWS) >= 2)
 
 
 class TestLanes:

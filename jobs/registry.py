@@ -31,7 +31,7 @@ from services.notifications.dispatch import has_work as has_events
 from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
 from services.outgoing_webhooks.delivery import MESSAGES, deliver_due
 from services.outgoing_webhooks.messages import JOB as OUTGOING_WEBHOOKS
-from services.reconcile.leases import BRANCHES
+from services.reconcile.leases import CHECKS
 from services.repository_sync.sync import SYNCS, sync_due
 from services.slack.delivery import MESSAGES as SLACK_MESSAGES
 from services.slack.delivery import send_due as send_due_messages
@@ -103,7 +103,7 @@ JOBS = {
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES),
         Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
-        Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES, TIME_SLICE),
+        Job("reconcile", lambda context: context.reconciler.run_pass(), CHECKS, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
         Job("setup", _with_github(apply_due), SETUPS),
         Job("sync", _with_github(sync_due), SYNCS),

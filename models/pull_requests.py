@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, SmallInteger, text
+from sqlalchemy import ARRAY, BigInteger, ForeignKey, Index, Integer, SmallInteger, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
@@ -35,11 +35,24 @@ class PullRequest(Base):
     )
 
 
+class QueueEntry(Base):
+    """A commit of the merge queue of a branch, as last read."""
+
+    __tablename__ = "queue_entries"
+
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id", ondelete="CASCADE"), primary_key=True)
+    head_sha: Mapped[str] = mapped_column(primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    position: Mapped[int] = mapped_column(server_default="0")
+    """1 is the front."""
+    numbers: Mapped[list[int] | None] = mapped_column(ARRAY(Integer))
+    """All pull requests that would be merged with it; None: GitHub does not name them."""
+
+
 class HeadCheck(Base):
     """What we last wrote on a head under one check name. A row without an evaluation (0) only holds a write intent.
 
     `evaluation` orders verdicts (a database sequence): a record is never replaced by an older one (I2).
-    `tracked` is false once no open pull request or queue entry has this head; a `success` may then not stand.
     """
 
     __tablename__ = "head_checks"
@@ -49,21 +62,27 @@ class HeadCheck(Base):
     head_sha: Mapped[str] = mapped_column(primary_key=True)
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
-    """The branch on whose account it was written: of a pattern's check, any of the siblings."""
+    """Its branch; of a pattern's check, any of the branches that the head could enter."""
     conclusion: Mapped[str]
     evaluation: Mapped[int] = mapped_column(BigInteger)
     check_run_id: Mapped[int | None] = mapped_column(BigInteger)
     summary_hash: Mapped[str]
     """Of title and summary: where the text is outdated, the check is written again. Empty: in any case."""
     tracked: Mapped[bool] = mapped_column(server_default="true")
+    """For the former release alone: whether the head had a merge path when it was written."""
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
     """Whether GitHub may show something that is not recorded: a write was announced, or arrived too late
-    (`services/reconcile/write_intents.py`)."""
-    intent_leases: Mapped[list[str]] = mapped_column(server_default="{}")
-    """The tokens of the leases under which writes are sent whose results are not known."""
-    intent_until: Mapped[datetime | None]
-    """When the last of those writes has arrived, if it ever does. Until then other leases do not confirm the head."""
+    (`services/reconcile/check_records.py`)."""
+    in_flight_until: Mapped[datetime | None]
+    """When a write whose result nobody waits for has arrived, if it ever does: until then nothing confirms the head."""
     written_at: Mapped[datetime]
+
+    def is_in_flight(self, acquired_at: datetime) -> bool:
+        """True if a write that nobody waits for may have arrived since then, or may still.
+
+        What a lease that was acquired then has read or sent may be as old as that.
+        """
+        return self.in_flight_until is not None and self.in_flight_until > acquired_at
 
     @property
     def may_let_in(self) -> bool:

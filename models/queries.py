@@ -1,4 +1,4 @@
-"""Queries that several services share: what covers a branch, which exceptions are active, bumping a generation."""
+"""Queries that several services share: what covers a branch, and which exceptions are active."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -175,46 +175,6 @@ def watched_branches(session: Session, organization_id: str, *narrowed: ColumnEl
     return [
         FreezableBranch(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows
     ]
-
-
-def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> None:
-    """Mark the verdicts of branches as outdated: bump their generation, and make them due now.
-
-    Rows are locked in the order of their ids, so that two callers never deadlock.
-    """
-    session.execute(
-        text(
-            "WITH locked AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE) "
-            "UPDATE watched_branches b SET wanted_generation = wanted_generation + 1, due_at = :now, attempts = 0, "
-            "deferred_rank = NULL, outdated_since = coalesce(outdated_since, :now) "
-            "FROM locked WHERE b.id = locked.id"
-        ),
-        {"ids": list(branch_ids), "now": now},
-    )
-
-
-def lock_affected(session: Session, branch_ids: Collection[str]) -> list[str]:
-    """Lock the branches that are affected if other freezes cover these; return their ids.
-
-    With each branch its siblings, where it has no rule of its own: its freezes then decide what the check of the
-    pattern says on their heads as well. A transaction that changes what covers branches locks them here, all at once.
-    """
-    return list(session.scalars(_LOCK_AFFECTED, {"ids": list(branch_ids)}))
-
-
-_LOCK_AFFECTED = text("""
-    WITH affected AS (
-        SELECT unnest(CAST(:ids AS text[])) AS id
-        UNION
-        SELECT sibling.id
-        FROM watched_branches b
-        LEFT JOIN branch_enforcement e ON e.branch_id = b.id
-        JOIN watched_branches sibling
-             ON sibling.repository_id = b.repository_id AND sibling.pattern_check_name = b.pattern_check_name
-        WHERE b.id = ANY(:ids) AND b.pattern_check_name IS NOT NULL AND NOT coalesce(e.own_rule, false)
-    )
-    SELECT b.id FROM watched_branches b JOIN affected ON affected.id = b.id ORDER BY b.id FOR NO KEY UPDATE OF b
-""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, SmallInteger, text
+from sqlalchemy import BigInteger, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -47,6 +47,7 @@ class Repository(Base):
         Index("ix_repositories_page", "organization_id", "created_at", "id"),
         Index("ix_repositories_installation", "installation_id"),
         Index("ix_repositories_github_id", "github_id"),
+        UniqueConstraint("id", "installation_id", name="uq_repositories_installation"),
     )
 
     @property
@@ -67,12 +68,8 @@ class RemoteBranchList(Base):
     """Each with `name`, `sha` and `protected`, by name."""
 
 
-class WatchedBranch(Leased, Base):
-    """A branch whose merging can be frozen, and what the reconciler knows of it.
-
-    `wanted_generation` rises with every change that may change a verdict; `written_generation` is the one that GitHub
-    is known to show. `due_at` is when the next pass should read it, `lease_token` is that of the pass that works on it.
-    """
+class WatchedBranch(Base):
+    """A branch whose merging can be frozen."""
 
     __tablename__ = "watched_branches"
 
@@ -83,27 +80,13 @@ class WatchedBranch(Leased, Base):
     check_name: Mapped[str]
     """Its own check, which no other branch has."""
     pattern_check_name: Mapped[str | None]
-    """The check of the `autoWatch` pattern that it matched when it became known, which it shares with its siblings."""
+    """The check of the `autoWatch` pattern that it matched when it became known, which its branches share."""
     exceptions_allowed: Mapped[bool] = mapped_column(server_default="true")
     created_at: Mapped[datetime]
     unwatched_at: Mapped[datetime | None]
     never_watched: Mapped[bool] = mapped_column(server_default="false")
     """Whether it is unwatched, and not by people: either a rule may require our check on it, so that its heads get
     `success`, or it was deleted at GitHub. `autoWatch` watches it when it can."""
-
-    wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    outdated_since: Mapped[datetime | None]
-    """Since when a change of its verdicts waits to be written; None: GitHub is known to show them."""
-    merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
-    """How soon its most mergeable head could be merged; the smallest is first (`rules/freezes/merge_rank.py`)."""
-    deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)
-    """The same of what is left to be written, where a pass has deferred it."""
-    read_back: Mapped[bool] = mapped_column(server_default="false")
-    """Whether the next pass must read the checks that GitHub shows instead of trusting our record."""
-    reread_at: Mapped[datetime | None]
-    """When the branch is to be read back once more, because a call of a former or another worker, or one whose answer
-    was lost, may arrive until then."""
 
     @property
     def check_names(self) -> tuple[str, ...]:
@@ -113,8 +96,6 @@ class WatchedBranch(Leased, Base):
     __table_args__ = (
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),
         Index("ix_watched_branches_page", "organization_id", "created_at", "id"),
-        Index("ix_watched_branches_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
-        Index("ix_watched_branches_outdated", "outdated_since", postgresql_where=text("outdated_since IS NOT NULL")),
     )
 
 

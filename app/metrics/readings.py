@@ -15,11 +15,12 @@ from app.metrics import families
 from app.metrics.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Family
 from integrations.github import ErrorKind
 from integrations.github.errors import CODES
+from models.checks import Check
 from models.freezes import IN_FORCE, INCOMPLETE
 from models.installations import Installation
 from models.notifications import NotificationDestination
 from models.queries import NOW
-from models.repositories import Repository, WatchedBranch
+from models.repositories import Repository
 from models.requests import PeriodicTask
 from models.webhook_log import WebhookLog
 from rules.freezes.blocking import CAUSES, ENFORCED, UNKNOWN_CAUSES, BlockingFacts, blocking_of
@@ -82,18 +83,18 @@ _FREEZES = text(f"""
 # Whatever they wait for: a worker, a pause of their installation, the next attempt, or the end of a lease. The index is
 # read from the oldest on, and the first that counts is the result.
 _OLDEST_OUTDATED = (
-    select(WatchedBranch.outdated_since)
-    .join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
-    .join(Installation, Installation.id == Repository.installation_id)
-    .where(WatchedBranch.outdated_since.is_not(None), Installation.state == "active", Repository.removed_at.is_(None))
-    .where(func.coalesce(WatchedBranch.last_error_code.not_in(_REFUSED), True))
-    .order_by(WatchedBranch.outdated_since)
+    select(Check.outdated_since)
+    .join_from(Check, Repository, Repository.id == Check.repository_id)
+    .join(Installation, Installation.id == Check.installation_id)
+    .where(Check.outdated_since.is_not(None), Installation.state == "active", Repository.removed_at.is_(None))
+    .where(func.coalesce(Check.last_error_code.not_in(_REFUSED), True))
+    .order_by(Check.outdated_since)
     .limit(1)
 )
 
 
 def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
-    """Read the freezes that are not enforced or released yet, and the branch that has waited longest."""
+    """Read the freezes that are not enforced or released yet, and the check that has waited longest."""
     row = uow.session.execute(_FREEZES, {"now": uow.now}).one()
     yield Reading(families.FREEZES_IN_FORCE, row.in_force)
     yield Reading(families.FREEZES_UNENFORCED, row.unenforced)

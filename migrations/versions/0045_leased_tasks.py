@@ -3,13 +3,13 @@
 A periodic task that has no lease keeps its row as it is.
 
 Revision ID: 0045
-Revises: 0043
+Revises: 0044
 """
 
 from alembic import op
 
 revision = "0045"
-down_revision = "0043"
+down_revision = "0044"
 branch_labels = None
 depends_on = None
 

@@ -62,7 +62,14 @@ LOST_HOLDERS = f"""
 """  # noqa: S608 - constants of ours
 """SQL: the numbers of the processes that are dead or silent."""
 
-_ENTER = text("INSERT INTO lease_holders (kind) VALUES (:kind) RETURNING id, pg_backend_pid() AS backend")
+FORMER_WORKER_RUNS = (
+    "EXISTS (SELECT FROM lease_holders h WHERE h.kind = 'worker' AND NOT h.leases_checks "
+    f"AND h.ended_at IS NULL AND EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))"
+)
+"""SQL: whether a worker of the former release lives, which leases branches."""
+_ENTER = text(
+    "INSERT INTO lease_holders (kind, leases_checks) VALUES (:kind, true) RETURNING id, pg_backend_pid() AS backend"
+)
 _BEAT = text("UPDATE lease_holders SET beat_at = clock_timestamp() WHERE id = :holder")
 _STOP = text("UPDATE lease_holders SET stopped_at = clock_timestamp() WHERE id = :holder")
 _RUNS = text(

@@ -6,13 +6,7 @@ from sqlalchemy import text
 
 from services.core.unit_of_work import UnitOfWork
 
-_BRANCHES = text("SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
 _FREEZES = text("SELECT id FROM freezes WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
-
-
-def lock_branches(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Lock watched branches, leased or not; call it before a transaction locks some of them."""
-    uow.session.execute(_BRANCHES, {"ids": list(branch_ids)})
 
 
 def lock_freezes(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
-from models.queries import mark_dirty
+from models.checks import mark_dirty
 from rules.freezes.blocking import MAX_READING_AGE
 from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import BLOCKING_REQUIREMENTS
@@ -91,9 +91,12 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     """Save the results for branches of the unit's organisation whose leases still hold.
 
     Where a branch has got or lost a rule of its own, other heads may or may not show a `success` of its pattern's
-    check: all branches of the pattern are due. They are locked first, as by everything that changes what is watched.
+    check, which is due. It is locked first, as by everything that changes what is watched.
     """
-    mark_dirty(uow.session, _siblings(uow, [each for each in probed if each.own_rule_changed]), uow.now)
+    changed = [each.probe for each in probed if each.own_rule_changed and each.probe.pattern_check_name is not None]
+    if changed:
+        mark_dirty(uow.session, [probe.branch_id for probe in changed], uow.now)
+        uow.wake("reconcile")
     held = {probe.branch_id for probe in batch.held(uow, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
@@ -107,22 +110,6 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     }.values():
         _audit_change(uow, each)
     _update_alerts(uow, kept)
-
-
-_SIBLINGS = text("""
-    SELECT DISTINCT sibling.id FROM watched_branches b
-    JOIN watched_branches sibling
-         ON sibling.repository_id = b.repository_id AND sibling.pattern_check_name = b.pattern_check_name
-    WHERE b.id = ANY(:ids)
-""")
-
-
-def _siblings(uow: UnitOfWork, changed: Sequence[ProbeResult]) -> Sequence[str]:
-    """Return the ids of all branches of the patterns of these branches."""
-    if not changed:
-        return ()
-    uow.wake("reconcile")
-    return uow.session.scalars(_SIBLINGS, {"ids": [each.probe.branch_id for each in changed]}).all()
 
 
 def _row(each: ProbeResult) -> dict[str, object]:

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import text
 
+from models.checks import mark_dirty
 from models.organizations import Organization
-from models.queries import mark_dirty
 from rules.freezes.scope import FreezableBranch
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
@@ -22,9 +22,9 @@ _MARK_STALE = text("""
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
         JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name IN (b.check_name, b.pattern_check_name)
-        WHERE h.tracked AND (h.branch_id = b.id OR EXISTS (
+        WHERE EXISTS (SELECT FROM queue_entries q WHERE q.branch_id = b.id AND q.head_sha = h.head_sha) OR EXISTS (
             SELECT FROM pull_requests p WHERE p.repository_id = b.repository_id AND p.head_sha = h.head_sha
-              AND p.base_branch = b.name AND p.state = 'open'))
+              AND p.base_branch = b.name AND p.state = 'open')
         ORDER BY h.repository_id, h.check_name, h.head_sha
         FOR NO KEY UPDATE OF h
     )
@@ -38,11 +38,10 @@ _COUNT_HEADS = text("""
         JOIN watched_branches b ON b.id = k.id
         JOIN pull_requests p ON p.repository_id = b.repository_id AND p.base_branch = b.name AND p.state = 'open'
         UNION
-        SELECT h.repository_id, h.head_sha
+        SELECT b.repository_id, q.head_sha
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
-        JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
-             AND h.branch_id = b.id AND h.tracked
+        JOIN queue_entries q ON q.branch_id = b.id
     ) heads
 """)
 

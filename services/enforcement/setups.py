@@ -22,8 +22,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from integrations.github import ErrorKind, GitHubError
 from integrations.github.rulesets import Rulesets
+from models.checks import mark_dirty
 from models.enforcement import EnforcementSetup, WrittenRuleset
-from models.queries import mark_dirty
 from rules.ids import new_id
 from rules.rulesets.plans import Change, Place, normalized
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -299,8 +299,9 @@ def should_wait_for_verdicts(setup: EnforcementSetup, now: datetime) -> bool:
 
 
 _WITHOUT_VERDICT = text("""
-    SELECT b.id FROM unnest(CAST(:ids AS text[])) AS k (id) JOIN watched_branches b ON b.id = k.id
-    WHERE b.written_generation < b.wanted_generation
+    SELECT DISTINCT b.id FROM watched_branches b
+    JOIN checks c ON c.repository_id = b.repository_id AND c.name IN (b.check_name, b.pattern_check_name)
+    WHERE b.id = ANY(CAST(:ids AS text[])) AND c.written_generation < c.wanted_generation
 """)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, func, select, text
 
+from models.checks import Check
 from models.enforcement import BranchEnforcement, EnforcementSetup
 from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
@@ -23,18 +24,17 @@ _SETUP_STATES = {
     "failed": "failed",
 }
 
-# The heads that can be merged now: of open pull requests, and tracked heads besides (queue entries).
+# The heads that can be merged now: of open pull requests and queue entries.
 _HEADS = text("""
     WITH heads AS (
         SELECT p.head_sha FROM pull_requests p
         WHERE p.repository_id = :repository AND p.base_branch = :branch AND p.state = 'open'
         UNION
-        SELECT h.head_sha FROM head_checks h
-        WHERE h.repository_id = :repository AND h.check_name = :name AND h.branch_id = :id AND h.tracked
+        SELECT q.head_sha FROM queue_entries q WHERE q.branch_id = :id
     )
     SELECT count(*), count(h.head_sha) FROM heads
     LEFT JOIN head_checks h ON h.repository_id = :repository AND h.check_name = :name AND h.head_sha = heads.head_sha
-         AND h.tracked AND NOT h.unconfirmed AND h.summary_hash <> ''
+         AND NOT h.unconfirmed AND h.summary_hash <> ''
 """)
 
 
@@ -118,13 +118,14 @@ def _checks(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
         "id": branch.id,
     }
     total, written = uow.session.execute(_HEADS, values).one()
-    code = branch.last_error_code
-    pending = branch.written_generation < branch.wanted_generation
+    check = uow.session.scalars(select(Check).where(Check.branch_id == branch.id)).one()
+    code = check.last_error_code
+    pending = check.written_generation < check.wanted_generation
     return {
         "state": "failed" if code and code not in RATE_LIMIT_CODES else "pending" if pending else "written",
         "total": total,
         "written": written,
-        "last_error": {"code": code, "message": branch.last_error_message} if code else None,
+        "last_error": {"code": code, "message": check.last_error_message} if code else None,
     }
 
 
@@ -133,10 +134,11 @@ def _pending(uow: UnitOfWork) -> dict[str, int]:
     branches = (
         select(
             func.count(BranchEnforcement.due_at),
-            func.count().filter(WatchedBranch.written_generation < WatchedBranch.wanted_generation),
+            func.count().filter(Check.written_generation < Check.wanted_generation),
         )
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .join(Check, Check.branch_id == WatchedBranch.id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
         .where(*freezable(uow.organization))
     )

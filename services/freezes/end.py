@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, select, text
 
+from models.checks import lock_affected, mark_dirty
 from models.due_windows import branches_of_due, due_of_organization, freeze_of
 from models.freezes import Freeze, FreezeTarget
-from models.queries import covering_freezes, lock_affected, mark_dirty
+from models.queries import covering_freezes
 from models.schedules import Occurrence
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
@@ -126,12 +127,12 @@ def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, ac
     uow.session.flush()
     branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
     branch_ids = uow.session.scalars(branches).all()
-    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
+    mark_dirty(uow.session, branch_ids, uow.now)
     uow.session.execute(
         text(
-            "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = b.wanted_generation, "
+            "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = c.wanted_generation, "
             "heads_total = 0, heads_written = 0, attempts = 0, last_error_code = NULL, last_error_message = NULL, "
-            "next_attempt_at = NULL FROM watched_branches b WHERE b.id = t.branch_id AND t.freeze_id = :freeze"
+            "next_attempt_at = NULL FROM checks c WHERE c.branch_id = t.branch_id AND t.freeze_id = :freeze"
         ),
         {"freeze": freeze.id},
     )

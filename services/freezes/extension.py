@@ -4,8 +4,8 @@ from datetime import datetime
 
 from sqlalchemy import select
 
+from models.checks import mark_dirty
 from models.freezes import Freeze, FreezeTarget
-from models.queries import mark_dirty
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future

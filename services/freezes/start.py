@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import text
 
+from models.checks import mark_dirty
 from models.freezes import Freeze
-from models.queries import lock_affected, lock_coverage, mark_dirty
+from models.queries import lock_coverage
 from rules.errors import Detail, ServiceError, errors_of, merge_errors
 from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason, public_text
 from rules.freezes.scope import OPEN_ENDED
@@ -166,13 +167,13 @@ def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
 
 def insert_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
     """Add the branches to the freeze, and have the reconciler evaluate them at once."""
-    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
+    mark_dirty(uow.session, branch_ids, uow.now)
     uow.session.execute(
         text(
             "INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation) "
-            "SELECT new.id, :organization, :freeze, b.id, b.wanted_generation "
+            "SELECT new.id, :organization, :freeze, c.branch_id, c.wanted_generation "
             "FROM unnest(CAST(:ids AS text[]), CAST(:branches AS text[])) AS new (id, branch_id) "
-            "JOIN watched_branches b ON b.id = new.branch_id "
+            "JOIN checks c ON c.branch_id = new.branch_id "
             "ON CONFLICT (freeze_id, branch_id) DO NOTHING"
         ),
         {

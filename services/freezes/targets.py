@@ -6,16 +6,10 @@ from typing import Any
 
 from sqlalchemy import select, text
 
+from models.checks import mark_dirty
 from models.due_windows import find_due
 from models.freezes import Freeze, FreezeTarget
-from models.queries import (
-    ActiveException,
-    lock_affected,
-    lock_coverage,
-    mark_dirty,
-    select_active_exceptions,
-    watched_branches,
-)
+from models.queries import ActiveException, lock_coverage, select_active_exceptions, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
@@ -122,8 +116,8 @@ def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
     uow.session.execute(
         text(
             "UPDATE freeze_targets t SET state = CASE operation WHEN 'apply' THEN 'pending' ELSE 'releasing' END, "
-            "generation = b.wanted_generation, next_attempt_at = :now "
-            "FROM watched_branches b WHERE b.id = t.branch_id AND t.freeze_id = :freeze AND t.state = 'failed'"
+            "generation = c.wanted_generation, next_attempt_at = :now "
+            "FROM checks c WHERE c.branch_id = t.branch_id AND t.freeze_id = :freeze AND t.state = 'failed'"
         ),
         {"freeze": freeze.id, "now": uow.now},
     )
@@ -147,7 +141,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
         .order_by(Freeze.id)
         .with_for_update(read=True)
     ).all()
-    mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
+    mark_dirty(uow.session, branch_ids, uow.now)
     uow.wake("reconcile")
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:

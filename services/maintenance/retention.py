@@ -28,6 +28,12 @@ _TASK = "purge_expired"
 _A_DAY = timedelta(days=1)
 
 
+_OPEN_ON_HEAD: LiteralString = """
+    SELECT FROM pull_requests p WHERE p.repository_id = head_checks.repository_id AND p.head_sha = head_checks.head_sha
+      AND p.state = 'open'
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Rows of a table that are to be deleted."""
@@ -46,7 +52,7 @@ def rules_of(retention: Retention) -> Iterator[Rule]:
     yield Rule("idempotency_keys", "created_at < :before", stored_replies.RETENTION)
     replies = "secret AND body IS NOT NULL AND created_at < :before"
     yield Rule("idempotency_keys", replies, stored_replies.SECRET_RETENTION, erases="body")
-    dead = "NOT tracked AND NOT unconfirmed AND conclusion = 'failure' AND written_at < :before"
+    dead = f"NOT unconfirmed AND conclusion = 'failure' AND written_at < :before AND NOT EXISTS ({_OPEN_ON_HEAD})"
     yield Rule("head_checks", dead, timedelta(days=30))
     yield Rule("github_api_usage", "at < :before", timedelta(hours=2))
     yield Rule("throttled_attempts", "at < :before", throttle.RETENTION)

@@ -5,9 +5,10 @@ from typing import Any
 
 from sqlalchemy import select
 
+from models.checks import mark_dirty
 from models.installations import Installation
 from models.organizations import Organization
-from models.queries import frozen_branches, lock_affected, mark_dirty
+from models.queries import frozen_branches
 from rules.access.organization_settings import OrganizationSettings
 from rules.audit.changes import differences
 from rules.errors import ServiceError
@@ -53,7 +54,7 @@ def update(
     old, new = differences(before, after)
     if before["settings"]["checkText"] != after["settings"]["checkText"]:
         frozen = uow.session.scalars(frozen_branches(organization.id, uow.now)).all()
-        mark_dirty(uow.session, lock_affected(uow.session, frozen), uow.now)
+        mark_dirty(uow.session, frozen, uow.now)
         uow.wake("reconcile")
     if new:
         target = ("organization", organization.id, organization.name)

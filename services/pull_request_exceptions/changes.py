@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from sqlalchemy import select
 from sqlalchemy.orm import aliased
 
+from models.checks import mark_dirty
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import covering_freezes, mark_dirty
+from models.queries import covering_freezes
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.bypass import Push

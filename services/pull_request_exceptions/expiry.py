@@ -11,13 +11,13 @@ from datetime import datetime
 from sqlalchemy import Integer, Select, and_, bindparam, not_, or_, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from models.checks import lock_affected
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.queries import NOW, freezes_of_exceptions, is_one_of
 from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
-from services.core.row_locks import lock_branches
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.pull_request_exceptions.changes import (
     REVOKED_BY_PUSH,
@@ -93,7 +93,7 @@ def _try_end_on_branch(uow_factory: UnitOfWorkFactory, organization_id: str, bra
 
 def end_on_branch(uow: UnitOfWork, branch_id: str) -> int:
     """Record every end of an exception for a branch of the organisation; return how many exceptions ended."""
-    lock_branches(uow, [branch_id])
+    lock_affected(uow.session, [branch_id])
     uow.refresh_now()
     return _expire(uow, branch_id) + revoke_stale_pins(uow, [branch_id])
 

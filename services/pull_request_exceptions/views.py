@@ -24,8 +24,8 @@ from rules.freezes.verdict import Verdict, deciding, judge
 from services.core.lookups import get_exception, get_freeze, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
+from services.pull_request_exceptions.pull_request_facts import PullRequestFacts, facts_of_locked, read_facts
 from services.pull_request_exceptions.requests import MadeExceptions
-from services.pull_request_exceptions.verdicts import PullRequestFacts, facts_of_locked, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 from services.verdicts.blocking import blocking_of_branches, blocking_view

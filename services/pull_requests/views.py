@@ -16,9 +16,10 @@ from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
 from rules.time.planned_windows import end_of_cover
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.verdicts import FreezesByBranch, PullRequestFacts, read_facts
+from services.pull_request_exceptions.pull_request_facts import PullRequestFacts, read_facts
 from services.repositories.tracked_pull_requests import TrackedPullRequest, reference
 from services.verdicts.blocking import BranchBlocking, blocking_of_branches, blocking_view
+from services.verdicts.facts import FreezesByBranch
 
 _EXCEPTION_COLUMNS = (
     "id",

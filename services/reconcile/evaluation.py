@@ -1,11 +1,12 @@
-"""Evaluation: the verdict of each head, from freezes, exceptions and leases read in one transaction before each batch.
+"""Evaluation: the verdict of each head, from the facts read in one transaction before each batch.
 
-Exceptions that cannot be read allow nothing; the branches are then read back a little later.
+Exceptions that cannot be read allow nothing; the checks are then read back a little later.
 """
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from sqlalchemy import select, text
 
@@ -13,11 +14,13 @@ from integrations.github import CheckState
 from models.pull_requests import HeadCheck
 from models.queries import discreet_repositories
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
-from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge, judge_for_pattern
+from rules.freezes.verdict import Conclusion, CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
 from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.verdicts import (
+from services.reconcile.heads import Head, HeadKey, MergePath, key_columns, read_paths_again
+from services.reconcile.leases import LeasedTransaction
+from services.verdicts.facts import (
     ActiveExceptions,
     ClosedPatterns,
     FreezesByBranch,
@@ -25,11 +28,6 @@ from services.pull_request_exceptions.verdicts import (
     freezes_of,
     planned_freezes,
 )
-from services.reconcile.heads import Head, HeadKey, MergePath
-from services.reconcile.leases import LeasedTransaction
-from services.reconcile.read_backs import schedule_reread
-from services.reconcile.tracked_heads import add_sibling_paths
-from services.reconcile.write_intents import confirm_heads, key_columns, may_arrive
 
 STALE_HASH = ""
 """The summary hash of a check whose text is to be written again, whatever GitHub shows."""
@@ -50,6 +48,10 @@ class CheckUpdate:
     text_differs: bool
     matches_remote: bool = False
     """Whether the check that was read back already says this, and our record does not."""
+    is_unconfirmed: bool = False
+    """Whether our record of it is."""
+    read_again: bool = False
+    """Whether what is known of it may be out of date: a write is under way, or exceptions could not be read."""
     frozen: bool = False
     """Whether a freeze covers a branch that the head can be merged into, could before it was superseded, or could be
     proposed for under the check of a pattern, which alone protects it."""
@@ -64,12 +66,9 @@ class CheckUpdate:
         return self.verdict_differs or self.text_differs
 
     @property
-    def needs_intent(self) -> bool:
-        """Whether the write must be announced: a `success`, and whatever the check of a pattern says.
-
-        A head can leave a branch for a sibling while the call is under way; reading the branch back would not find it.
-        """
-        return self.conclusion == "success" or self.head.key.of_pattern
+    def shows_record(self) -> bool:
+        """Whether the check was read back and says what our record says, and should."""
+        return self.head.read_back and not (self.differs or self.matches_remote)
 
     @property
     def urgency(self) -> int:
@@ -98,39 +97,59 @@ def summary_hash(heading: str, body: str) -> str:
     return hashlib.blake2b(f"{heading}\n{body}".encode(), digest_size=12).hexdigest()
 
 
-def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpdate]:
-    """Return the update of each head whose branch is held; the other heads are left to the new lease holder.
+@dataclass(slots=True)
+class TextFacts:
+    """What the texts of checks name besides freezes and exceptions: read once a pass for each frozen branch."""
 
-    Of a head that a sibling branch shares, what another worker has mirrored since we read it counts as well: no other
-    pass would correct it. While the database counts as restored, every `success` is withheld: GitHub may show freezes
-    that the database does not have any more.
+    planned: dict[str, Sequence[CoveringFreeze]] = field(default_factory=dict)
+    """The freezes that planned windows will start on frozen branches: until when the text says they are frozen."""
+    entitled: set[str] = field(default_factory=set)
+    """The organisations whose plan has exceptions."""
+    discreet: set[str] = field(default_factory=set)
+    """The repositories whose checks have no reasons and no names."""
+    branches: set[str] = field(default_factory=set)
+    """The frozen branches that were read."""
 
-    A head that was read back is confirmed if what it shows is what we have recorded of it. Where our record says
-    something else, the caller records what was read (`matches_remote`) or writes it again, and that confirms it: a
-    record that says `failure` must not count as confirmed while GitHub shows a `success`. While the write of another
-    lease may still arrive on a head, its branch is to be read back after that.
+    def read(self, uow: UnitOfWork, frozen: Collection[str], heads: Sequence[Head]) -> None:
+        """Read what is missing of frozen branches, which these heads have."""
+        if missing := set(frozen) - self.branches:
+            self.branches |= missing
+            self.planned.update(planned_freezes(uow.session, list(missing), uow.now))
+            grants = plan_grants(uow, {head.organization_id for head in heads})
+            self.entitled |= {each for each, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
+            self.discreet |= discreet_repositories(uow.session, {head.key.repository_id for head in heads})
+
+
+def evaluate(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts) -> list[CheckUpdate]:
+    """Return the update of each head whose check is held; the other heads are left to the new lease holder.
+
+    While the database counts as restored, every `success` is withheld: GitHub may show freezes that the database does
+    not have any more.
     """
     uow = leased.uow
     uow.refresh_now()
-    own = [head for head in heads if head.branch_id in leased.held]
-    facts, recorded = _read(uow, own)
-    evaluation, may_release = uow.session.execute(_EVALUATION).one() if own else (0, True)
-    updates = [_update(head, facts, recorded.get(head.key), evaluation) for head in own]
-    if not may_release:
-        updates = [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
-    unconfirmed = {key for key, row in recorded.items() if row.unconfirmed}
-    as_recorded = [one.head for one in updates if one.head.read_back and not (one.differs or one.matches_remote)]
-    confirm_heads(leased, [head for head in as_recorded if head.key in unconfirmed])
-    awaited = {key for key, row in recorded.items() if may_arrive(row, leased.lease)}
-    unreadable = not facts.exceptions.readable
-    schedule_reread(leased, {head.branch_id for head in own if unreadable or head.key in awaited})
-    return updates
+    own = [head for head in heads if head.check_id in leased.held]
+    if not own:
+        return []
+    facts, recorded = _read_facts(uow, own, texts), _read_recorded(uow, [head.key for head in own])
+    evaluation, may_release = uow.session.execute(_EVALUATION).one()
+    acquired_at = leased.lease.acquired_at
+    updates = [_update(head, facts, recorded.get(head.key), evaluation, acquired_at) for head in own]
+    if may_release:
+        return updates
+    return [replace(one, withheld=one.differs and one.conclusion == "success") for one in updates]
+
+
+def evaluate_again(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts) -> list[CheckUpdate]:
+    """Return what `evaluate` does, of heads with the paths that are mirrored now."""
+    read_paths_again(leased.uow, heads)
+    return evaluate(leased, heads, texts)
 
 
 def preview(uow: UnitOfWork, heads: Sequence[Head]) -> list[CheckUpdate]:
     """Return what each head's check would be made to say, without leases, in order to show it and not to write it."""
-    facts, recorded = _read(uow, heads)
-    return [_update(head, facts, recorded.get(head.key), 0) for head in heads]
+    facts, recorded = _read_facts(uow, heads, TextFacts()), _read_recorded(uow, [head.key for head in heads])
+    return [_update(head, facts, recorded.get(head.key), 0, uow.now) for head in heads]
 
 
 _EVALUATION = text(f"SELECT nextval('evaluations'), {IS_CONFIRMED}")
@@ -142,19 +161,14 @@ class _Facts:
 
     freezes: FreezesByBranch
     exceptions: ActiveExceptions
-    planned: FreezesByBranch
-    """The freezes that planned windows will start on the frozen branches: until when the text says they are frozen."""
-    entitled: Collection[str]
-    """The organisations whose plan has exceptions."""
     closed: ClosedPatterns
     """The patterns whose checks protect a frozen branch that has no rule of its own."""
-    discreet: Collection[str]
-    """The repositories whose checks have no reasons and no names."""
+    texts: TextFacts
     web_url: str
 
     def public_at(self, head: Head) -> str | None:
         """Return where people read more, if the text of a head's check must be fit for everybody."""
-        return self.web_url if head.key.repository_id in self.discreet else None
+        return self.web_url if head.key.repository_id in self.texts.discreet else None
 
     def verdict(self, head: Head) -> Verdict:
         """Return the verdict of a head under the name of its check."""
@@ -171,25 +185,16 @@ class _Facts:
             candidate = self.exceptions.queue_candidate(base, path.numbers, self.freezes)
         else:
             candidate = self.exceptions.candidate(base, path.numbers[0], head.key.sha, self.freezes)
-        return replace(candidate, planned=self.planned.get(path.branch_id, ()))
+        return replace(candidate, planned=self.texts.planned.get(path.branch_id, ()))
 
 
-def _read(uow: UnitOfWork, heads: Sequence[Head]) -> tuple[_Facts, dict[HeadKey, HeadCheck]]:
-    """Add the paths into sibling branches; return what verdicts are made of, and what is recorded."""
-    add_sibling_paths(uow, {head.key: head for head in heads})
+def _read_facts(uow: UnitOfWork, heads: Sequence[Head], texts: TextFacts) -> _Facts:
     branch_ids = {path.branch_id for head in heads for path in head.paths} | {head.branch_id for head in heads}
-    return _read_facts(uow, heads, branch_ids), _read_recorded(uow, [head.key for head in heads])
-
-
-def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
     patterns = {(head.key.repository_id, head.key.check_name) for head in heads if head.key.of_pattern}
     freezes, closed = freezes_of(uow, branch_ids, patterns)
     exceptions = active_exceptions(uow.session, freezes, uow.now)
-    planned = planned_freezes(uow.session, list(freezes), uow.now)
-    grants = plan_grants(uow, {head.organization_id for head in heads}) if freezes else {}
-    entitled = {each for each, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
-    discreet = discreet_repositories(uow.session, {head.key.repository_id for head in heads}) if freezes else ()
-    return _Facts(freezes, exceptions, planned, entitled, closed, discreet, uow.dependencies.web_url)
+    texts.read(uow, freezes.keys(), heads)
+    return _Facts(freezes, exceptions, closed, texts, uow.dependencies.web_url)
 
 
 def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -206,7 +211,9 @@ _RECORDED = select(HeadCheck).from_statement(
 )
 
 
-def _update(head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: int) -> CheckUpdate:
+def _update(
+    head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: int, acquired_at: datetime
+) -> CheckUpdate:
     content = _content(head, facts)
     text_hash = summary_hash(content.title, content.summary)
     verdict_differs = _shown_conclusion(head, recorded) != content.conclusion
@@ -215,7 +222,7 @@ def _update(head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: i
         content.conclusion,
         text_hash,
     )
-    covered = (head.branch_id, *(path.branch_id for path in head.paths))
+    covered = {path.branch_id for path in head.paths} | (set() if head.key.of_pattern else {head.branch_id})
     closed = head.key.of_pattern and (head.key.repository_id, head.key.check_name) in facts.closed
     return CheckUpdate(
         head,
@@ -226,6 +233,8 @@ def _update(head: Head, facts: _Facts, recorded: HeadCheck | None, evaluation: i
         verdict_differs,
         text_differs,
         matches_remote=head.remote_check is not None and not (is_recorded or verdict_differs or text_differs),
+        is_unconfirmed=recorded is not None and recorded.unconfirmed,
+        read_again=not facts.exceptions.readable or (recorded is not None and recorded.is_in_flight(acquired_at)),
         frozen=closed or any(facts.freezes.get(branch_id) for branch_id in covered),
         button=content.button,
     )
@@ -271,5 +280,5 @@ def _can_request_exception(head: Head, verdict: Verdict, facts: _Facts) -> bool:
 
     Of the two checks of a head the branch's own one has the button.
     """
-    allowed = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.entitled
+    allowed = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.texts.entitled
     return bool(allowed) and not head.key.of_pattern and any(not path.queued for path in head.paths)

@@ -2,18 +2,24 @@
 
 A check belongs to a commit and a name, not to a pull request. Each commit has a check for every branch that it could be
 merged into, and one for the pattern of that branch. All pull requests and queue entries that share commit and name are
-gathered into one head and evaluated together: under the name of a pattern also those into sibling branches.
+one head, and are evaluated together: under the name of a pattern, those into all of its branches.
+
+Heads are what the mirror has (`mirror.py`), and besides every commit on which a `success` may stand that the mirror has
+not: it is *superseded*, since nothing can merge it now. A closed pull request could be reopened before we are notified,
+so its check is turned to `failure`, after everything else (a *demotion*).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, LiteralString
 
-from integrations.github import BranchHeads, BranchRef, CheckState, InstallationClient, PullHead
+from sqlalchemy import TextClause, text
+
+from integrations.github import CheckState
 from rules.freezes.check_names import is_pattern_check
-from rules.freezes.merge_rank import GROUP, merge_rank
-from services.reconcile.leases import LeasedBranch
-
-FetchedHeads = list[tuple[LeasedBranch, BranchHeads]]
+from rules.freezes.merge_rank import GROUP, SUPERSEDED
+from services.core.unit_of_work import UnitOfWork
+from services.reconcile.leases import LeasedCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,18 @@ class HeadKey:
 
     @property
     def of_pattern(self) -> bool:
-        """Whether it is the check of a pattern, which sibling branches share."""
+        """Whether it is the check of a pattern, which its branches share."""
         return is_pattern_check(self.check_name)
+
+
+def key_columns(keys: Iterable[HeadKey]) -> Mapping[str, list[str]]:
+    """Return keys as the arrays that a statement takes."""
+    listed = list(keys)
+    return {
+        "repositories": [key.repository_id for key in listed],
+        "names": [key.check_name for key in listed],
+        "shas": [key.sha for key in listed],
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +70,10 @@ class Head:
     """One head under one check name."""
 
     key: HeadKey
+    check_id: int
     repository_node_id: str
     branch_id: str
-    """The leased branch on whose account it is written."""
+    """Its branch; of a pattern's check, any of its branches."""
     organization_id: str
     rank: int
     paths: list[MergePath] = field(default_factory=list)
@@ -65,74 +82,95 @@ class Head:
     """The check that GitHub shows, if it was read back."""
     read_back: bool = False
 
+    def show(self, shown: "ReadChecks") -> None:
+        """Set what GitHub shows of its check, if its commit was read back."""
+        if (checks := shown.get(self.key.commit)) is not None:
+            self.read_back = True
+            self.remote_check = next((check for check in checks if check.name == self.key.check_name), None)
 
-def fetch_heads(
-    client: InstallationClient, branches: Sequence[LeasedBranch], app_id: int, before_query: Callable[[], object]
-) -> FetchedHeads:
-    """Read the open heads of up to one query's worth of branches that are all read back, or all not.
 
-    `before_query` is called before each query but the first.
+ReadChecks = Mapping[tuple[str, str], Sequence[CheckState]]
+"""The checks that GitHub shows, by repository id and commit: of what was read back."""
+
+
+# Queues from back to front: GitHub restarts what stands behind an entry that fails.
+def _paths(commits: LiteralString) -> TextClause:
+    return text(f"""
+        WITH covered AS MATERIALIZED (
+            SELECT c.id AS check_id, b.id, b.repository_id, b.name
+            FROM checks c JOIN watched_branches b ON b.id = c.branch_id WHERE c.id = ANY(:checks)
+            UNION ALL
+            SELECT c.id, b.id, b.repository_id, b.name
+            FROM checks c JOIN watched_branches b
+                 ON b.repository_id = c.repository_id AND b.pattern_check_name = c.name
+            WHERE c.id = ANY(:checks) AND c.branch_id IS NULL
+        )
+        SELECT covered.check_id, p.head_sha, p.merge_rank, covered.id, covered.name, ARRAY[p.number], false, 0
+        FROM covered JOIN pull_requests p ON p.repository_id = covered.repository_id
+             AND p.base_branch = covered.name AND p.state = 'open' {commits.format(table="p")}
+        UNION ALL
+        SELECT covered.check_id, q.head_sha, {GROUP}, covered.id, covered.name, q.numbers, true, q.position
+        FROM covered JOIN queue_entries q ON q.branch_id = covered.id {commits.format(table="q")}
+        ORDER BY 1, 8 DESC, 6
+    """)  # noqa: S608 - constants of ours
+
+
+_ALL_PATHS, _PATHS_OF_COMMITS = _paths(""), _paths("AND {table}.head_sha = ANY(:commits)")
+_STANDING = text("""
+    SELECT k.id, h.head_sha, h.branch_id
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:repositories AS text[]), CAST(:names AS text[]))
+         AS k (id, repository, name)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
+    WHERE h.conclusion = 'success' OR h.unconfirmed
+""")
+
+
+def heads_of(uow: UnitOfWork, checks: Collection[LeasedCheck], shown: ReadChecks) -> list[Head]:
+    """Return the heads of checks, with their paths as mirrored now, and the superseded ones that may show `success`.
+
+    `shown` are the checks that were read back.
     """
-    read_back = branches[0].read_back
-    results = client.open_heads(
-        [BranchRef(branch.repository_node_id, branch.name) for branch in branches],
-        read_back_app_id=app_id if read_back else None,
-        between=before_query,
-    )
-    return list(zip(branches, results, strict=True))
-
-
-def gather_heads(fetched: Iterable[tuple[LeasedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
-    """Return the heads of these branches, each with its merge paths."""
+    by_id = {check.id: check for check in checks}
     heads: dict[HeadKey, Head] = {}
-    for branch, found in fetched:
-        for pull in found.pulls:
-            _add(heads, branch, pull.head_sha, rank_of(pull), _path(branch, (pull.number,)), pull.checks)
-        entries = sorted(found.queue, key=lambda entry: entry.position)
-        numbers = [entry.pull_number for entry in entries]
-        # From back to front: GitHub restarts what stands behind an entry that fails.
-        for place in range(len(entries) - 1, -1, -1):
-            entry = entries[place]
-            if entry.head_sha is not None:
-                path = _path(branch, _members(numbers[: place + 1]), queued=True)
-                _add(heads, branch, entry.head_sha, GROUP, path, entry.checks)
-    return heads
+    _add_paths(heads, by_id, uow.session.execute(_ALL_PATHS, {"checks": list(by_id)}))
+    values = {
+        "checks": list(by_id),
+        "repositories": [check.repository_id for check in checks],
+        "names": [check.name for check in checks],
+    }
+    for check_id, sha, branch_id in uow.session.execute(_STANDING, values):
+        _head(heads, by_id[check_id], sha, branch_id)
+    for head in heads.values():
+        head.show(shown)
+    return list(heads.values())
 
 
-def rank_of(pull: PullHead) -> int:
-    """Return how soon a pull request could be merged."""
-    return merge_rank(
-        draft=pull.draft,
-        auto_merge=pull.auto_merge,
-        review_decision=pull.review_decision,
-        in_queue=pull.in_queue,
-    )
+def read_paths_again(uow: UnitOfWork, heads: Iterable[Head]) -> None:
+    """Replace the paths of heads by those that are mirrored now."""
+    listed = {(head.check_id, head.key.sha): head for head in heads}
+    for head in listed.values():
+        head.paths = []
+    values = {"checks": [pair[0] for pair in listed], "commits": [pair[1] for pair in listed]}
+    for check_id, sha, _rank, branch_id, branch, numbers, queued, _position in uow.session.execute(
+        _PATHS_OF_COMMITS, values
+    ):
+        if (check_id, sha) in listed:
+            listed[check_id, sha].paths.append(_path(branch_id, branch, numbers, queued=queued))
 
 
-def _path(branch: LeasedBranch, numbers: tuple[int, ...] | None, *, queued: bool = False) -> MergePath:
-    return MergePath(branch.id, branch.name, numbers, queued)
-
-
-def _members(numbers: Sequence[int | None]) -> tuple[int, ...] | None:
-    known = tuple(number for number in numbers if number is not None)
-    return known if len(known) == len(numbers) else None
-
-
-def _add(
-    heads: dict[HeadKey, Head],
-    branch: LeasedBranch,
-    sha: str,
-    rank: int,
-    path: MergePath,
-    checks: Sequence[CheckState],
-) -> None:
-    for check_name in branch.check_names:
-        key = HeadKey(branch.repository_id, check_name, sha)
-        head = heads.get(key)
-        if head is None:
-            head = heads[key] = Head(key, branch.repository_node_id, branch.id, branch.organization_id, rank)
+def _add_paths(heads: dict[HeadKey, Head], checks: Mapping[int, LeasedCheck], rows: Iterable[Sequence[Any]]) -> None:
+    for check_id, sha, rank, branch_id, branch, numbers, queued, _position in rows:
+        head = _head(heads, checks[check_id], sha, branch_id)
         head.rank = min(head.rank, rank)
-        head.paths.append(path)
-        if branch.read_back:
-            head.read_back = True
-            head.remote_check = next((check for check in checks if check.name == check_name), head.remote_check)
+        head.paths.append(_path(branch_id, branch, numbers, queued=queued))
+
+
+def _head(heads: dict[HeadKey, Head], check: LeasedCheck, sha: str, branch_id: str) -> Head:
+    key = HeadKey(check.repository_id, check.name, sha)
+    if key not in heads:
+        heads[key] = Head(key, check.id, check.repository_node_id, branch_id, check.organization_id, SUPERSEDED)
+    return heads[key]
+
+
+def _path(branch_id: str, branch: str, numbers: Sequence[int] | None, *, queued: bool) -> MergePath:
+    return MergePath(branch_id, branch, None if numbers is None else tuple(numbers), queued)

@@ -1,174 +1,243 @@
-"""Leases: which branches a pass may work on, and the one way in which it opens a transaction under them."""
+"""Leases: which checks a pass may work on, and the one way in which it opens a transaction under them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sqlalchemy import bindparam, case, false, func, or_, select, text
+from sqlalchemy import bindparam, func, or_, select, text
 
+from models.checks import Check, LeaseUnit, ReadBack
 from models.installations import Installation
-from models.queries import NOW
-from models.repositories import Repository, WatchedBranch
+from models.repositories import Repository
+from services.core.lease_holder import FORMER_WORKER_RUNS
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import LEASE_DURATION, Lease, LeaseLostError, WorkQueue
 from services.github_access.pauses import is_callable
 
 LONG_TRANSACTION = 1.0
 """Seconds after which a transaction counts as long: evaluating many thousand heads takes some."""
-MAX_BRANCHES_PER_PASS = 200
+MAX_CHECKS_PER_PASS = 200
 """A pass serves one installation; with this limit the others are served in between (I12)."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedBranch:
-    """A leased branch, with the generation that this pass will have written when it is done."""
+class LeasedCheck:
+    """A leased check, with the generation that this pass will have written when it is done."""
+
+    id: int
+    organization_id: str
+    repository_id: str
+    repository_node_id: str
+    name: str
+    branch_id: str | None
+    """The branch whose own check it is; None: that of a pattern."""
+    generation: int
+    attempts: int
+    read_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BranchToRead:
+    """A branch whose heads a pass reads: of a leased check of its own, or of that of its pattern if it is read back."""
 
     id: str
     organization_id: str
     repository_id: str
     repository_node_id: str
     name: str
-    check_name: str
-    pattern_check_name: str | None
-    generation: int
+    own_check: int | None
+    """Its own check, if that is leased: only then what was read is mirrored."""
+    pattern_check: int | None
+    """The check of its pattern, if that is leased and read back."""
     read_back: bool
-    attempts: int
 
     @property
-    def check_names(self) -> tuple[str, ...]:
-        """The names of the checks that its heads have: its own, and that of its pattern."""
-        return (self.check_name,) if self.pattern_check_name is None else (self.check_name, self.pattern_check_name)
+    def checks(self) -> tuple[int, ...]:
+        """The leased checks on whose account it is read."""
+        return tuple(check for check in (self.own_check, self.pattern_check) if check is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedBatch:
-    """Leased branches of one installation."""
+    """Leased checks of one installation, and the branches to read for them."""
 
     installation_id: int
     lease: Lease | None
-    """None if other transactions had locked every due branch at that moment."""
-    branches: tuple[LeasedBranch, ...]
+    """None if other transactions had locked every due check at that moment."""
+    checks: tuple[LeasedCheck, ...]
+    branches: tuple[BranchToRead, ...] = ()
     best_rank_left: int | None = None
-    """The rank of the most mergeable due branch with a new generation that was not leased; None if there is none."""
+    """The rank of the most mergeable due check with a new generation that was not leased; None if there is none."""
     permissions: Mapping[str, str] = field(default_factory=dict)
     """The App's permissions in the installation, as last read: a token that was issued earlier may have fewer."""
 
 
-# A lease whose token is still there when the branch is acquired has ended: its worker may still be about to write.
-# The worker that takes the branch over reads back, and the branch is read back once more when every call of the former
-# worker must have ended, whether this lease ends in success, in failure or by deferral: `reread_at` stays until a
-# lease is acquired at that time. Acquiring clears `read_back`: one that is set from now on is a new request, which the
-# release of this lease leaves alone.
-_taken_over = WatchedBranch.lease_token.is_not(None)
-BRANCHES = WorkQueue(
+_is_read_back = select(ReadBack.check_id).where(ReadBack.check_id == Check.id).exists()  # also before a later request
+CHECKS = WorkQueue(
     "reconcile",
-    WatchedBranch,
+    Check,
     select(
-        WatchedBranch.id,
-        WatchedBranch.organization_id,
-        WatchedBranch.repository_id,
+        Check.id,
+        Check.organization_id,
+        Check.repository_id,
         Repository.node_id,
-        WatchedBranch.name,
-        WatchedBranch.check_name,
-        WatchedBranch.pattern_check_name,
-        WatchedBranch.wanted_generation,
-        or_(WatchedBranch.read_back, _taken_over, WatchedBranch.reread_at.is_not(None)).label("read_back"),
-        WatchedBranch.attempts,
+        Check.name,
+        Check.branch_id,
+        Check.wanted_generation,
+        Check.attempts,
+        or_(_is_read_back, Check.lease_token.is_not(None)).label("read_back"),
     )
-    .join(Repository, Repository.id == WatchedBranch.repository_id)
-    .join(Installation, Installation.id == Repository.installation_id)
+    .join(Repository, Repository.id == Check.repository_id)
+    .join(Installation, Installation.id == Check.installation_id)
     .where(is_callable())
     .order_by(
-        WatchedBranch.wanted_generation == WatchedBranch.written_generation,
-        func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank),
-        WatchedBranch.due_at,
+        Check.wanted_generation == Check.written_generation,
+        func.coalesce(Check.deferred_rank, Check.merge_rank),
+        Check.due_at,
     ),
-    on_acquire={
-        "due_at": WatchedBranch.due_at,  # generations show what is requested during the lease
-        "read_back": false(),
-        "reread_at": case(
-            (_taken_over, NOW + LEASE_DURATION), (WatchedBranch.reread_at > NOW, WatchedBranch.reread_at)
-        ),
-    },
+    on_acquire={"due_at": Check.due_at},  # generations show what is requested during the lease
 )
-"""Branches whose heads may show another verdict than the database says."""
+"""Checks that may say something else than the database on some head."""
 
-_available = (
-    select(WatchedBranch.id).join(Repository, Repository.id == WatchedBranch.repository_id).where(BRANCHES.available)
-)
+_DUE = select(Check.id).where(CHECKS.available)
 _NEXT_INSTALLATION = (
     select(Installation.id, Installation.permissions)
-    .where(is_callable(), _available.where(Repository.installation_id == Installation.id).exists())
+    .where(
+        is_callable(),
+        _DUE.where(Check.installation_id == Installation.id).exists(),
+        select(LeaseUnit.is_check).scalar_subquery(),
+    )
     .order_by(Installation.served_at.nulls_first(), Installation.id)
     .limit(1)
-    .with_for_update(skip_locked=True)
+    .with_for_update(of=Installation, skip_locked=True)
 )
 _SERVED = text("UPDATE installations SET served_at = :now WHERE id = :installation")
-_BEST_RANK_LEFT = (
-    select(func.min(func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank)))
-    .join(Repository, Repository.id == WatchedBranch.repository_id)
-    .where(
-        Repository.installation_id == bindparam("installation"),
-        WatchedBranch.wanted_generation != WatchedBranch.written_generation,
-        BRANCHES.available,
-    )
+_BEST_RANK_LEFT = select(func.min(func.coalesce(Check.deferred_rank, Check.merge_rank))).where(
+    Check.installation_id == bindparam("installation"),
+    Check.wanted_generation != Check.written_generation,
+    CHECKS.available,
 )
 _OTHER_INSTALLATIONS_DUE = select(
-    _available.join(Installation, Installation.id == Repository.installation_id)
-    .where(Installation.id != bindparam("installation"), is_callable())
+    _DUE.join(Installation, Installation.id == Check.installation_id)
+    .where(Check.installation_id != bindparam("installation"), is_callable())
     .exists()
 )
+# A lease whose token is still there when the check is acquired has ended: its worker may still be about to write. So
+# the check is read back now, and once more when every call of that worker must have ended.
+_TAKE_OVER = text("""
+    WITH taken AS (SELECT * FROM checks WHERE id = ANY(:checks)), again AS (
+        INSERT INTO read_backs (check_id, at, organization_id) SELECT id, :ended, organization_id FROM taken
+        ON CONFLICT DO NOTHING
+    )
+    UPDATE head_checks h SET in_flight_until = greatest(h.in_flight_until, :ended)
+    FROM taken WHERE h.repository_id = taken.repository_id AND h.check_name = taken.name AND h.unconfirmed
+""")
+_READ_BACKS_TAKEN = text("DELETE FROM read_backs WHERE check_id = ANY(:checks) AND at <= :now")
+_TO_READ = text("""
+    SELECT b.id, b.organization_id, b.repository_id, r.node_id, b.name,
+           max(k.id) FILTER (WHERE c.branch_id IS NOT NULL), max(k.id) FILTER (WHERE c.branch_id IS NULL),
+           bool_or(k.read_back)
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:read_back AS boolean[])) AS k (id, read_back)
+    JOIN checks c ON c.id = k.id
+    JOIN watched_branches b ON b.repository_id = c.repository_id
+         AND (b.id = c.branch_id OR c.branch_id IS NULL AND k.read_back AND b.pattern_check_name = c.name)
+    JOIN repositories r ON r.id = b.repository_id
+    GROUP BY b.id, r.node_id
+    ORDER BY min(array_position(CAST(:checks AS bigint[]), k.id))
+""")
+_LEASE_CHECKS = text(f"""
+    WITH turned AS (
+        UPDATE lease_unit SET is_check = true WHERE NOT is_check AND NOT {FORMER_WORKER_RUNS} RETURNING id
+    ), queued AS (
+        INSERT INTO queue_entries (branch_id, head_sha, organization_id)
+        SELECT h.branch_id, h.head_sha, h.organization_id
+        FROM turned, head_checks h JOIN watched_branches b ON b.id = h.branch_id AND b.check_name = h.check_name
+        WHERE h.tracked AND NOT EXISTS (
+            SELECT FROM pull_requests p
+            WHERE p.repository_id = h.repository_id AND p.head_sha = h.head_sha AND p.base_branch = b.name
+              AND p.state = 'open')
+        ON CONFLICT DO NOTHING RETURNING branch_id
+    )
+    UPDATE checks c SET due_at = coalesce(c.due_at, :now) FROM queued WHERE c.branch_id = queued.branch_id
+""")  # noqa: S608 - a constant of ours
 
 
-def acquire(uow: UnitOfWork, *, limit: int = MAX_BRANCHES_PER_PASS) -> LeasedBatch | None:
-    """Lease due branches of the installation that was served longest ago; None if no branch is due."""
+def _lease_checks(uow: UnitOfWork) -> bool:
+    """Have workers lease checks once the last worker of the former release has ended; True if they did not before.
+
+    What that release knew of merge queues becomes their entries, and their branches are read again.
+    """
+    if uow.session.scalar(select(LeaseUnit.is_check)):
+        return False
+    uow.session.execute(_LEASE_CHECKS, {"now": uow.now})
+    return bool(uow.session.scalar(select(LeaseUnit.is_check)))
+
+
+def acquire(uow: UnitOfWork, *, limit: int = MAX_CHECKS_PER_PASS) -> LeasedBatch | None:
+    """Lease due checks of the installation that was served longest ago; None if no check is due."""
     next_one = uow.session.execute(_NEXT_INSTALLATION, {"now": uow.now}).first()
     if next_one is None:
-        return None
+        return acquire(uow, limit=limit) if _lease_checks(uow) else None
     installation_id, permissions = next_one
     uow.session.execute(_SERVED, {"installation": installation_id, "now": uow.now})
-    lease = BRANCHES.acquire(uow, within=(Repository.installation_id, installation_id), limit=limit)
-    branches = () if lease is None else tuple(LeasedBranch(*tuple(row)[:-1]) for row in lease.rows)
+    lease = CHECKS.acquire(uow, within=(Check.installation_id, installation_id), limit=limit)
+    if lease is None:
+        return LeasedBatch(installation_id, None, ())
+    checks = tuple(LeasedCheck(*tuple(row)[:-1]) for row in lease.rows)
+    _take_read_backs(uow, lease, checks)
     best_rank_left = None
-    if len(branches) == limit:
+    if len(checks) == limit:
         best_rank_left = uow.session.scalar(_BEST_RANK_LEFT, {"installation": installation_id, "now": uow.now})
-    return LeasedBatch(installation_id, lease, branches, best_rank_left, permissions)
+    return LeasedBatch(installation_id, lease, checks, _to_read(uow, checks), best_rank_left, permissions)
+
+
+def _take_read_backs(uow: UnitOfWork, lease: Lease, checks: Collection[LeasedCheck]) -> None:
+    """Remove the requests to read back that this pass meets, and request the second reading after a takeover."""
+    if read_back := [check.id for check in checks if check.read_back]:
+        uow.session.execute(_READ_BACKS_TAKEN, {"checks": read_back, "now": uow.now})
+    if taken_over := [row.id for row in lease.rows if row.taken_over]:
+        uow.session.execute(_TAKE_OVER, {"checks": taken_over, "ended": uow.now + LEASE_DURATION})
+
+
+def _to_read(uow: UnitOfWork, checks: Collection[LeasedCheck]) -> tuple[BranchToRead, ...]:
+    values = {"checks": [check.id for check in checks], "read_back": [check.read_back for check in checks]}
+    return tuple(BranchToRead(*row) for row in uow.session.execute(_TO_READ, values))
 
 
 def other_installations_due(uow: UnitOfWork, installation_id: int) -> bool:
-    """True if branches of another installation are due and not leased (I12)."""
+    """True if checks of another installation are due and not leased (I12)."""
     return bool(uow.session.scalar(_OTHER_INSTALLATIONS_DUE, {"installation": installation_id, "now": uow.now}))
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedTransaction:
-    """A transaction of a pass. The rows of the branches that it holds are locked until the commit."""
+    """A transaction of a pass. The rows of the checks that it holds are locked until the commit."""
 
     uow: UnitOfWork
     lease: Lease
-    held: frozenset[str]
-    """The ids of the branches whose leases hold: only these may be evaluated and recorded."""
+    held: frozenset[int]
+    """The ids of the checks whose leases hold: only these may be evaluated and recorded."""
 
 
 @contextmanager
 def leased_transaction(
     uow_factory: UnitOfWorkFactory,
     lease: Lease,
-    branch_ids: Collection[str],
+    check_ids: Collection[int],
     *,
     before_locking: Callable[[UnitOfWork], object] | None = None,
 ) -> Iterator[LeasedTransaction]:
-    """Open a transaction under leases: lock these branches in the order of ids, renew the leases that still hold.
+    """Open a transaction under leases: lock these checks in the order of ids, renew the leases that still hold.
 
     What the transaction leaves leased is renewed once more at its end if it took long: a call may follow.
-    `before_locking` runs first in the transaction, for a lock that has to be taken before those of branches. Raise
+    `before_locking` runs first in the transaction, for a lock that has to be taken before those of checks. Raise
     LeaseLostError if no lease holds; what `before_locking` has written is then rolled back.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if before_locking is not None:
             before_locking(uow)
-        held = frozenset(lease.renew(uow, branch_ids))
+        held = frozenset(lease.renew(uow, check_ids))
         if not held:
             raise LeaseLostError
         began = monotonic()

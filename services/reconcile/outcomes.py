@@ -1,164 +1,227 @@
-"""Outcomes: release branches that are finished, deferred or failed, and record that on their freeze targets."""
+"""Outcomes: release checks that are finished, deferred or failed, and record that on the freeze targets of branches.
 
-from collections.abc import Sequence
+A target waits for the check of its branch, and for that of its pattern: it is written when both have reached its
+generation.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
+from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.github_access.failures import RATE_LIMITS
-from services.reconcile.leases import BRANCHES, LeasedBranch, LeasedTransaction
+from services.reconcile.leases import CHECKS, LeasedCheck, LeasedTransaction
 
-# A branch that was made due since it was leased (a higher generation, or to be read back) is due at once, whatever the
-# result of this pass; else at the time of the second reading after a lease that was taken over (`leases.py`).
-_FINISH = text("""
-    UPDATE watched_branches b
-    SET written_generation = d.generation, lease_token = NULL, lease_holder = NULL, lease_until = NULL,
-        attempts = 0, deferred_rank = NULL, last_error_code = NULL, last_error_message = NULL,
-        outdated_since = CASE WHEN b.wanted_generation > d.generation THEN CAST(:now AS timestamptz) END,
-        due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
-                      ELSE b.reread_at END
-    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[])) AS d (branch, generation)
-    WHERE b.id = d.branch AND b.lease_token = :token
-""")
+# A check that was made due since it was leased (a higher generation, or to be read back) is due at once, whatever the
+# result of this pass; else at the time of the next request to read it back.
+_NEXT_READ_BACK: LiteralString = "(SELECT min(r.at) FROM read_backs r WHERE r.check_id = c.id)"
+_REQUESTED: LiteralString = f"(c.wanted_generation > d.generation OR {_NEXT_READ_BACK} <= CAST(:now AS timestamptz))"
+_RELEASED: LiteralString = "lease_token = NULL, lease_holder = NULL, lease_until = NULL"
+_FINISH = text(f"""
+    UPDATE checks c
+    SET {_RELEASED}, written_generation = d.generation, attempts = 0, deferred_rank = NULL,
+        last_error_code = NULL, last_error_message = NULL,
+        outdated_since = CASE WHEN c.wanted_generation > d.generation THEN CAST(:now AS timestamptz) END,
+        due_at = CASE WHEN {_REQUESTED} THEN CAST(:now AS timestamptz) ELSE {_NEXT_READ_BACK} END
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:generations AS bigint[])) AS d (id, generation)
+    WHERE c.id = d.id AND c.lease_token = :token
+""")  # noqa: S608 - constants of ours
+_UNFINISHED: LiteralString = """
+    SELECT t.id FROM checks f
+    JOIN watched_branches b
+         ON b.repository_id = f.repository_id
+         AND (b.id = f.branch_id OR f.branch_id IS NULL AND b.pattern_check_name = f.name)
+    JOIN freeze_targets t ON t.branch_id = b.id
+    WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
+"""
+# In a statement of its own: the next one then sees what another pass has committed that had locked a target.
+_LOCK_TARGETS = text(
+    f"SELECT id FROM freeze_targets WHERE id IN ({_UNFINISHED}) ORDER BY id FOR NO KEY UPDATE"  # noqa: S608 - of ours
+)
 _WRITTEN_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,
         applied_at = CASE t.operation WHEN 'apply' THEN coalesce(t.applied_at, :now) ELSE t.applied_at END,
         released_at = CASE t.operation WHEN 'release' THEN :now ELSE t.released_at END,
-        heads_total = d.heads, heads_written = d.heads, attempts = t.attempts + 1,
+        heads_written = t.heads_total, attempts = t.attempts + 1,
         last_error_code = NULL, last_error_message = NULL, next_attempt_at = NULL
-    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:heads AS int[]))
-         AS d (branch, generation, heads)
-    WHERE t.branch_id = d.branch AND t.generation <= d.generation AND t.state IN ('pending', 'releasing', 'failed')
+    WHERE t.id = ANY(:targets) AND NOT EXISTS (
+        SELECT FROM watched_branches b
+        JOIN checks c ON c.repository_id = b.repository_id AND c.name IN (b.check_name, b.pattern_check_name)
+        WHERE b.id = t.branch_id AND c.written_generation < t.generation)
     RETURNING t.freeze_id
 """)
 _UNENFORCED = text("""
-    SELECT DISTINCT f.id FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
-    WHERE t.branch_id = ANY(:branches) AND t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
-""")
-
-
-def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBranch, int]]) -> set[str]:
-    """Release branches whose heads (so many of each) all show their verdict, and mark their freeze targets written.
-
-    Return the freezes that may now be complete. A branch that is not held any more stays due.
-    """
-    held = [(branch, heads) for branch, heads in finished if branch.id in leased.held]
-    if not held:
-        return set()
-    uow = leased.uow
-    columns: dict[str, list[Any]] = {
-        "branches": [branch.id for branch, _heads in held],
-        "generations": [branch.generation for branch, _heads in held],
-    }
-    uow.session.execute(_FINISH, {**columns, "token": leased.lease.token, "now": uow.now})
-    uow.dependencies.queue_observer.released(BRANCHES.kind, len(held))
-    counts = {"heads": [heads for _branch, heads in held], "now": uow.now}
-    written = set(uow.session.scalars(_WRITTEN_TARGETS, {**columns, **counts}))
-    return written.union(uow.session.scalars(_UNENFORCED, {"branches": columns["branches"]}))
-
-
-_DEFER = text("""
-    UPDATE watched_branches b
-    SET lease_token = NULL, lease_holder = NULL, lease_until = NULL,
-        due_at = :due, read_back = b.read_back OR d.read_back,
-        deferred_rank = CASE WHEN b.wanted_generation > d.generation THEN b.deferred_rank ELSE d.rank END
-    FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]),
-                CAST(:read_back AS boolean[])) AS d (branch, rank, generation, read_back)
-    WHERE b.id = d.branch AND b.lease_token = :token
+    SELECT DISTINCT f.id FROM checks c
+    JOIN freeze_targets t ON t.branch_id = c.branch_id
+    JOIN freezes f ON f.id = t.freeze_id
+    WHERE c.id = ANY(:checks) AND t.operation = 'apply' AND f.ended_at IS NULL AND f.enforced_at IS NULL
 """)
 _PROGRESS = text("""
     UPDATE freeze_targets t SET heads_total = d.total, heads_written = d.written
-    FROM unnest(CAST(:branches AS text[]), CAST(:totals AS int[]), CAST(:written AS int[]))
-         AS d (branch, total, written)
-    WHERE t.branch_id = d.branch AND t.state IN ('pending', 'releasing', 'failed')
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:totals AS int[]), CAST(:written AS int[])) AS d (id, total, written)
+    JOIN checks c ON c.id = d.id
+    WHERE t.branch_id = c.branch_id AND t.state IN ('pending', 'releasing', 'failed')
       AND (t.heads_total, t.heads_written) IS DISTINCT FROM (d.total, d.written)
+""")
+_RANK = text("""
+    UPDATE checks c SET merge_rank = n.rank
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:ranks AS smallint[])) AS n (id, rank)
+    WHERE c.id = n.id AND c.merge_rank <> n.rank
 """)
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
-    """A branch that a pass leaves to a later one: the rank of what is left, and how many heads are written."""
+class Progress:
+    """How far a pass has come with a check: how many heads it has, and how many of them show their verdict."""
 
-    branch: LeasedBranch
-    rank: int | None
+    check: LeasedCheck
     total: int
     written: int
+    rank: int | None = None
+    """The rank of the most mergeable head that is left; None if that is not known."""
 
 
-def defer_branches(leased: LeasedTransaction, deferred: Sequence[Deferred], due: datetime) -> None:
-    """Release branches that have not failed: something more urgent, or another installation, goes first."""
-    held = sorted((one for one in deferred if one.branch.id in leased.held), key=lambda one: one.branch.id)
+def save_ranks(leased: LeasedTransaction, ranks: dict[int, int]) -> None:
+    """Save the rank of the most mergeable head of each held check."""
+    leased.uow.session.execute(_RANK, {"checks": list(ranks), "ranks": list(ranks.values())})
+
+
+def finish_checks(leased: LeasedTransaction, finished: Sequence[Progress]) -> set[str]:
+    """Release checks that show their verdict on every head, and mark the freeze targets that waited for them written.
+
+    Return the freezes that may now be complete. A check that is not held any more stays due.
+    """
+    held = [one for one in finished if one.check.id in leased.held]
+    if not held:
+        return set()
+    uow, checks = leased.uow, [one.check.id for one in held]
+    values: dict[str, Any] = {"checks": checks, "generations": [one.check.generation for one in held], "now": uow.now}
+    uow.session.execute(_FINISH, {**values, "token": leased.lease.token})
+    uow.dependencies.queue_observer.released(CHECKS.kind, len(held))
+    freezes = set(uow.session.scalars(_UNENFORCED, {"checks": checks}))
+    if targets := _lock_targets(uow, checks):
+        _save_progress(uow, held)
+        freezes.update(uow.session.scalars(_WRITTEN_TARGETS, {"targets": targets, "now": uow.now}))
+    return freezes
+
+
+def _lock_targets(uow: UnitOfWork, checks: Collection[int]) -> list[str]:
+    """Lock the unfinished targets that wait for these checks, in the order of their ids; return these."""
+    return list(uow.session.scalars(_LOCK_TARGETS, {"checks": list(checks)}))
+
+
+def _save_progress(uow: UnitOfWork, held: Sequence[Progress]) -> None:
+    """Save how many heads of branches are written; their own checks say it."""
+    own = [one for one in held if one.check.branch_id is not None]
+    if own:
+        values = {"totals": [one.total for one in own], "written": [one.written for one in own]}
+        uow.session.execute(_PROGRESS, {"checks": [one.check.id for one in own], **values})
+
+
+_DEFER = text(f"""
+    UPDATE checks c
+    SET {_RELEASED}, due_at = :due,
+        deferred_rank = CASE WHEN c.wanted_generation > d.generation THEN c.deferred_rank ELSE d.rank END
+    FROM unnest(CAST(:checks AS bigint[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]))
+         AS d (id, rank, generation)
+    WHERE c.id = d.id AND c.lease_token = :token
+""")  # noqa: S608 - constants of ours
+_READ_BACK_AGAIN = text("""
+    INSERT INTO read_backs (check_id, at, organization_id)
+    SELECT c.id, n.at, c.organization_id
+    FROM checks c, unnest(CAST(:instants AS timestamptz[])) AS n (at)
+    WHERE c.id = ANY(:checks) AND c.lease_token = :token ON CONFLICT DO NOTHING
+""")
+
+
+def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: datetime) -> None:
+    """Release checks that have not failed: something more urgent, or another installation, goes first."""
+    held = sorted((one for one in deferred if one.check.id in leased.held), key=lambda one: one.check.id)
     if not held:
         return
-    branches = [one.branch.id for one in held]
-    values = {
-        "branches": branches,
-        "ranks": [one.rank for one in held],
-        "generations": [one.branch.generation for one in held],
-        "read_back": [one.branch.read_back for one in held],
-    }
-    leased.uow.session.execute(_DEFER, {**values, "token": leased.lease.token, "due": due})
-    leased.uow.dependencies.queue_observer.postponed(BRANCHES.kind, len(held))
-    progress = {"totals": [one.total for one in held], "written": [one.written for one in held]}
-    leased.uow.session.execute(_PROGRESS, {"branches": branches, **progress})
+    uow, checks = leased.uow, [one.check.id for one in held]
+    _request_read_back_again(leased, [one.check for one in held], uow.now)
+    values = {"ranks": [one.rank for one in held], "generations": [one.check.generation for one in held]}
+    uow.session.execute(_DEFER, {"checks": checks, **values, "token": leased.lease.token, "due": due})
+    uow.dependencies.queue_observer.postponed(CHECKS.kind, len(held))
+    if _lock_targets(uow, checks):
+        _save_progress(uow, held)
 
 
-_FAIL = text("""
-    UPDATE watched_branches b
-    SET lease_token = NULL, lease_holder = NULL, lease_until = NULL,
-        last_error_code = :code, last_error_message = :message,
-        due_at = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN CAST(:now AS timestamptz)
+def _request_read_back_again(leased: LeasedTransaction, checks: Sequence[LeasedCheck], *instants: datetime) -> None:
+    """Have checks read back that this pass should have, while they are still leased."""
+    if read_back := [check.id for check in checks if check.read_back]:
+        values = {"checks": read_back, "instants": list(instants), "token": leased.lease.token}
+        leased.uow.session.execute(_READ_BACK_AGAIN, values)
+
+
+_FAIL = text(f"""
+    UPDATE checks c
+    SET {_RELEASED}, last_error_code = :code, last_error_message = :message,
+        due_at = CASE WHEN c.wanted_generation > d.generation OR :requested THEN CAST(:now AS timestamptz)
                       ELSE CAST(:due AS timestamptz) END,
-        attempts = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN b.attempts ELSE b.attempts + 1 END,
-        read_back = b.read_back OR :read_back,
-        reread_at = CASE WHEN :maybe_applied THEN coalesce(b.reread_at, :ended) ELSE b.reread_at END
-    WHERE b.id = :branch AND b.lease_token = :token
-    RETURNING b.due_at
-""")
+        attempts = CASE WHEN c.wanted_generation > d.generation OR :requested THEN c.attempts ELSE c.attempts + 1 END
+    FROM (VALUES (CAST(:generation AS bigint))) AS d (generation)
+    WHERE c.id = :check AND c.lease_token = :token
+    RETURNING c.due_at
+""")  # noqa: S608 - constants of ours
+_IS_REQUESTED = text("SELECT EXISTS (SELECT FROM read_backs WHERE check_id = :check AND at <= :now)")
 _FAILED_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE WHEN :waits THEN t.state ELSE 'failed' END, attempts = t.attempts + 1, last_error_code = :code,
-        last_error_message = :message, next_attempt_at = :due, heads_total = :heads, heads_written = :written
-    WHERE t.branch_id = :branch AND t.generation <= :generation AND t.state IN ('pending', 'releasing', 'failed')
+        last_error_message = :message, next_attempt_at = :due
+    WHERE t.id = ANY(:targets) AND t.generation <= :generation
+    RETURNING t.branch_id
 """)
 
 
-def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubError, heads: tuple[int, int]) -> None:
-    """Release a branch that could not be brought up to date, and schedule the next attempt.
+def fail_check(leased: LeasedTransaction, progress: Progress, error: GitHubError) -> set[str]:
+    """Release a check that could not be brought up to date, and schedule the next attempt.
 
-    `heads` are how many it has, and how many show their verdict. A branch that only waits, for GitHub's rate limits or
-    for an operator who confirms a restore, has not failed. One that was made due since it was leased is due at once.
-    What only a person can fix is retried now and then, but its targets show no next attempt.
+    Return the branches of which freeze targets wait for it.
+
+    A check that only waits, for GitHub's rate limits or for an operator who confirms a restore, has not failed. One
+    that was made due since it was leased is due at once. What only a person can fix is retried now and then, but its
+    targets show no next attempt. After a call whose answer was lost it is read back, and once more when that call has
+    arrived.
     """
-    if branch.id not in leased.held:
-        return
+    check = progress.check
+    if check.id not in leased.held:
+        return set()
     uow, observer = leased.uow, leased.uow.dependencies.queue_observer
     waits = error.kind in RATE_LIMITS or error.kind is ErrorKind.WITHHELD
-    values = {
-        "branch": branch.id,
-        "generation": branch.generation,
+    values: dict[str, Any] = {
+        "check": check.id,
+        "generation": check.generation,
         "token": leased.lease.token,
         "now": uow.now,
         "code": error.code,
         "message": error.message[:500],
-        "due": uow.now + backoff(error, branch.attempts),
-        "read_back": error.maybe_applied or branch.read_back,
-        "maybe_applied": error.maybe_applied,
-        "ended": uow.now + LEASE_DURATION,
-        "heads": heads[0],
-        "written": heads[1],
+        "due": uow.now + backoff(error, check.attempts),
         "waits": waits,
     }
-    due = uow.session.scalar(_FAIL, values)
-    shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due
-    uow.session.execute(_FAILED_TARGETS, {**values, "due": shown})
-    if waits:
-        observer.postponed(BRANCHES.kind, 1)
+    values["requested"] = uow.session.scalar(_IS_REQUESTED, values)
+    if error.maybe_applied:
+        lost = {"checks": [check.id], "instants": [uow.now, uow.now + LEASE_DURATION], "token": leased.lease.token}
+        uow.session.execute(_READ_BACK_AGAIN, lost)
     else:
-        observer.failed(BRANCHES.kind, error.code, 1)
+        _request_read_back_again(leased, [check], uow.now)
+    due = uow.session.scalar(_FAIL, values)
+    branch_ids: set[str] = set()
+    if targets := _lock_targets(uow, [check.id]):
+        shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due
+        _save_progress(uow, [progress])
+        failed = {**values, "due": shown, "targets": targets}
+        branch_ids.update(uow.session.scalars(_FAILED_TARGETS, failed))
+    if waits:
+        observer.postponed(CHECKS.kind, 1)
+    else:
+        observer.failed(CHECKS.kind, error.code, 1)
+    return branch_ids

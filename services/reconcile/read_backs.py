@@ -1,63 +1,60 @@
 """Read-backs: requests to read the checks that GitHub shows, instead of trusting what is recorded.
 
-`read_back` has the next pass read a branch back; `reread_at` has it read back once more at that time, when every call
-that was under way must have ended.
+Each is a row with the time from which on the next pass meets it. One for later, such as the second reading after a
+takeover, is not cancelled by one that is met now.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from sqlalchemy import text
 
-from services.core.row_locks import lock_branches
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import LEASE_DURATION
-from services.reconcile.heads import Head
-from services.reconcile.leases import LeasedTransaction
-from services.reconcile.write_intents import mark_unconfirmed
 
-_READ_BACK = text(
-    "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, due_at = :now "
-    "WHERE id = ANY(:ids)"
-)
-_READ_BACK_ALL = text("""
-    WITH every AS (
-        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-        JOIN installations i ON i.id = r.installation_id
-        WHERE r.removed_at IS NULL AND i.state = 'active' ORDER BY b.id FOR NO KEY UPDATE OF b
-    )
-    UPDATE watched_branches b
-    SET read_back = true, due_at = CASE WHEN :at_once THEN :now ELSE coalesce(b.due_at, :now) END
-    FROM every WHERE b.id = every.id
+_REQUEST = text("""
+    INSERT INTO read_backs (check_id, at, organization_id)
+    SELECT id, :at, organization_id FROM checks WHERE id = ANY(:ids)
+    ON CONFLICT DO NOTHING
 """)
-_REREAD = text("UPDATE watched_branches SET reread_at = coalesce(reread_at, :at) WHERE id = ANY(:ids)")
+_REQUEST_LATER = text("""
+    INSERT INTO read_backs (check_id, at, organization_id)
+    SELECT c.id, :at, c.organization_id FROM checks c
+    WHERE c.id = ANY(:ids) AND NOT EXISTS (SELECT FROM read_backs r WHERE r.check_id = c.id AND r.at > :now)
+    ON CONFLICT DO NOTHING
+""")
+_MAKE_DUE = text("""
+    WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
+    UPDATE checks c SET wanted_generation = nextval('generations'), due_at = :now FROM locked WHERE c.id = locked.id
+""")
+_REQUEST_ALL = text("""
+    WITH every AS MATERIALIZED (
+        SELECT c.id FROM checks c JOIN repositories r ON r.id = c.repository_id
+        JOIN installations i ON i.id = c.installation_id
+        WHERE r.removed_at IS NULL AND i.state = 'active' ORDER BY c.id FOR NO KEY UPDATE OF c
+    ), requested AS (
+        INSERT INTO read_backs (check_id, at, organization_id)
+        SELECT c.id, :now, c.organization_id FROM every JOIN checks c ON c.id = every.id ON CONFLICT DO NOTHING
+    )
+    UPDATE checks c SET due_at = CASE WHEN :at_once THEN :now ELSE coalesce(c.due_at, :now) END
+    FROM every WHERE c.id = every.id
+""")
 
 
 def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
-    """Have the checks of all branches read back; `at_once`: also of those that wait for their next attempt."""
-    uow.session.execute(_READ_BACK_ALL, {"now": uow.now, "at_once": at_once})
+    """Have all checks read back; `at_once`: also those that wait for their next attempt."""
+    uow.session.execute(_REQUEST_ALL, {"now": uow.now, "at_once": at_once})
     uow.wake("reconcile")
 
 
-def read_back_late_writes(uow: UnitOfWork, heads: Sequence[Head]) -> None:
-    """Have heads read back at once that were written, or may have been, after their lease was lost.
-
-    Such a write is not recorded (I2). The heads become unconfirmed, because the new lease holder may have recorded
-    something else meanwhile.
-    """
-    if heads:
-        lock_branches(uow, {head.branch_id for head in heads})
-        read_back_heads(uow, heads)
+def read_back_now(uow: UnitOfWork, check_ids: Collection[int]) -> None:
+    """Have checks read back at once, by whoever has leased them or will."""
+    values = {"ids": list(check_ids), "at": uow.now, "now": uow.now}
+    uow.session.execute(_MAKE_DUE, values)
+    uow.session.execute(_REQUEST, values)
+    uow.wake("reconcile")
 
 
-def read_back_heads(uow: UnitOfWork, heads: Sequence[Head]) -> None:
-    """Make the locked branches of these heads due, to be read back; the heads are unconfirmed until then."""
-    if heads:
-        uow.session.execute(_READ_BACK, {"ids": sorted({head.branch_id for head in heads}), "now": uow.now})
-        mark_unconfirmed(uow, heads)
-        uow.wake("reconcile")
-
-
-def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:
-    """Have held branches read back once more after this pass, when every call that is under way must have ended."""
-    if branch_ids:
-        leased.uow.session.execute(_REREAD, {"at": leased.uow.now + LEASE_DURATION, "ids": list(branch_ids)})
+def read_back_later(uow: UnitOfWork, check_ids: Collection[int]) -> None:
+    """Have held checks read back once more after this pass, when every call that is under way must have ended."""
+    if check_ids:
+        uow.session.execute(_REQUEST_LATER, {"ids": list(check_ids), "at": uow.now + LEASE_DURATION, "now": uow.now})

@@ -1,6 +1,6 @@
-"""The reconciler: one pass over the due branches of one installation, from acquiring the leases to releasing them.
+"""The reconciler: one pass over the due checks of one installation, from acquiring the leases to releasing them.
 
-A pass defers what is left when a branch that it has not leased is more urgent, when another installation waits after
+A pass defers what is left when a check that it has not leased is more urgent, when another installation waits after
 its time slice, and when the rate limits are used up. What it defers is due again, with its rank.
 """
 
@@ -8,13 +8,15 @@ import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 
-from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github import INACTIVE_INSTALLATION, BranchRef, ErrorKind, GitHub, GitHubError, InstallationClient
+from models.checks import lock_affected
 from rules.batches import batches
+from rules.freezes.merge_rank import NOTHING_OPEN
 from rules.rate_budget import NO_WAIT, GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
@@ -27,24 +29,23 @@ from services.github_access.failures import (
 )
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
-from services.reconcile.check_records import record_readings, record_writes
+from services.reconcile.check_records import announce, mark_in_flight, record_readings, record_writes
 from services.reconcile.check_writes import WriteResult, write_checks
-from services.reconcile.evaluation import CheckUpdate, evaluate
-from services.reconcile.heads import FetchedHeads, Head, HeadKey, fetch_heads, gather_heads
+from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate, evaluate_again
+from services.reconcile.heads import HeadKey, ReadChecks, heads_of
 from services.reconcile.leases import (
+    BranchToRead,
     LeasedBatch,
-    LeasedBranch,
+    LeasedCheck,
     LeasedTransaction,
     acquire,
     leased_transaction,
     other_installations_due,
 )
-from services.reconcile.mirror import mirrored_heads, update_mirror
+from services.reconcile.mirror import FetchedHeads, shown_checks, update_mirror
 from services.reconcile.observers import PassObservers
-from services.reconcile.outcomes import Deferred, defer_branches, fail_branch, finish_branches
-from services.reconcile.read_backs import read_back_late_writes
-from services.reconcile.tracked_heads import update_tracked_heads
-from services.reconcile.write_intents import mark_write_intents
+from services.reconcile.outcomes import Progress, defer_checks, fail_check, finish_checks, save_ranks
+from services.reconcile.read_backs import read_back_now
 from services.reconcile.write_order import order_updates, take_commits
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ MAX_EVALUATION_AGE = 5.0
 A call that begins before then has ended, by its deadline, when the lease ends under which it was made.
 """
 RENEWAL_INTERVAL = 2.5
-"""Seconds after which a transaction renews the leases of all pending branches: a call may follow it."""
+"""Seconds after which a transaction renews the leases of all pending checks: a call may follow it."""
 TIME_SLICE = 1.0
 """Seconds of writing after which another installation that waits goes first."""
 
@@ -105,31 +106,32 @@ class Pass:
     batch: LeasedBatch
     lease: Lease
     client: InstallationClient
-    pending: dict[str, LeasedBranch] = field(init=False)
-    """The branches that this pass has neither finished nor lost."""
-    read_at: dict[str, datetime] = field(default_factory=dict)
-    """When the reading of each branch began; also of those that could not be read, which have an error."""
-    head_counts: Counter[str] = field(default_factory=Counter)
-    """How many heads each branch has."""
-    unwritten: dict[str, set[HeadKey]] = field(default_factory=lambda: defaultdict(set))
-    """By branch on whose account they are written: the checks that do not show their verdict yet."""
-    errors: dict[str, GitHubError] = field(default_factory=dict)
-    """By branch: why it could not be read or written. Such a branch fails at the end of the pass."""
+    pending: dict[int, LeasedCheck] = field(init=False)
+    """The checks that this pass has neither finished nor lost."""
+    evaluated: set[int] = field(default_factory=set)
+    """The checks whose heads are known and evaluated."""
+    head_counts: Counter[int] = field(default_factory=Counter)
+    """How many heads each check has."""
+    unwritten: dict[int, set[HeadKey]] = field(default_factory=lambda: defaultdict(set))
+    """By check: the heads that do not show their verdict yet."""
+    errors: dict[int, GitHubError] = field(default_factory=dict)
+    """By check: why its heads could not be read or written. Such a check fails at the end of the pass."""
+    texts: TextFacts = field(default_factory=TextFacts)
     wait: timedelta = NO_WAIT
     """For how long the rate limits are used up."""
     refused: bool = False
     """Whether GitHub refused a write although we kept to the limits that we know."""
     all_renewed: float = field(default_factory=monotonic)
-    """When the leases of all pending branches were last renewed."""
+    """When the leases of all pending checks were last renewed."""
 
     def __post_init__(self) -> None:
-        self.pending = {branch.id: branch for branch in self.batch.branches}
+        self.pending = {check.id: check for check in self.batch.checks}
 
     def run(self) -> None:
         """Read, evaluate, write, record, and release what is left."""
         planned: deque[CheckUpdate] = deque()
         try:
-            planned.extend(self._plan(self._gather(self._fetch())))
+            planned.extend(self._plan(self._mirror(self._fetch())))
             if not any(map(is_installation_wide, self.errors.values())):
                 self._write_in_order(planned)
         except LeaseLostError:
@@ -148,34 +150,43 @@ class Pass:
                 installation_inactive(self.batch.installation_id)
 
     def _leased(
-        self, branch_ids: Collection[str], before_locking: Callable[[UnitOfWork], object] | None = None
+        self, check_ids: Collection[int], before_locking: Callable[[UnitOfWork], object] | None = None
     ) -> AbstractContextManager[LeasedTransaction]:
-        """Open a transaction under the leases of these branches, and of all that are pending if theirs are ageing."""
+        """Open a transaction under the leases of these checks, and of all that are pending if theirs are ageing."""
         now = monotonic()
         if now - self.all_renewed > RENEWAL_INTERVAL:
-            branch_ids, self.all_renewed = {*branch_ids, *self.pending}, now
-        return leased_transaction(self.reconciler.uow_factory, self.lease, branch_ids, before_locking=before_locking)
+            check_ids, self.all_renewed = {*check_ids, *self.pending}, now
+        return leased_transaction(self.reconciler.uow_factory, self.lease, check_ids, before_locking=before_locking)
 
-    def _fetch(self) -> FetchedHeads:
-        """Read the open heads of the branches, those that are read back last."""
+    def _fetch(self) -> tuple[FetchedHeads, dict[str, datetime]]:
+        """Read the open heads of the branches, those that are read back last; return when each reading began."""
         settings = self.reconciler.github.settings
         fetched: FetchedHeads = []
+        read_at: dict[str, datetime] = {}
         for read_back in (False, True):
             alike = [branch for branch in self.batch.branches if branch.read_back is read_back]
             for chunk in batches(alike, settings.branches_per_query):
                 began = self._reserve_query()
                 if began is None:
-                    return fetched
+                    return fetched, read_at
                 try:
-                    fetched += fetch_heads(self.client, chunk, settings.app_id, self._reserve_query)
+                    fetched += self._fetch_chunk(chunk, settings.app_id if read_back else None)
                 except GitHubError as error:
-                    self.errors |= {branch.id: error for branch in chunk}
+                    self.errors |= {check: error for branch in chunk for check in branch.checks}
                     if is_installation_wide(error):
-                        unread = self.pending.keys() - {branch.id for branch, _found in fetched}
-                        self.errors |= dict.fromkeys(unread, error)
-                        return fetched
-                self.read_at |= {branch.id: began for branch in chunk}
-        return fetched
+                        self.errors |= dict.fromkeys(self.pending.keys() - _checks_of(fetched), error)
+                        return fetched, read_at
+                read_at |= {branch.id: began for branch in chunk}
+        return fetched, read_at
+
+    def _fetch_chunk(self, chunk: Sequence[BranchToRead], read_back_app_id: int | None) -> FetchedHeads:
+        """Read one query's worth of branches that are all read back, or all not."""
+        results = self.client.open_heads(
+            [BranchRef(branch.repository_node_id, branch.name) for branch in chunk],
+            read_back_app_id=read_back_app_id,
+            between=self._reserve_query,
+        )
+        return list(zip(chunk, results, strict=True))
 
     def _reserve_query(self) -> datetime | None:
         """Renew the leases and reserve one query; return the present, or None if the rate limit is used up.
@@ -190,38 +201,45 @@ class Pass:
     def _reserve_one(self, uow: UnitOfWork) -> None:
         self.wait = reserve_query(uow, self.batch.installation_id, self.reconciler.limits)
 
-    def _gather(self, fetched: FetchedHeads) -> dict[HeadKey, Head]:
-        """Mirror what was read of the branches still held, inform the observers, and return the heads to evaluate."""
+    def _mirror(self, read: tuple[FetchedHeads, dict[str, datetime]]) -> ReadChecks:
+        """Mirror what was read for the checks still held, and inform the observers; return the checks read back."""
+        fetched, read_at = read
         for branch, found in fetched:
             error = found.error or retryable(found.queue_error)
             if error is not None:
-                self.errors[branch.id] = error
-        with self._leased(self.pending) as leased:
-            uow = leased.uow
-            complete = [
-                (branch, found) for branch, found in fetched if found.error is None and branch.id in leased.held
-            ]
-            heads = gather_heads(complete)
-            before = mirrored_heads(uow, [branch for branch, _found in complete])
-            update_mirror(uow, complete, self.read_at)
-            for heads_read in self.reconciler.observers.heads_read:
-                heads_read(uow, [(branch.id, found) for branch, found in complete])
-            update_tracked_heads(uow, heads, complete, before)
-        return heads
+                self.errors |= dict.fromkeys(branch.checks, error)
+        complete = [(branch, found) for branch, found in fetched if found.error is None]
+        self.evaluated = self._readable(complete)
+        own = [(branch, found) for branch, found in complete if branch.own_check in self.pending]
+        if own:
+            branch_ids = [branch.id for branch, _found in own]
+            with self._leased(self.pending, lambda uow: lock_affected(uow.session, branch_ids, self.pending)) as leased:
+                held = [(branch, found) for branch, found in own if branch.own_check in leased.held]
+                update_mirror(leased, held, read_at)
+                for heads_read in self.reconciler.observers.heads_read:
+                    heads_read(leased.uow, [(branch.id, found) for branch, found in held])
+        return shown_checks(complete)
 
-    def _plan(self, heads: dict[HeadKey, Head]) -> list[CheckUpdate]:
-        """Evaluate everything once, finish the branches without differences, return the differences in order."""
+    def _readable(self, complete: FetchedHeads) -> set[int]:
+        """Return the pending checks whose branches were all read, as far as they have to be."""
+        read = {branch.id for branch, _found in complete}
+        unread = {check for branch in self.batch.branches if branch.id not in read for check in branch.checks}
+        return self.pending.keys() - unread
+
+    def _plan(self, shown: ReadChecks) -> list[CheckUpdate]:
+        """Evaluate everything once, finish the checks without differences, return the differences in order."""
         with self._leased(self.pending) as leased:
-            updates = evaluate(leased, list(heads.values()))
+            self.evaluated &= leased.held
+            checks = [self.pending[check_id] for check_id in sorted(self.evaluated)]
+            updates = evaluate(leased, heads_of(leased.uow, checks, shown), self.texts)
             record_readings(leased, updates)
             differing = [update for update in updates if update.differs and self._within_quota(update)]
-            self.head_counts.update(
-                update.head.branch_id for update in updates if update.head.paths and not update.head.key.of_pattern
-            )
+            self.head_counts.update(update.head.check_id for update in updates if update.head.paths)
+            save_ranks(leased, _best_ranks(checks, updates))
             for update in differing:
-                self.unwritten[update.head.branch_id].add(update.head.key)
+                self.unwritten[update.head.check_id].add(update.head.key)
             differing = self._without_withheld(differing)
-            freezes = finish_branches(leased, self._take_finished())
+            freezes = finish_checks(leased, self._take_finished())
         self._notify_written(freezes)
         return order_updates(differing)
 
@@ -241,8 +259,8 @@ class Pass:
         return quota.remaining is None or not quota.limit or quota.remaining / quota.limit > MIN_SPARE_QUOTA
 
     def _without_withheld(self, updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
-        """Return the updates that may be written; the branches of the others wait for an operator."""
-        self.errors |= {update.head.branch_id: WithheldError() for update in updates if update.withheld}
+        """Return the updates that may be written; the checks of the others wait for an operator."""
+        self.errors |= {update.head.check_id: WithheldError() for update in updates if update.withheld}
         return [update for update in updates if not update.withheld]
 
     def _write_in_order(self, planned: deque[CheckUpdate]) -> None:
@@ -253,7 +271,7 @@ class Pass:
                 return
 
     def _is_less_urgent(self, update: CheckUpdate) -> bool:
-        """True if a due branch that this pass has not leased could be merged sooner than this head."""
+        """True if a head of a due check that this pass has not leased could be merged sooner than this one."""
         return self.batch.best_rank_left is not None and update.urgency > self.batch.best_rank_left
 
     def _others_wait(self) -> bool:
@@ -273,17 +291,17 @@ class Pass:
             planned.extendleft(reversed(batch[grant.checks :]))
             del batch[grant.checks :]
 
-        branch_ids = {update.head.branch_id for update in batch}
+        check_ids = {update.head.check_id for update in batch}
         try:
-            with self._leased(branch_ids, reserve) as leased:
+            with self._leased(check_ids, reserve) as leased:
                 evaluated = monotonic()
-                updates = evaluate(leased, [update.head for update in batch])
+                updates = evaluate_again(leased, [update.head for update in batch], self.texts)
                 record_readings(leased, updates)
                 differing = self._without_withheld([update for update in updates if update.differs])
-                mark_write_intents(leased, (update.head for update in differing if update.needs_intent))
-                self._drop(branch_ids - leased.held)
+                announce(leased.uow, (update.head for update in differing if update.conclusion == "success"))
+                self._drop(check_ids - leased.held)
         except LeaseLostError:
-            self._drop(branch_ids)
+            self._drop(check_ids)
             return bool(batch)
         client = self.client.with_hook(partial(_require_recent, evaluated))
         try:
@@ -297,51 +315,49 @@ class Pass:
             result.error is not None and is_installation_wide(result.error) for result in results
         )
 
-    def _drop(self, lost: Collection[str]) -> None:
+    def _drop(self, lost: Collection[int]) -> None:
         """Leave branches whose lease was lost to their new holders."""
         for branch_id in lost:
             self.pending.pop(branch_id, None)
 
     def _record(self, unchanged: Sequence[CheckUpdate], results: Sequence[WriteResult]) -> None:
-        """Record the results of a batch, and finish the branches that wait for nothing more."""
+        """Record the results of a batch, and finish the checks that wait for nothing more."""
         written = [(result.update, result.check_run_id) for result in results if result.error is None]
+        unknown = [result.update for result in results if result.error is not None and result.error.maybe_applied]
         for result in results:
             if result.error is not None:
-                self.errors[result.update.head.branch_id] = result.error
+                self.errors[result.update.head.check_id] = result.error
                 self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
         for update in (*unchanged, *(update for update, _run in written)):
-            self.unwritten[update.head.branch_id].discard(update.head.key)
-        branch_ids = {update.head.branch_id for update in (*unchanged, *(result.update for result in results))}
-        held: frozenset[str] = frozenset()
+            self.unwritten[update.head.check_id].discard(update.head.key)
+        check_ids = {update.head.check_id for update in (*unchanged, *(result.update for result in results))}
+        held: frozenset[int] = frozenset()
         freezes: set[str] = set()
         try:
-            with self._leased(branch_ids) as leased:
+            with self._leased(check_ids) as leased:
                 held = leased.held
-                self._drop(branch_ids - held)
+                self._drop(check_ids - held)
                 record_writes(leased, written)
-                freezes = finish_branches(leased, self._take_finished())
+                mark_in_flight(leased.uow, (update.head for update in unknown if update.conclusion == "success"))
+                freezes = finish_checks(leased, self._take_finished())
         except LeaseLostError:
-            self._drop(branch_ids)
-        late = [
-            result.update.head
-            for result in results
-            if (result.error is None or result.error.maybe_applied) and result.update.head.branch_id not in held
-        ]
+            self._drop(check_ids)
+        sent = [update.head for update in (*(update for update, _run in written), *unknown)]
+        late = [head for head in sent if head.check_id not in held]
         if late:
             with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                read_back_late_writes(uow, late)
+                read_back_now(uow, {head.check_id for head in late})
+                announce(uow, late)
         self._notify_written(freezes)
 
-    def _take_finished(self) -> list[tuple[LeasedBranch, int]]:
-        """Take the branches that wait for nothing out of the pending ones, with their number of heads."""
+    def _take_finished(self) -> list[Progress]:
+        """Take the checks that wait for nothing out of the pending ones."""
         finished = [
-            branch
-            for branch in self.pending.values()
-            if branch.id in self.read_at and not self.unwritten[branch.id] and branch.id not in self.errors
+            check_id
+            for check_id in self.pending
+            if check_id in self.evaluated and not self.unwritten[check_id] and check_id not in self.errors
         ]
-        for branch in finished:
-            del self.pending[branch.id]
-        return [(branch, self.head_counts[branch.id]) for branch in finished]
+        return [self._progress(self.pending.pop(check_id)) for check_id in finished]
 
     def _pause(self, installation_error: GitHubError | None, wait: timedelta) -> None:
         """Keep every worker away from the installation while its limits are used up, and learn from a refusal."""
@@ -354,44 +370,60 @@ class Pass:
                 learn_from_refusal(uow, self.batch.installation_id, self.reconciler.limits)
             pause_when_limited(uow, self.batch.installation_id, installation_error)
 
-    def _release(self, deferred: Sequence[Deferred], installation_error: GitHubError | None) -> None:
-        """Release what is left: deferred branches are due again at once or after the wait, failed ones later.
+    def _release(self, deferred: Sequence[Progress], installation_error: GitHubError | None) -> None:
+        """Release what is left: deferred checks are due again at once or after the wait, failed ones later.
 
-        `installation_error` concerns the whole installation: branches without an error of their own fail with it.
+        `installation_error` concerns the whole installation: checks without an error of their own fail with it.
         """
-        failed = sorted(self.pending.keys() - {one.branch.id for one in deferred})
+        failed = sorted(self.pending.keys() - {one.check.id for one in deferred})
+        branch_ids: set[str] = set()
         with suppress(LeaseLostError), self._leased(self.pending) as leased:
-            defer_branches(leased, deferred, leased.uow.now + self.wait)
-            for branch_id in failed:
-                error = self.errors.get(branch_id) or installation_error or incomplete_error()
-                fail_branch(leased, self.pending[branch_id], error, self._progress(branch_id))
-        if failed:
+            defer_checks(leased, deferred, leased.uow.now + self.wait)
+            for check_id in failed:
+                error = self.errors.get(check_id) or installation_error or incomplete_error()
+                branch_ids |= fail_check(leased, self._progress(self.pending[check_id]), error)
+        if branch_ids:
             for branches_failed in self.reconciler.observers.branches_failed:
                 with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
-                    branches_failed(uow, failed)
+                    branches_failed(uow, sorted(branch_ids))
+        if failed:
             logger.warning(
-                "reconciling installation %s failed for %d branches: %s",
+                "reconciling installation %s failed for %d checks: %s",
                 self.batch.installation_id,
                 len(failed),
                 {error.code for error in self.errors.values()},
             )
 
-    def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Deferred]:
-        """Return the pending branches without an error that were not read or have updates left, with their progress."""
-        ranks: dict[str, int] = {}
+    def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Progress]:
+        """Return the pending checks without an error that were not evaluated or have updates left."""
+        ranks: dict[int, int] = {}
         for update in planned:
-            branch_id = update.head.branch_id
-            ranks[branch_id] = min(update.urgency, ranks.get(branch_id, update.urgency))
+            check_id = update.head.check_id
+            ranks[check_id] = min(update.urgency, ranks.get(check_id, update.urgency))
         return [
-            Deferred(branch, ranks.get(branch_id), *self._progress(branch_id))
-            for branch_id, branch in self.pending.items()
-            if branch_id not in self.errors and (branch_id in ranks or branch_id not in self.read_at)
+            replace(self._progress(check), rank=ranks.get(check_id))
+            for check_id, check in self.pending.items()
+            if check_id not in self.errors and (check_id in ranks or check_id not in self.evaluated)
         ]
 
-    def _progress(self, branch_id: str) -> tuple[int, int]:
-        """Return how many heads a branch has, and how many of them show their verdict."""
-        total = self.head_counts[branch_id]
-        return total, max(0, total - len({key.commit for key in self.unwritten[branch_id]}))
+    def _progress(self, check: LeasedCheck) -> Progress:
+        """Return how many heads a check has, and how many of them show their verdict."""
+        total = self.head_counts[check.id]
+        return Progress(check, total, max(0, total - len(self.unwritten[check.id])))
+
+
+def _checks_of(fetched: FetchedHeads) -> set[int]:
+    """Return the checks on whose account branches were read."""
+    return {check for branch, _found in fetched for check in branch.checks}
+
+
+def _best_ranks(checks: Sequence[LeasedCheck], updates: Sequence[CheckUpdate]) -> dict[int, int]:
+    """Return, by check, how soon its most mergeable head could be merged."""
+    ranks = {check.id: NOTHING_OPEN for check in checks}
+    for update in updates:
+        if update.head.paths:
+            ranks[update.head.check_id] = min(update.head.rank, ranks[update.head.check_id])
+    return ranks
 
 
 def _require_recent(evaluated: float, *, writes: bool) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.queries import covering_freezes, is_frozen, mark_dirty
+from models.checks import mark_dirty
+from models.queries import covering_freezes, is_frozen
 from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from models.queries import covering_freezes, mark_dirty
+from models.checks import mark_dirty
+from models.queries import covering_freezes
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.check_names import former_globs

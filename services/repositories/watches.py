@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import select, text
 
 from models.billing import watched_branch_count
-from models.queries import covering_freezes, lock_coverage, mark_dirty
+from models.checks import mark_dirty
+from models.queries import covering_freezes, lock_coverage
 from models.repositories import Repository, WatchedBranch
 from rules.billing.plans import require_room
 from rules.errors import Detail, ServiceError

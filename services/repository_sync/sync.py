@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Select, or_, select, text
 
 from integrations.github import INACTIVE_INSTALLATION, ErrorKind, GitHub, GitHubError, RepositoryInfo
+from models.checks import mark_dirty, request_read_back
 from models.installations import Installation, RepositorySync
-from models.queries import mark_dirty
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
@@ -221,16 +221,16 @@ def _extend_freezes(uow: UnitOfWork, repositories: Iterable[Repository]) -> None
 
 def _retry_missing_repositories(uow: UnitOfWork, installation_id: int) -> None:
     """Make branches due whose repository GitHub did not find before; it is in the list of repositories now."""
-    uow.session.execute(
-        text(
-            "WITH parked AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
-            "WHERE r.installation_id = :installation AND r.removed_at IS NULL AND b.due_at > :now "
-            "AND b.last_error_code = 'repository_not_found' ORDER BY b.id FOR NO KEY UPDATE OF b) "
-            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 "
-            "FROM parked WHERE b.id = parked.id"
-        ),
-        {"now": uow.now, "installation": installation_id},
-    )
+    parked = text("""
+        SELECT DISTINCT b.id FROM checks c
+        JOIN repositories r ON r.id = c.repository_id
+        JOIN watched_branches b ON b.repository_id = c.repository_id AND c.name IN (b.check_name, b.pattern_check_name)
+        WHERE c.installation_id = :installation AND r.removed_at IS NULL AND c.due_at > :now
+          AND c.last_error_code = 'repository_not_found'
+    """)
+    branch_ids = uow.session.scalars(parked, {"now": uow.now, "installation": installation_id}).all()
+    mark_dirty(uow.session, branch_ids, uow.now, outdated=False)
+    request_read_back(uow.session, branch_ids, uow.now)
     uow.wake("reconcile")
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from models.checks import mark_dirty
 from models.due_windows import due_of_organization
 from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
-from models.queries import lock_affected, mark_dirty
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
@@ -65,7 +65,7 @@ def refresh_all_texts(uow: UnitOfWork) -> None:
 def mark_texts_outdated(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
     """Make branches due whose checks may name another time, or have another verdict."""
     if branch_ids:
-        mark_dirty(uow.session, lock_affected(uow.session, branch_ids), uow.now)
+        mark_dirty(uow.session, branch_ids, uow.now)
         uow.wake("reconcile")
 
 

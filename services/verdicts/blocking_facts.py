@@ -1,10 +1,11 @@
 """The facts from which it follows whether branches are blocked, as expressions of SQL that every statement shares.
 
-Their aliases are `b` (watched_branches), `r` (repositories), `i` (installations) and `seen` (branch_enforcement, which
-may be missing); their parameters are `:now`, and `:due`: the ids of branches that due windows cover which no process
-has begun, from which nothing is excepted. The facts are one text, `BlockingFacts.key`: a statement counts branches by
-it, and the pure functions of `rules/freezes/blocking.py` judge each text once. A condition on what they say is the list
-of the texts of which they say it (`keys_where`).
+Their aliases are `b` (watched_branches), `r` (repositories), `i` (installations), `seen` (branch_enforcement, which may
+be missing), `own` and `shared` (its check, and that of its pattern, in `checks`); their parameters are `:now`, and
+`:due`: the ids of branches that due windows cover which no process has begun, from which nothing is excepted. The facts
+are one text, `BlockingFacts.key`: a statement counts branches by it, and the pure functions of
+`rules/freezes/blocking.py` judge each text once. A condition on what they say is the list of the texts of which they
+say it (`keys_where`).
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ FROM: LiteralString = """
     JOIN repositories r ON r.id = b.repository_id
     JOIN installations i ON i.id = r.installation_id
     LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
+    LEFT JOIN checks own ON own.branch_id = b.id
+    LEFT JOIN checks shared ON shared.repository_id = b.repository_id AND shared.name = b.pattern_check_name
 """
 _IS_DUE: LiteralString = "b.id = ANY(CAST(:due AS text[]))"
 IS_FROZEN: LiteralString = f"""
@@ -28,7 +31,7 @@ IS_FROZEN: LiteralString = f"""
 """
 
 # Of a freeze without an exception that lets this commit in. The commit of a merge queue is the head of no pull request:
-# once the verdicts of its branch are written, it has a `success` only if exceptions let all of its members in.
+# once the verdicts of its check are written, it has a `success` only if exceptions let all of its members in.
 _NOT_EXCEPTED: LiteralString = f"""
     EXISTS (
         SELECT FROM freeze_targets covered JOIN freezes f ON f.id = covered.freeze_id
@@ -36,7 +39,10 @@ _NOT_EXCEPTED: LiteralString = f"""
             SELECT FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
             WHERE e.freeze_id = f.id AND e.branch_id = b.id AND {ACTIVE} AND (
                 h.head_sha = CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') ELSE p.head_sha END
-                OR b.wanted_generation = b.written_generation AND NOT EXISTS (
+                OR EXISTS (
+                    SELECT FROM checks c WHERE c.repository_id = h.repository_id AND c.name = h.check_name
+                      AND c.wanted_generation = c.written_generation
+                ) AND NOT EXISTS (
                     SELECT FROM pull_requests known
                     WHERE known.repository_id = h.repository_id AND known.head_sha = h.head_sha
                       AND known.state = 'open')))
@@ -80,18 +86,21 @@ KEY: LiteralString = _key(
 )
 """The facts of any branch: of one that is not frozen, those that say whether a freeze would block. While the App is
 suspended it would not, since a `success` could not be replaced. Whether a branch could be deleted is a finding."""
-WAITS_FOR: LiteralString = """
-    CASE WHEN i.state = 'suspended' OR b.last_error_code = 'installation_suspended' THEN 'suspended'
+_ERROR: LiteralString = "coalesce(own.last_error_code, shared.last_error_code)"
+_LATE: LiteralString = (
+    "least(own.outdated_since, shared.outdated_since) <= CAST(:now AS timestamptz) - interval '60 seconds'"
+)
+WAITS_FOR: LiteralString = f"""
+    CASE WHEN i.state = 'suspended' OR {_ERROR} = 'installation_suspended' THEN 'suspended'
          WHEN i.paused_until > CAST(:now AS timestamptz)
-              OR b.last_error_code IN ('github_rate_limited', 'github_secondary_rate_limit') THEN 'rate_limit'
-         WHEN b.last_error_code = 'maintenance' THEN 'restore'
-         WHEN b.last_error_code IS NOT NULL THEN 'github'
-         WHEN b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds' AND b.lease_until IS NULL
-              THEN 'no_worker'
+              OR {_ERROR} IN ('github_rate_limited', 'github_secondary_rate_limit') THEN 'rate_limit'
+         WHEN {_ERROR} = 'maintenance' THEN 'restore'
+         WHEN {_ERROR} IS NOT NULL THEN 'github'
+         WHEN {_LATE} AND own.lease_until IS NULL AND shared.lease_until IS NULL THEN 'no_worker'
          ELSE 'writing' END
 """
 """What the checks of a branch wait for that have to be written (`CAUSES`)."""
-IS_LATE: LiteralString = "coalesce(b.outdated_since <= CAST(:now AS timestamptz) - interval '60 seconds', false)"
+IS_LATE: LiteralString = f"coalesce({_LATE}, false)"
 """Whether verdicts of a branch wait for longer than `MAX_WRITE_DELAY` to be written."""
 BYPASS_ACTORS: LiteralString = (
     "CASE jsonb_typeof(seen.bypass_actors) WHEN 'array' THEN jsonb_array_length(seen.bypass_actors) END"

@@ -27,6 +27,7 @@ from integrations.github.events import (
     read_event,
 )
 from integrations.github.signatures import verify
+from models.checks import mark_dirty, request_read_back
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from rules.webhook_log import LogEntry
@@ -282,7 +283,7 @@ def _names(requests: Iterable[BranchRefresh]) -> dict[int, set[str]]:
     return names
 
 
-_MARK = text("""
+_NAMED = text("""
     WITH named AS (
         SELECT b.id, bool_or(n.read_back) AS read_back
         FROM unnest(CAST(:repositories AS bigint[]), CAST(:names AS text[]), CAST(:read_back AS boolean[]))
@@ -290,14 +291,8 @@ _MARK = text("""
         JOIN repositories r ON r.github_id = n.repository
         JOIN watched_branches b ON b.repository_id = r.id AND (n.name IS NULL OR n.name = b.name)
         GROUP BY b.id
-    ), locked AS (
-        SELECT b.id, named.read_back FROM watched_branches b JOIN named ON named.id = b.id
-        ORDER BY b.id FOR NO KEY UPDATE OF b
     )
-    UPDATE watched_branches b
-    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, deferred_rank = NULL,
-        read_back = b.read_back OR locked.read_back
-    FROM locked WHERE b.id = locked.id
+    SELECT id, read_back FROM named
 """)
 
 
@@ -315,7 +310,8 @@ def _mark(uow: UnitOfWork, rows: Sequence[tuple[int, str | None, bool]]) -> None
     """Make branches due: GitHub's id of the repository, the name or None for all, and whether to read back."""
     if rows:
         repositories, names, read_back = map(list, zip(*rows, strict=True))
-        uow.session.execute(
-            _MARK, {"repositories": repositories, "names": names, "read_back": read_back, "now": uow.now}
-        )
+        values = {"repositories": repositories, "names": names, "read_back": read_back}
+        branches: dict[str, bool] = {row.id: row.read_back for row in uow.session.execute(_NAMED, values)}
+        mark_dirty(uow.session, list(branches), uow.now, outdated=False)
+        request_read_back(uow.session, [branch_id for branch_id, again in branches.items() if again], uow.now)
         uow.wake("reconcile")

@@ -2,19 +2,22 @@
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from models.checks import Check
 from models.enforcement import BranchEnforcement
 from models.installations import Installation
 from models.organizations import Organization
-from models.pull_requests import HeadCheck, PullRequest
+from models.pull_requests import HeadCheck, PullRequest, QueueEntry
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.check_names import check_name, pattern_check_name
 from rules.freezes.merge_rank import OPEN
 from rules.ids import new_id
 from tests.factories.adding import added, now, numbers, sha
 
+OF_BRANCHES = {"id", "organization_id", "repository_id", "name"}
+"""The columns that branches and checks both have."""
 FINDINGS = {
     "amber": {"code": "bypass_actors", "severity": "warning", "message": "People can merge past the rule."},
     "red": {"code": "check_not_required", "severity": "critical", "message": "No rule requires the check."},
@@ -60,7 +63,8 @@ def repository(session: Session, of: Organization, full_name: str = "acme/web", 
 
 
 def branch(session: Session, of: Repository, name: str = "main", **columns: Any) -> WatchedBranch:
-    """Add a watched branch."""
+    """Add a watched branch; the columns of checks are those of its checks."""
+    work = {column: columns.pop(column) for column in columns.keys() & set(Check.__table__.c.keys()) - OF_BRANCHES}
     row = WatchedBranch(
         id=new_id("wbr"),
         organization_id=of.organization_id,
@@ -71,7 +75,17 @@ def branch(session: Session, of: Repository, name: str = "main", **columns: Any)
         created_at=columns.pop("created_at", now()),
         **columns,
     )
-    return added(session, row)
+    added(session, row)
+    if work:
+        names = Check.name.in_(row.check_names)
+        session.execute(update(Check).values(**work).where(Check.repository_id == of.id, names))
+    return row
+
+
+def check(session: Session, of: WatchedBranch) -> Check:
+    """Return the check of a branch, as it is now."""
+    query = select(Check).where(Check.branch_id == of.id)
+    return session.scalars(query.execution_options(populate_existing=True)).one()
 
 
 def watched(session: Session, of: Organization, full_name: str = "acme/web", name: str = "main") -> WatchedBranch:
@@ -97,6 +111,12 @@ def pull_request(session: Session, of: Repository, number: int = 7, **columns: A
         seen_at=now(),
         **columns,
     )
+    return added(session, row)
+
+
+def queue_entry(session: Session, of: WatchedBranch, head_sha: str, **columns: Any) -> QueueEntry:
+    """Add a commit of the merge queue of a branch."""
+    row = QueueEntry(branch_id=of.id, head_sha=head_sha, organization_id=of.organization_id, **columns)
     return added(session, row)
 
 

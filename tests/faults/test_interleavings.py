@@ -128,7 +128,7 @@ class Interleavings(HarnessMachine):
         return f"{self.workers.all.index(worker)} is at {worker.place}"
 
     def _end_leases(self, worker: SteppedWorker) -> None:
-        ended = "UPDATE watched_branches SET lease_until = clock_timestamp() + :offset WHERE lease_token = :token"
+        ended = "UPDATE checks SET lease_until = clock_timestamp() + :offset WHERE lease_token = :token"
         self.harness.sql(ended, offset=self.clock.offset - timedelta(seconds=1), token=worker.token)
 
     def others_work(self) -> None:

@@ -280,14 +280,14 @@ class Machine(HarnessMachine):
         if batch is None or batch.lease is None:
             return
         paused = Pass(self.harness.reconciler, batch, batch.lease, self.harness.github.client(batch.installation_id))
-        planned = paused._plan(paused._gather(paused._fetch()))
+        planned = paused._plan(paused._mirror(paused._fetch()))
         self.late.append((paused, intend(paused, planned)))
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
         """Send an outdated check after another process has written the present one."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": uow.now})
+            uow.session.execute(text("UPDATE checks SET due_at = :now"), {"now": uow.now})
         self.a_worker_is_paused_before_it_sends()
         running = self._running()
         if running:
@@ -370,7 +370,7 @@ class Machine(HarnessMachine):
             "OR CASE WHEN f.ended_at IS NULL THEN f.enforced_at ELSE f.released_at END IS NULL"
         )
         assert self.harness.sql(unfinished) == []
-        assert self.harness.sql("SELECT id FROM watched_branches WHERE wanted_generation > written_generation") == []
+        assert self.harness.sql("SELECT id FROM checks WHERE wanted_generation > written_generation") == []
 
     def _no_success_where_frozen(self) -> None:
         """Check what the pass has just sent; nothing has changed in the database since."""

@@ -2,19 +2,19 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from integrations.github import BranchHeads, QueueEntry
+from integrations.github import QueueEntry
 from models.repositories import Repository as StoredRepository
-from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.evaluation import evaluate
-from services.reconcile.heads import gather_heads
-from services.reconcile.leases import LeasedBranch, acquire, leased_transaction
+from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.heads import heads_of
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.random_seed import chosen_seed
 from tests.harness.webhook_queue import WebhookQueue, full_resync, work
+from tests.jobs.passes import leased_pass
 from tools.fake_github.model import branches, checks, queue
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal
@@ -184,28 +184,31 @@ class TestAfterTheLift:
 class TestEvaluation:
     """By every member up to and including its position: all of them land with it."""
 
-    def heads(self, branch: LeasedBranch, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
+    def updates(self, harness: Harness, *numbers: int | None) -> list[CheckUpdate]:
+        """Evaluate a queue of these pull requests; the one at place n has the commit n."""
         entries = tuple(
             QueueEntry(place, number, f"{place:040x}", "awaiting_checks") for place, number in enumerate(numbers, 1)
         )
-        shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=entries[::-1])
-        return {key.sha[-1]: head.paths[0].numbers for key, head in gather_heads([(branch, shown)]).items()}
+        started = leased_pass(harness)
+        [(branch, shown)], read_at = started._fetch()
+        read = ([(branch, replace(shown, pulls=(), queue=entries[::-1]))], read_at)
+        started._mirror(read)
+        with started._leased(started.pending) as leased:
+            return evaluate(leased, heads_of(leased.uow, started.batch.checks, {}), started.texts)
 
-    def claimed(self, harness: Harness) -> LeasedBranch:
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            found = acquire(uow)
-        assert found is not None
-        return found.branches[0]
+    def members(self, harness: Harness, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
+        updates = self.updates(harness, *numbers)
+        return {update.head.key.sha[-1]: update.head.paths[0].numbers for update in updates}
 
     def test_entry_is_evaluated_with_all_entries_before_it(self, harness: Harness, build: Builder) -> None:
         build("web")
-        members = self.heads(self.claimed(harness), 7, 8, 9)
+        members = self.members(harness, 7, 8, 9)
         assert members == {"3": (7, 8, 9), "2": (7, 8), "1": (7,)}
         assert list(members) == ["3", "2", "1"]
 
     def test_entry_behind_an_unknown_member_has_unknown_members(self, harness: Harness, build: Builder) -> None:
         build("web")
-        assert self.heads(self.claimed(harness), 7, None, 9) == {"1": (7,), "2": None, "3": None}
+        assert self.members(harness, 7, None, 9) == {"1": (7,), "2": None, "3": None}
 
     @pytest.mark.parametrize("frozen", [True, False])
     def test_entry_with_unknown_members_fails_while_frozen(
@@ -214,15 +217,7 @@ class TestEvaluation:
         build("web")
         if frozen:
             harness.freeze()
-        with harness.jobs.open(SYSTEM_CALLER) as uow:
-            found = acquire(uow)
-            assert found is not None
-            assert found.lease is not None
-            [branch] = found.branches
-            entry = QueueEntry(1, None, f"{1:040x}", "awaiting_checks")
-            shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=(entry,))
-        with leased_transaction(harness.jobs, found.lease, [branch.id]) as leased:
-            [update] = evaluate(leased, list(gather_heads([(branch, shown)]).values()))
+        [update] = self.updates(harness, None)
         assert update.conclusion == ("failure" if frozen else "success")
 
 
@@ -333,7 +328,7 @@ class TestSiblingBranch:
         webhook_queue.run()
         assert len(groups(harness, "web")) == 2
         harness.fake_github.calls.reset()
-        harness.sql("UPDATE watched_branches SET due_at = now() - interval '1 s' WHERE id = :id", id=sibling.id)
+        harness.sql("UPDATE checks SET due_at = now() - interval '1 s' WHERE branch_id = :id", id=sibling.id)
         harness.run_until_idle()
         assert harness.fake_github.calls.writes == []
         assert len(groups(harness, "web")) == 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +37,8 @@ def stack(release: Release) -> Iterator[Stack]:
         yield made
 
 
-def replace(stack: Stack, name: str) -> None:
-    """End a process of the previous release in order, and start one of this release."""
+def replace(stack: Stack, name: str, directory: Path = ROOT) -> None:
+    """End a process in order, and start one of another release: by default of this one."""
     process = stack.processes[name]
     process.terminate()
     with suppress(AssertionError):
@@ -46,7 +47,7 @@ def replace(stack: Stack, name: str) -> None:
     if name == "sweeper-1":
         stack.needs_sweeper = False
         return
-    process.directory = ROOT
+    process.directory = directory
     process.start()
     if name == "api":
         stack.wait_for_api()
@@ -78,6 +79,9 @@ def test_upgrade_under_load_loses_nothing_and_fails_no_request(stack: Stack, rel
         for names in STEPS:
             for name in names:
                 replace(stack, name)
+            block_and_release(stack, client)
+        for directory in (release.directory, ROOT):  # one worker goes back, and on again
+            replace(stack, "worker-1", directory)
             block_and_release(stack, client)
     load.leave_nothing()
     resync_if_webhooks_left_no_trace(stack)

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 
 PROCESSES_RUN: LiteralString = """
-    INSERT INTO lease_holders (kind, beat_at) VALUES ('worker', 'infinity');
+    INSERT INTO lease_holders (kind, beat_at, leases_checks) VALUES ('worker', 'infinity', true);
     INSERT INTO periodic_tasks (name, done_at, due_at) VALUES ('windows', 'infinity', now())
 """
 """A worker that no clock finds silent, and that has swept: where none runs, that needs attention."""
@@ -18,7 +18,7 @@ RUNS_HERE: LiteralString = """
 """
 """The database is no restored one, although it is a copy."""
 NOT_RESTORED: LiteralString = "UPDATE database_identity SET noticed_at = NULL WHERE noticed_at IS NOT NULL"
-KEPT = ("alembic_version", "database_identity")
+KEPT = ("alembic_version", "database_identity", "lease_unit")
 """Tables whose rows are of the database itself."""
 
 

@@ -93,13 +93,22 @@ class Harness:
             pass
 
     def make_due(self, *changes: str) -> None:
-        """Make every branch due now, with further changes of its row."""
+        """Make every check due now, with further changes of its row."""
         due = "due_at = date_trunc('milliseconds', clock_timestamp())"  # the precision of a unit's `now`
-        self.sql(f"UPDATE watched_branches SET {', '.join((due, *changes))}")
+        self.sql(f"UPDATE checks SET {', '.join((due, *changes))}")
 
     def full_resync(self) -> None:
-        """Make every branch due, to be read back as well: what the full resync does."""
-        self.make_due("read_back = true")
+        """Make every check due, to be read back as well: what the full resync does."""
+        self.request_read_back()
+        self.make_due()
+
+    def request_read_back(self) -> None:
+        """Have the next pass over each check read it back."""
+        self.sql(
+            "INSERT INTO read_backs (check_id, at, organization_id) "
+            "SELECT id, date_trunc('milliseconds', clock_timestamp()), organization_id FROM checks "
+            "ON CONFLICT DO NOTHING"
+        )
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Run a statement as the owner."""

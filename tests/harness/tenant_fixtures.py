@@ -10,6 +10,7 @@ from models.attention import AttentionItem
 from models.audit import AuditEntry, AuditRemoval, AuditSeal
 from models.base import Base
 from models.calendar_feeds import CalendarFeed
+from models.checks import ReadBack
 from models.enforcement import EnforcementSetup, FrozenBranchPush, FrozenBranchRuleset, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
@@ -106,6 +107,9 @@ def make_tenant_fixture(session: Session, name: str) -> TenantFixture:
     branch = factories.branch(session, repository)
     pull = factories.pull_request(session, repository)
     factories.head_check(session, branch, pull.head_sha, "failure")
+    factories.queue_entry(session, branch, factories.sha("queued"))
+    check = factories.check(session, branch)
+    session.add(ReadBack(check_id=check.id, at=factories.now(), organization_id=organization.id))
     factories.branch_enforcement(session, branch)
     schedule = factories.schedule(session, organization)
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)

@@ -1,10 +1,10 @@
 """Passes that are run step by step, so that a test can act in between."""
 
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.check_records import announce
+from services.reconcile.evaluation import CheckUpdate, evaluate_again
 from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
-from services.reconcile.write_intents import mark_write_intents
 from tests.harness.github_harness import Harness
 
 
@@ -20,7 +20,7 @@ def leased_pass(harness: Harness) -> Pass:
 def evaluated_pass(harness: Harness) -> tuple[Pass, list[CheckUpdate]]:
     """Return the pass of a worker that has evaluated its heads, and saved its intent to write them."""
     started = leased_pass(harness)
-    planned = started._plan(started._gather(started._fetch()))
+    planned = started._plan(started._mirror(started._fetch()))
     return started, intend(started, planned)
 
 
@@ -29,7 +29,7 @@ def intend(started: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
     if not planned:
         return []
     with started._leased(started.pending) as leased:
-        updates = evaluate(leased, [update.head for update in planned])
+        updates = evaluate_again(leased, [update.head for update in planned], started.texts)
         differing = [update for update in updates if update.differs]
-        mark_write_intents(leased, [update.head for update in differing if update.needs_intent])
+        announce(leased.uow, [update.head for update in differing if update.conclusion == "success"])
     return differing

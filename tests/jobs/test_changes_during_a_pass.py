@@ -17,12 +17,12 @@ from services.core.work_queue import LEASE_DURATION
 from services.installations.status import read_back_installation
 from services.maintenance.tasks import full_resync
 from services.reconcile import reconciler
+from services.reconcile.check_records import announce
 from services.reconcile.check_writes import WriteResult, write_checks
-from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.evaluation import CheckUpdate, TextFacts, evaluate
 from services.reconcile.heads import Head
 from services.reconcile.leases import LeasedTransaction
-from services.reconcile.outcomes import Deferred, defer_branches
-from services.reconcile.write_intents import mark_unconfirmed
+from services.reconcile.outcomes import Progress, defer_checks
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import Builder, Harness
@@ -57,9 +57,11 @@ class TestDuringAPass:
         [pull] = build("web", pulls=1)
         harness.freeze()
         harness.run_until_idle()
-        harness.make_due(f"read_back = {reads_back}")
+        if reads_back:
+            harness.request_read_back()
+        harness.make_due()
         started = leased_pass(harness)
-        heads = started._gather(started._fetch())
+        heads = started._mirror(started._fetch())
         forge_a_success(harness, pull)
         assert full_resync(harness.jobs, PERIOD)
         assert started._plan(heads) == []
@@ -72,7 +74,7 @@ class TestDuringAPass:
         started = leased_pass(harness)
         fetched = started._fetch()
         harness.freeze()
-        assert started._plan(started._gather(fetched)) == []
+        assert started._plan(started._mirror(fetched)) == []
         assert harness.sql("SELECT state FROM freeze_targets") == [("pending",)]
         harness.run_until_idle()
         assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
@@ -83,12 +85,10 @@ class TestDuringAPass:
         harness.run_until_idle()
         harness.make_due()
         started = leased_pass(harness)
-        heads = started._gather(started._fetch())
+        heads = started._mirror(started._fetch())
         forge_a_success(harness, pull)
-        harness.sql(
-            "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
-            "due_at = date_trunc('milliseconds', clock_timestamp())"
-        )
+        harness.request_read_back()
+        harness.make_due("wanted_generation = nextval('generations')")
         assert started._plan(heads) == []
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "failure"}
@@ -133,10 +133,10 @@ class TestDuringAPass:
     ) -> None:
         build("web", pulls=1)
         started = leased_pass(harness)
-        planned = started._plan(started._gather(started._fetch()))
+        planned = started._plan(started._mirror(started._fetch()))
         harness.freeze()
         started._end(planned)
-        assert harness.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
+        assert harness.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM checks") == [(None, True)]
 
 
 class TestWhileAllBranchesAreLocked:
@@ -149,7 +149,7 @@ class TestWhileAllBranchesAreLocked:
         harness.run_until_idle()
         freeze, paused = harness.freeze(), 0.0
         begun = leased_pass(harness)
-        heads = begun._gather(begun._fetch())
+        heads = begun._mirror(begun._fetch())
         planned = deque(begun._plan(heads))
         harness.fake_github.calls.reset()
 
@@ -178,10 +178,12 @@ class TestWhileAllBranchesAreLocked:
         harness.run_until_idle()
         harness.freeze()
 
-        def lose_the_connection(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpdate]:
+        def lose_the_connection(
+            leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts
+        ) -> list[CheckUpdate]:
             leased.uow.session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
             sleep(0.1)
-            return evaluate(leased, heads)
+            return evaluate(leased, heads, texts)
 
         monkeypatch.setattr(reconciler, "evaluate", lose_the_connection)
         with pytest.raises(DBAPIError):
@@ -193,7 +195,7 @@ class TestWhileAllBranchesAreLocked:
     def test_worker_rests_while_all_branches_are_locked(self, harness: Harness, build: Builder) -> None:
         build("web")
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+            uow.session.execute(text("SELECT FROM checks FOR UPDATE"))
             assert harness.reconciler.run_pass() is False
         assert harness.reconciler.run_pass() is True
 
@@ -211,9 +213,9 @@ def test_freeze_and_record_do_not_deadlock(harness: Harness, build: Builder) -> 
     build("api", "web", pulls=1)
     first, second = sorted(branch.id for branch in harness.branches.values())
     started = leased_pass(harness)
-    planned = {one.head.branch_id: one for one in started._plan(started._gather(started._fetch()))}
+    planned = {one.head.branch_id: one for one in started._plan(started._mirror(started._fetch()))}
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        mark_unconfirmed(uow, [planned[second].head])
+        announce(uow, [planned[second].head])
     sent = [WriteResult(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with harness.jobs.open(SYSTEM_CALLER) as uow:
@@ -253,27 +255,27 @@ class TestSecondReadBackAfterATakeover:
         self, harness: Harness, pull: PullRequest
     ) -> None:
         started = leased_pass(harness)
-        heads = started._gather(started._fetch())
-        harness.make_due("wanted_generation = wanted_generation + 1")
+        heads = started._mirror(started._fetch())
+        harness.make_due("wanted_generation = nextval('generations')")
         assert started._plan(heads) == []
         harness.run_until_idle()
         self.comes_late(harness, pull)
 
     def test_second_read_back_happens_when_requested_between_both(self, harness: Harness, pull: PullRequest) -> None:
         harness.run_until_idle()
-        harness.make_due("wanted_generation = wanted_generation + 1")
+        harness.make_due("wanted_generation = nextval('generations')")
         harness.run_until_idle()
         self.comes_late(harness, pull)
 
     def test_second_read_back_happens_when_the_first_is_deferred(self, harness: Harness, pull: PullRequest) -> None:
         started = leased_pass(harness)
-        [branch] = started.batch.branches
-        with started._leased([branch.id]) as leased:
-            defer_branches(leased, [Deferred(branch, None, 1, 0)], leased.uow.now)
+        [check] = started.batch.checks
+        with started._leased([check.id]) as leased:
+            defer_checks(leased, [Progress(check, 1, 0)], leased.uow.now)
         harness.run_until_idle()
         self.comes_late(harness, pull)
 
     def test_second_read_back_is_the_last_one(self, harness: Harness, pull: PullRequest) -> None:
         harness.run_until_idle()
         self.comes_late(harness, pull)
-        assert harness.sql("SELECT due_at, reread_at FROM watched_branches") == [(None, None)]
+        assert harness.sql("SELECT due_at FROM checks UNION SELECT at FROM read_backs") == [(None,)]

@@ -165,9 +165,9 @@ class TestOrder:
     def test_deferred_branch_is_urgent_again_after_a_new_freeze(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
         harness.run_until_idle()
-        harness.sql("UPDATE watched_branches SET deferred_rank = 4")
+        harness.sql("UPDATE checks SET deferred_rank = 4")
         harness.freeze()
-        assert harness.sql("SELECT deferred_rank FROM watched_branches") == [(None,)]
+        assert harness.sql("SELECT deferred_rank FROM checks") == [(None,)]
 
 
 class TestOthers:
@@ -181,7 +181,7 @@ class TestOthers:
             assert claimed is not None
             assert not other_installations_due(uow, claimed.installation_id)
             assert other_installations_due(uow, 99) is False  # leased by this very pass
-        harness.sql("UPDATE watched_branches SET lease_until = :past", past=claimed_long_ago(harness))
+        harness.sql("UPDATE checks SET lease_until = :past", past=claimed_long_ago(harness))
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             assert other_installations_due(uow, 99)
 

@@ -121,7 +121,7 @@ class TestUnprotected:
         freeze_id = harness.freeze()
         harness.review_enforcement()
         assert audited(harness, "freeze.unprotected") == []
-        harness.sql("UPDATE watched_branches SET outdated_since = outdated_since - interval '65 seconds'")
+        harness.sql("UPDATE checks SET outdated_since = outdated_since - interval '65 seconds'")
         harness.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '30 seconds'")
         harness.review_enforcement()
         harness.review_enforcement()
@@ -179,7 +179,7 @@ class TestUnprotected:
         harness.read_rules()
         harness.freeze()
         harness.review_enforcement()
-        harness.sql("UPDATE watched_branches SET outdated_since = outdated_since - interval '65 seconds'")
+        harness.sql("UPDATE checks SET outdated_since = outdated_since - interval '65 seconds'")
         harness.review_enforcement()
         found = audited(harness, "freeze.unprotected")
         assert [details["causes"] for _, _, details in found] == [["no_rule"], ["late"]]

@@ -30,7 +30,7 @@ class TestLeases:
         harness.run_until_idle()
         freeze = harness.freeze()
         paused, late = evaluated_pass(harness)
-        harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         harness.lift(freeze)
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
@@ -38,7 +38,7 @@ class TestLeases:
         assert harness.conclusions() == {"acme/web#1": "failure"}
         paused._record([], sent)
         assert harness.sql("SELECT conclusion FROM head_checks") == [("success",)]
-        assert harness.sql("SELECT read_back FROM watched_branches") == [(True,)]
+        assert (True,) in harness.sql("SELECT at <= clock_timestamp() FROM read_backs")
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
 
@@ -48,8 +48,8 @@ class TestLeases:
         harness.run_until_idle()
         harness.freeze()
         asleep = leased_pass(harness)
-        heads = asleep._gather(asleep._fetch())
-        harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        heads = asleep._mirror(asleep._fetch())
+        harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         with pytest.raises(LeaseLostError):
             asleep._plan(heads)
         assert harness.sql("SELECT state FROM freeze_targets") == [("pending",)]
@@ -62,13 +62,29 @@ class TestLeases:
         harness.run_until_idle()
         harness.freeze()
         asleep = leased_pass(harness)
-        heads = asleep._gather(asleep._fetch())
+        heads = asleep._mirror(asleep._fetch())
         harness.sql(
-            "UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second' WHERE id = :lost",
+            "UPDATE checks SET lease_until = clock_timestamp() - interval '1 second' WHERE branch_id = :lost",
             lost=harness.branches["acme/web"].id,
         )
         kept = harness.branches["acme/api"].id
         assert {update.head.branch_id for update in asleep._plan(heads)} == {kept}
+
+    def test_head_whose_lease_is_lost_after_its_evaluation_is_not_written(
+        self, harness: Harness, build: Builder
+    ) -> None:
+        build("web", "api", pulls=1)
+        harness.run_until_idle()
+        harness.freeze()
+        asleep = leased_pass(harness)
+        planned = deque(asleep._plan(asleep._mirror(asleep._fetch())))
+        lost = harness.branches["acme/web"]
+        expire = "UPDATE checks SET lease_until = clock_timestamp() - interval '1 second' WHERE branch_id = :lost"
+        harness.sql(expire, lost=lost.id)
+        harness.fake_github.calls.reset()
+        asleep._write(planned)
+        assert [write["conclusion"] for write in harness.fake_github.calls.writes] == ["failure"]
+        assert harness.conclusions() == {"acme/web#1": "success", "acme/api#1": "failure"}
 
     def test_expired_lease_is_taken_over_and_read_back_twice(self, harness: Harness, build: Builder) -> None:
         build("web", pulls=1)
@@ -76,12 +92,14 @@ class TestLeases:
         with harness.jobs.open(SYSTEM_CALLER) as uow:
             assert acquire(uow) is not None
         assert harness.run_until_idle() == 0
-        harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         successor = leased_pass(harness)
         assert [branch.read_back for branch in successor.batch.branches] == [True]
         successor.run()
         assert harness.conclusions() == {"acme/web#1": "failure"}
-        [[again]] = harness.sql("SELECT due_at = reread_at AND due_at > clock_timestamp() FROM watched_branches")
+        [[again]] = harness.sql(
+            "SELECT due_at = at AND due_at > clock_timestamp() FROM checks JOIN read_backs ON check_id = id"
+        )
         assert again
 
 
@@ -145,7 +163,7 @@ class TestReadBack:
         _send_and_die(harness)
         _expire_leases(harness)
         finder = leased_pass(harness)
-        finder._plan(finder._gather(finder._fetch()))
+        finder._plan(finder._mirror(finder._fetch()))
         _expire_leases(harness)
         _push(harness, pull)
         harness.run_until_idle()
@@ -164,7 +182,7 @@ class TestReadBack:
         _expire_leases(harness)
         freeze = harness.freeze()
         finder = leased_pass(harness)
-        planned = deque(finder._plan(finder._gather(finder._fetch())))
+        planned = deque(finder._plan(finder._mirror(finder._fetch())))
         assert [update.conclusion for update in planned] == ["failure"]
         harness.lift(freeze)
         assert finder._write(planned)
@@ -253,7 +271,7 @@ class TestALateCall:
             harness.run_until_idle()
         _let_calls_end(harness)
         assert len(harness.fake_github.calls.writes) == 1, "the text of the second freeze"
-        assert harness.sql("SELECT due_at, reread_at FROM watched_branches") == [(None, None)]
+        assert harness.sql("SELECT due_at FROM checks UNION SELECT at FROM read_backs") == [(None,)]
 
     @staticmethod
     def _lose_the_answer(sender: Pass, sent: Updates) -> None:
@@ -281,7 +299,7 @@ def _send_and_die(harness: Harness) -> None:
 
 
 def _expire_leases(harness: Harness) -> None:
-    harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+    harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
 
 
 def _shown_on(harness: Harness, sha: str) -> str | None:

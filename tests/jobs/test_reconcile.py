@@ -91,7 +91,7 @@ class TestAFreeze:
         harness.run_until_idle()
         with harness.jobs.open(Caller(organization.id, SYSTEM, "system")) as uow:
             skip(uow, schedule.id, window.id)
-        assert harness.sql("SELECT id FROM watched_branches WHERE due_at IS NOT NULL") == [(web.id,)]
+        assert harness.sql("SELECT branch_id FROM checks WHERE due_at IS NOT NULL") == [(web.id,)]
         harness.run_until_idle()
         [[head]] = harness.sql("SELECT head_sha FROM pull_requests WHERE repository_id = :id", id=web.repository_id)
         [check] = harness.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
@@ -161,7 +161,7 @@ class TestHeads:
         pull, _other = build("web")
         harness.run_until_idle()
         harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
-        harness.make_due("wanted_generation = wanted_generation + 1")
+        harness.make_due("wanted_generation = nextval('generations')")
         harness.run_until_idle()
         harness.freeze()
         harness.run_until_idle()
@@ -174,7 +174,7 @@ class TestHeads:
         old = pull.head_sha
         body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
         assert harness.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
-        harness.make_due("wanted_generation = wanted_generation + 1")
+        harness.make_due("wanted_generation = nextval('generations')")
         harness.run_until_idle()
         assert harness.conclusions() == {"acme/web#1": "success"}
         rows = dict(harness.sql("SELECT head_sha, conclusion FROM head_checks"))
@@ -208,8 +208,8 @@ class TestHeads:
         assert harness.conclusions(PATTERN)["acme/web#1"] == "success"
         harness.person("PATCH", f"/repos/acme/web/pulls/{shared.number}", {"state": "closed"})
         harness.sql(
-            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), "
-            "wanted_generation = wanted_generation + 1 WHERE id = :id",
+            "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()), "
+            "wanted_generation = nextval('generations') WHERE branch_id = :id",
             id=other.id,
         )
         harness.run_until_idle()
@@ -222,7 +222,7 @@ class TestHeads:
         write_checks(dying.client, decisions, "http://web.test")
         assert harness.conclusions() == {"acme/web#1": "success"}
         harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
-        harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         harness.freeze()
         harness.run_until_idle()
         harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
@@ -268,7 +268,7 @@ class TestFaults:
         assert harness.run_until_idle() == 1
         found = harness.sql("SELECT state, last_error_code, next_attempt_at FROM freeze_targets")
         assert found == [("failed", "github_permission_denied", None)]
-        assert harness.sql("SELECT due_at - clock_timestamp() > '10 minutes' FROM watched_branches") == [(True,)]
+        assert harness.sql("SELECT due_at - clock_timestamp() > '10 minutes' FROM checks") == [(True,)]
 
     def test_secondary_limit_pauses_the_whole_installation(self, harness: Harness, build: Builder) -> None:
         build("api", "web")
@@ -294,7 +294,7 @@ class TestFaults:
         harness.fake_github.calls.reset()
         under_way.run()
         assert harness.fake_github.calls.total == 0
-        [[planned]] = harness.sql("SELECT due_at - clock_timestamp() > '20 seconds' FROM watched_branches")
+        [[planned]] = harness.sql("SELECT due_at - clock_timestamp() > '20 seconds' FROM checks")
         assert planned is True
         harness.sql("UPDATE installations SET paused_until = NULL")
         harness.make_due()
@@ -324,7 +324,8 @@ def test_no_success_is_sent_when_any_call_fails(harness: Harness, build: Builder
                 harness.run_until_idle()
             except GitHubError as error:
                 raise AssertionError(scope) from error
-            harness.make_due("lease_until = NULL", "read_back = true")
+            harness.request_read_back()
+            harness.make_due("lease_until = NULL")
             harness.sql("UPDATE installations SET paused_until = NULL")
     harness.run_until_idle()
     assert set(harness.conclusions().values()) == {"failure"}

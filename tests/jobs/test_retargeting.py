@@ -30,19 +30,19 @@ def first(harness: Harness, build: Builder) -> PullRequest:
 def retarget(harness: Harness, pull: PullRequest, base: str) -> None:
     """Do it as a person, and have the service look at both bases, as its webhook asks."""
     assert harness.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"base": base}).status_code == 200
-    harness.make_due("wanted_generation = wanted_generation + 1")
+    harness.make_due("wanted_generation = nextval('generations')")
 
 
 def test_base_that_was_read_last_stays_and_blocks(harness: Harness, first: PullRequest) -> None:
     assert set(harness.conclusions().values()) == {"success"}
-    harness.make_due("wanted_generation = wanted_generation + 1")
-    harness.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
+    harness.make_due("wanted_generation = nextval('generations')")
+    harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/release/8'")
     slow = leased_pass(harness)
     seen = slow._fetch()
     retarget(harness, first, "release/8")
     assert harness.run_until_idle() == 1
     assert harness.conclusions() == {"acme/web#1": "failure", "acme/web#2": "success"}
-    planned = deque(slow._plan(slow._gather(seen)))
+    planned = deque(slow._plan(slow._mirror(seen)))
     slow._write_in_order(planned)
     slow._end(planned)
     harness.run_until_idle()

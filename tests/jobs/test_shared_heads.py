@@ -1,4 +1,4 @@
-"""Heads that two branches of a pattern share under its check, while two workers process one branch each."""
+"""Heads that two branches of a pattern share under its check, while two workers write one check each."""
 
 from datetime import timedelta
 from typing import cast
@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from models.repositories import Repository, WatchedBranch
+from rules.freezes.check_names import check_name
 from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
@@ -28,7 +29,7 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
     repository = harness.session.get_one(Repository, harness.branches["acme/web"].repository_id)
     harness.sql("UPDATE watched_branches SET pattern_check_name = :name", name=PATTERN)
     other = factories.branch(harness.session, repository, "release/8", pattern_check_name=PATTERN)
-    harness.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+    harness.sql("UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp())")
     harness.run_until_idle()
     harness.sql("UPDATE head_checks SET summary_hash = ''")  # so that the first worker has something to write
     make_due(harness, "main")
@@ -40,43 +41,20 @@ def sent(harness: Harness, started: Pass, decisions: list[CheckUpdate]) -> list[
     return write_checks(started.client, decisions, harness.reconciler.details_url)
 
 
-def test_success_that_arrives_after_a_siblings_failure_does_not_stay(harness: Harness, sibling: WatchedBranch) -> None:
-    """The first worker's call is slow; its lease is held all the time, so no other worker acquires the branch."""
+def test_one_worker_at_a_time_writes_the_check_of_a_pattern(harness: Harness, sibling: WatchedBranch) -> None:
+    """The first worker's call is slow; meanwhile another one writes the sibling's own check, and only that."""
     slow, allowed = evaluated_pass(harness)
+    assert {update.head.key.check_name for update in allowed} == {check_name("main"), PATTERN}
     harness.freeze({"type": "branch", "branchId": sibling.id})
     quick, blocked = evaluated_pass(harness)
+    assert {update.head.key.check_name for update in blocked} == {check_name(sibling.name)}
     quick._record([], sent(harness, quick, blocked))
     slow._record([], sent(harness, slow, allowed))
     assert set(harness.conclusions(PATTERN).values()) == {"success"}
-    query = "SELECT DISTINCT conclusion, unconfirmed FROM head_checks WHERE check_name = :name"
-    assert harness.sql(query, name=PATTERN) == [("failure", True)], "the later evaluation stays recorded"
+    assert harness.sql("SELECT state FROM freeze_targets") == [("pending",)]
     harness.run_until_idle()
     assert set(harness.conclusions(PATTERN).values()) == {"failure"}
-    assert harness.sql(query, name=PATTERN) == [("failure", False)]
-
-
-def test_late_success_that_is_recorded_first_does_not_stay(harness: Harness, sibling: WatchedBranch) -> None:
-    slow, allowed = evaluated_pass(harness)
-    harness.freeze({"type": "branch", "branchId": sibling.id})
-    quick, blocked = evaluated_pass(harness)
-    failures = sent(harness, quick, blocked)
-    slow._record([], sent(harness, slow, allowed))
-    quick._record([], failures)
-    assert set(harness.conclusions(PATTERN).values()) == {"success"}
-    harness.run_until_idle()
-    assert set(harness.conclusions(PATTERN).values()) == {"failure"}
-
-
-def test_writes_that_arrive_in_order_are_not_repeated(harness: Harness, sibling: WatchedBranch) -> None:
-    slow, allowed = evaluated_pass(harness)
-    harness.freeze({"type": "branch", "branchId": sibling.id})
-    quick, blocked = evaluated_pass(harness)
-    slow._record([], sent(harness, slow, allowed))
-    quick._record([], sent(harness, quick, blocked))
-    harness.fake_github.calls.reset()
-    harness.run_until_idle()
-    assert harness.fake_github.calls.writes == []
-    assert set(harness.conclusions(PATTERN).values()) == {"failure"}
+    assert harness.sql("SELECT state FROM freeze_targets") == [("applied",)]
 
 
 def test_success_of_a_dead_worker_does_not_stay_after_a_siblings_failure(
@@ -90,7 +68,7 @@ def test_success_of_a_dead_worker_does_not_stay_after_a_siblings_failure(
     pulls = harness.fake_github.world.repository_named("acme/web").pulls
     for number in pulls:
         harness.person("PATCH", f"/repos/acme/web/pulls/{number}", {"state": "closed"})
-    harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+    harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
     harness.run_until_idle()
     sent(harness, dead, allowed)
     cast(MovableClock, harness.jobs.clock).offset += LEASE_DURATION + timedelta(seconds=1)
@@ -105,13 +83,12 @@ def test_pass_without_leases_does_not_update_the_mirror(harness: Harness, build:
     asleep = leased_pass(harness)
     seen = asleep._fetch()
     harness.fake_github.organization("acme").repository("web").pull_request()
-    harness.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+    harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
     harness.run_until_idle()
     assert harness.sql("SELECT state FROM pull_requests") == [("open",)]
     with pytest.raises(LeaseLostError):
-        asleep._gather(seen)
+        asleep._mirror(seen)
     assert harness.sql("SELECT state FROM pull_requests") == [("open",)]
-    assert harness.sql("SELECT tracked FROM head_checks") == [(True,)]
 
 
 def test_demotion_does_not_stay_on_a_head_that_a_sibling_gets_meanwhile(
@@ -139,5 +116,5 @@ def propose(harness: Harness, sibling: WatchedBranch, state: str) -> None:
 
 
 def make_due(harness: Harness, name: str) -> None:
-    due = "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name = :name"
-    harness.sql(due, name=name)
+    due = "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name IN (:own, :pattern)"
+    harness.sql(due, own=check_name(name), pattern=PATTERN)

@@ -102,9 +102,7 @@ class TestLostWakeups:
         work(harness)
         harness.read_rules()
         harness.freeze()
-        harness.sql(
-            "UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'"
-        )
+        harness.sql("UPDATE checks SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'")
         sent_wakeups(harness).clear()
         sweeper().sweep()
         assert sent_wakeups(harness) == []
@@ -123,7 +121,7 @@ class TestLostWakeups:
         harness.freeze()
         harness.fake_github.faults.add("error", "createCheckRun", status=500, count=1)
         harness.run_until_idle()
-        harness.sql("UPDATE watched_branches SET due_at = due_at + interval '1 minute'")  # the sweep may take seconds
+        harness.sql("UPDATE checks SET due_at = due_at + interval '1 minute'")  # the sweep may take seconds
         sent_wakeups(harness).clear()
         sweeper().sweep()
         assert sent_wakeups(harness) == []

@@ -41,7 +41,7 @@ def connection(module_database: str) -> Iterator[Connection]:
     ("statement", "values", "index"),
     [
         pytest.param(completion._UNRELEASED, {}, "ix_freezes_incomplete", id="freezes without their receipt"),
-        pytest.param(deliveries._MARK, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
+        pytest.param(deliveries._NAMED, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
         pytest.param(
             probe_requests._OF_REPOSITORY,
             {"github_id": 1, "now": HINT["now"], "reported_at": HINT["now"]},

@@ -30,9 +30,9 @@ def test_each_test_finds_redis_empty(redis: Redis, name: str) -> None:
 
 def test_own_database_is_migrated_and_not_shared(own_database: str, database: str) -> None:
     with connect(own_database) as connection:
-        connection.execute("DROP TABLE periodic_tasks")
+        connection.execute("DROP TABLE reminders")
     with connect(database) as connection:
-        assert connection.execute("SELECT count(*) FROM periodic_tasks").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM reminders").fetchone() == (0,)
 
 
 def test_unmigrated_database_has_no_tables(unmigrated_database: str) -> None:

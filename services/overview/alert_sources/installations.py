@@ -10,6 +10,7 @@ from sqlalchemy import (
 )
 
 from models.audit import AuditEntry
+from models.checks import Check
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from rules import web_addresses
@@ -25,7 +26,7 @@ from services.overview.alert_sources.columns import (
     interval,
     page,
 )
-from services.reconcile.leases import BRANCHES
+from services.reconcile.leases import CHECKS
 
 UNINSTALLED = (
     "The GitHub App was uninstalled from %s. Its freezes have ended, and no checks are written. Install it again."
@@ -74,11 +75,11 @@ def paused_installation() -> Query:
     """Return an alert if GitHub's rate limit pauses the installation, with the number of branches that wait."""
     waiting = (
         select(func.count())
-        .select_from(WatchedBranch)
-        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .select_from(Check)
         .where(
-            Repository.installation_id == Installation.id,
-            WatchedBranch.written_generation < WatchedBranch.wanted_generation,
+            Check.installation_id == Installation.id,
+            Check.branch_id.is_not(None),
+            Check.written_generation < Check.wanted_generation,
         )
     )
     message = func.format(
@@ -103,22 +104,22 @@ def paused_installation() -> Query:
 
 
 def late_enforcement() -> Query:
-    """Return an alert if branches have been due for too long that could be leased.
+    """Return an alert if checks have been due for too long that could be leased.
 
     Those of an installation that was paused count from the end of the pause: they waited for GitHub's rate limits.
     """
-    unwritten = WatchedBranch.wanted_generation != WatchedBranch.written_generation
-    since = func.greatest(WatchedBranch.due_at, Installation.paused_until)
+    unwritten = Check.wanted_generation != Check.written_generation
+    since = func.greatest(Check.due_at, Installation.paused_until)
     longest = case(
         (unwritten, interval(f"interval '{MAX_WRITE_DELAY.total_seconds():.0f} seconds'")),
         else_=interval(MAX_REREAD_DELAY),
     )
     message = func.format(
         LATE,
-        counted(func.count(), "branch", "branches"),
+        counted(func.greatest(func.count(Check.branch_id), 1), "branch", "branches"),
         Installation.account,
         format_instant(func.min(since)),
-        func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name),
+        func.min(Repository.owner + "/" + Repository.name + ":" + func.coalesce(WatchedBranch.name, Check.name)),
     )
     query = select(
         *alert_columns(
@@ -131,9 +132,10 @@ def late_enforcement() -> Query:
         )
     )
     return (
-        query.join_from(WatchedBranch, Repository, Repository.id == WatchedBranch.repository_id)
-        .join(Installation, Installation.id == Repository.installation_id)
-        .where(WatchedBranch.organization_id == ORGANIZATION, Installation.state == "active")
-        .where(BRANCHES.is_available(NOW), since <= NOW - longest)
+        query.join_from(Check, Repository, Repository.id == Check.repository_id)
+        .join(Installation, Installation.id == Check.installation_id)
+        .outerjoin(WatchedBranch, WatchedBranch.id == Check.branch_id)
+        .where(Check.organization_id == ORGANIZATION, Installation.state == "active")
+        .where(CHECKS.is_available(NOW), since <= NOW - longest)
         .group_by(Installation.id)
     )

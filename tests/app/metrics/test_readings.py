@@ -119,7 +119,8 @@ def test_oldest_due_branch_waits_for_whatever_it_is(
     covered = factories.repository(session, acme)
     installation = session.get_one(Installation, covered.installation_id)
     factories.branch(session, covered, "written", wanted_generation=5, written_generation=5, due_at=now - minutes(90))
-    waits = factories.branch(session, covered, outdated_since=now - minutes(9), due_at=now + minutes(30))
+    branch = factories.branch(session, covered, outdated_since=now - minutes(9), due_at=now + minutes(30))
+    waits = factories.check(session, branch)
 
     def oldest() -> float:
         session.commit()
@@ -139,8 +140,8 @@ def test_oldest_due_branch_leaves_out_what_only_its_people_can_mend(
 ) -> None:
     covered = factories.repository(session, acme)
     factories.branch(session, covered, outdated_since=now - minutes(4))
-    refused = factories.branch(session, covered, "refused", outdated_since=now - minutes(30))
-    refused.last_error_code = "github_permission_denied"
+    refused = {"outdated_since": now - minutes(30), "last_error_code": "github_permission_denied"}
+    factories.branch(session, covered, "refused", **refused)
     for age, columns in ((40, {"state": "suspended"}), (50, {"state": "removed"})):
         owner = factories.organization(session, f"Owner {age}")
         factories.installation(session, owner, f"owner-{age}", **columns)

@@ -22,6 +22,7 @@ WITHOUT_OWNER = {
     "stripe_catalogues",
     "oauth_clients",
     "database_identity",
+    "lease_unit",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}

@@ -25,10 +25,9 @@ _BRANCHES = """
     WHERE r.removed_at IS NULL AND r.enabled AND b.unwatched_at IS NULL AND i.state = 'active'
 """
 _BUSY = """
-    SELECT (SELECT count(*) FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-            JOIN installations i ON i.id = r.installation_id
-            WHERE i.state = 'active' AND (b.lease_until > clock_timestamp() OR b.due_at <= clock_timestamp())
-              AND b.organization_id = ANY(%s))
+    SELECT (SELECT count(*) FROM {table} c JOIN installations i ON i.organization_id = c.organization_id
+            WHERE i.state = 'active' AND (c.lease_until > clock_timestamp() OR c.due_at <= clock_timestamp())
+              AND c.organization_id = ANY(%s))
          + (SELECT count(*) FROM webhook_deliveries
             WHERE processed_at IS NULL AND (installation_id IS NULL OR installation_id = ANY(%s)))
 """
@@ -91,7 +90,9 @@ def _compare(
 def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
-    [[count]] = stack.sql(_BUSY, [one.id for one in whose], [one.installation_id for one in whose])
+    [[count]] = stack.sql(
+        _BUSY.format(table=stack.work_table), [one.id for one in whose], [one.installation_id for one in whose]
+    )
     return bool(count) or not (of or stack.github.sender.drain(0)) or bool(untaken(stack, whose))
 
 
@@ -119,7 +120,7 @@ def unfinished_work(stack: Stack) -> str:
         writes = [write for write in stack.github.calls.writes if write["headSha"][:8] in shas]
     branches = stack.sql(
         "SELECT id, due_at - clock_timestamp(), lease_until - clock_timestamp(), last_error_code, attempts "
-        "FROM watched_branches WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
+        f"FROM {stack.work_table} WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
     )
     deliveries = stack.sql(
         "SELECT delivery_id, due_at - clock_timestamp(), lease_until - clock_timestamp(), attempts, last_error_code "

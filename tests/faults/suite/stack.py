@@ -156,6 +156,11 @@ class Stack:
             self._connection = None
 
     @property
+    def work_table(self) -> str:
+        """The rows that workers lease to write checks: release 1.0.0 has no table of checks."""
+        return "watched_branches" if self.sql("SELECT to_regclass('checks')") == [(None,)] else "checks"
+
+    @property
     def api_processes(self) -> int:
         """How many processes serve the API."""
         return 1 if self.quick else 2
@@ -167,7 +172,7 @@ class Stack:
         """
         if self.quick:
             self.sql(
-                "UPDATE watched_branches SET lease_until = lease_until - make_interval(secs => %s), "
+                f"UPDATE {self.work_table} SET lease_until = lease_until - make_interval(secs => %s), "
                 "due_at = due_at - make_interval(secs => %s) WHERE lease_until IS NOT NULL OR due_at IS NOT NULL",
                 seconds,
                 seconds,

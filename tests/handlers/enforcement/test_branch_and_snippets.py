@@ -28,8 +28,9 @@ class TestGetBranchEnforcement:
         factories.head_check(session, web, pulls[1].head_sha, "failure", summary_hash="")
         factories.head_check(session, web, pulls[2].head_sha, "success", summary_hash="x", unconfirmed=True)
         factories.head_check(session, web, factories.sha("queue entry"), "success", summary_hash="x")
-        factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
-        web.wanted_generation = 3
+        factories.queue_entry(session, web, factories.sha("queue entry"))
+        factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x")
+        factories.check(session, web).wanted_generation = 3
         session.flush()
         checks = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
         assert checks == {"state": "pending", "total": 5, "written": 2, "lastError": None}
@@ -37,9 +38,10 @@ class TestGetBranchEnforcement:
     def test_branch_enforcement_reports_github_errors_except_limits_as_failed(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
-        web.wanted_generation = 1
+        factories.check(session, web).wanted_generation = 1
         for code, state in (("github_unavailable", "failed"), ("github_rate_limited", "pending")):
-            web.last_error_code, web.last_error_message = code, "GitHub did not answer."
+            check = factories.check(session, web)
+            check.last_error_code, check.last_error_message = code, "GitHub did not answer."
             session.flush()
             checks = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
             assert checks["state"] == state

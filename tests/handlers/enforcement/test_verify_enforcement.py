@@ -71,14 +71,15 @@ class TestSeedCheck:
         pull, new = factories.pull_request(session, repository, 7), factories.pull_request(session, repository, 8)
         judged = factories.head_check(session, web, pull.head_sha, "success", summary_hash="x")
         entry = factories.head_check(session, web, factories.sha("queue entry"), "success", summary_hash="x")
-        gone = factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
+        factories.queue_entry(session, web, entry.head_sha)
+        gone = factories.head_check(session, web, factories.sha("gone"), "failure", summary_hash="x")
         answer = acme.person("admin").post(self.path, EVERYWHERE)
         assert answer.status_code == 202
         assert (answer.json()["branchCount"], answer.json()["headCount"]) == (1, 3)
         session.expire_all()
         assert [row.summary_hash for row in (judged, entry, gone)] == ["", "", "x"]
-        assert web.wanted_generation > web.written_generation
-        assert web.due_at is not None
+        assert factories.check(session, web).wanted_generation > factories.check(session, web).written_generation
+        assert factories.check(session, web).due_at is not None
         assert "reconcile" in wakeups.sent
         shown = acme.key().get(f"/v1/enforcement/branches/{web.id}").json()["checks"]
         assert (shown["state"], shown["total"], shown["written"]) == ("pending", 3, 0)
@@ -92,11 +93,14 @@ class TestSeedCheck:
             factories.head_check(session, each, factories.sha(each.name), "success", summary_hash="x")
             for each in (one, two)
         ]
+        for each in (one, two):
+            factories.queue_entry(session, each, factories.sha(each.name))
         scope = {"type": "branch", "repository": "acme/web", "branch": "release/1"}
         assert acme.person("admin").post(self.path, {"scope": scope}).json()["headCount"] == 1
         session.expire_all()
         assert [check.summary_hash for check in checks] == ["", "x"]
-        assert (two.wanted_generation, two.due_at) == (0, None)
+        check = factories.check(session, two)
+        assert (check.wanted_generation, check.due_at) == (0, None)
 
     def test_seed_check_is_audited_once_with_its_scope(
         self, acme: Tenant, session: Session, web: WatchedBranch

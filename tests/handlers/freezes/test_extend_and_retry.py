@@ -82,7 +82,7 @@ class TestRetryFreeze:
         shown = acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/retry").json()
         assert (shown["targets"][state], shown["targets"]["failed"], shown["targets"]["applied"]) == (1, 0, 1)
         session.expire_all()
-        assert (web.due_at is not None, api.due_at is not None) == (True, False)
+        assert [factories.check(session, each).due_at is not None for each in (web, api)] == [True, False]
         assert set(wakeups.sent) == {"reconcile"}
         assert acme.audit() == ["freeze.retried"]
 

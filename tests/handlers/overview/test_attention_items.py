@@ -243,7 +243,8 @@ class TestAttentionSources:
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, later: Any
     ) -> None:
         now = factories.now()
-        web.wanted_generation, web.written_generation = 5, 4
+        check = factories.check(session, web)
+        check.wanted_generation, check.written_generation = 5, 4
         acme.installation.paused_since, acme.installation.paused_until = now, now + timedelta(minutes=10)
         session.flush()
         item = only(viewer)

@@ -50,7 +50,8 @@ class TestLateEnforcement:
     def test_branch_due_for_a_minute_makes_enforcement_late(
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        web.wanted_generation, web.written_generation = 5, 4
+        check = factories.check(session, web)
+        check.wanted_generation, check.written_generation = 5, 4
         due(session, web, seconds=55)
         assert items(viewer) == []
         due(session, web, seconds=65)
@@ -60,21 +61,22 @@ class TestLateEnforcement:
         assert "Checks of 1 branch in acme wait" in item["message"]
         assert "acme/web:main" in item["message"]
         assert shown(viewer)["attention"]["critical"] == 1
-        web.due_at = None
+        factories.check(session, web).due_at = None
         session.flush()
         assert items(viewer) == []
 
     def test_branch_that_a_living_worker_has_leased_is_not_late(
         self, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        web.wanted_generation, web.lease_token = 5, "abc"
-        web.lease_until = factories.now() + timedelta(seconds=30)
+        check = factories.check(session, web)
+        check.wanted_generation, check.lease_token = 5, "abc"
+        check.lease_until = factories.now() + timedelta(seconds=30)
         due(session, web, seconds=65)
         assert items(viewer) == []
         dead = LeaseHolder(kind="worker", ended_at=factories.now(), stopped_at=factories.now())
         session.add(dead)
         session.flush()
-        web.lease_holder = dead.id
+        factories.check(session, web).lease_holder = dead.id
         session.flush()
         assert only(viewer)["type"] == "enforcement_late"
 
@@ -82,7 +84,7 @@ class TestLateEnforcement:
     def test_branch_is_late_a_minute_after_the_end_of_a_pause(
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller, ended: float, late: str | None
     ) -> None:
-        web.wanted_generation = 5
+        factories.check(session, web).wanted_generation = 5
         acme.installation.paused_until = factories.now() - timedelta(seconds=ended)
         due(session, web, seconds=700)
         assert [item["type"] for item in items(viewer)] == ([late] if late else [])
@@ -97,7 +99,6 @@ class TestLateEnforcement:
     def test_branch_that_is_only_read_again_may_wait_longer(
         self, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:
-        web.read_back = True
         due(session, web, seconds=14 * 60)
         assert items(viewer) == []
         due(session, web, seconds=16 * 60)
@@ -170,7 +171,7 @@ class TestMissingProcesses:
 
 def due(session: Session, branch: WatchedBranch, *, seconds: float) -> None:
     """Make a branch due since so many seconds."""
-    branch.due_at = factories.now() - timedelta(seconds=seconds)
+    factories.check(session, branch).due_at = factories.now() - timedelta(seconds=seconds)
     session.flush()
 
 

@@ -64,7 +64,7 @@ def test_each_gap_is_one_item_for_all_branches(
     [
         ("UPDATE installations SET state = 'suspended'", "suspended"),
         ("UPDATE installations SET paused_until = now() + interval '40 minutes'", "rate_limit"),
-        ("UPDATE watched_branches SET last_error_code = 'maintenance'", "restore"),
+        ("UPDATE checks SET last_error_code = 'maintenance'", "restore"),
     ],
 )
 def test_success_that_waits_is_critical_at_once(

@@ -26,8 +26,8 @@ class TestEnableRepositories:
         ]
         branch = rows_of(session, web)["trunk"]
         assert branch.check_name == "change-freeze/trunk"
-        assert branch.wanted_generation > branch.written_generation
-        assert branch.due_at is not None
+        assert factories.check(session, branch).wanted_generation > factories.check(session, branch).written_generation
+        assert factories.check(session, branch).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.enabled"]
 
@@ -139,8 +139,8 @@ class TestDisableRepositories:
         assert answer.json()["data"][0]["watchedBranchCount"] == 1
         session.refresh(branch)
         assert branch.unwatched_at is None
-        assert branch.wanted_generation > branch.written_generation
-        assert branch.due_at is not None
+        assert factories.check(session, branch).wanted_generation > factories.check(session, branch).written_generation
+        assert factories.check(session, branch).due_at is not None
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.disabled"]
 

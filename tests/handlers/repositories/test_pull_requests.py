@@ -147,7 +147,8 @@ class TestLookupPullRequest:
         self, acme: Tenant, session: Session, web: WatchedBranch, code: str, state: str
     ) -> None:
         factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
-        web.attempts, web.last_error_code = 1, code
+        check = factories.check(session, web)
+        check.attempts, check.last_error_code = 1, code
         session.flush()
         assert self.look_up(acme, "7")["check"]["state"] == state
 

@@ -27,7 +27,7 @@ def proposed(harness: Harness, base: str) -> PullRequest:
 
 
 def settle(harness: Harness) -> None:
-    harness.make_due("wanted_generation = wanted_generation + 1")
+    harness.make_due("wanted_generation = nextval('generations')")
     harness.run_until_idle()
 
 

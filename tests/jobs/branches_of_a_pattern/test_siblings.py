@@ -119,10 +119,13 @@ class TestBranchWithoutARuleOfItsOwn:
         assert releases.merge("acme/web", pull.number).status_code == 200
 
     def test_freeze_is_enforced_only_when_siblings_are_written(self, releases: Harness) -> None:
-        """The pass over the frozen branch writes the heads of its siblings as well, before its target is applied."""
+        """The target of the frozen branch waits for the check of its pattern, which its siblings' heads have."""
         pull = proposed(releases, OPEN)
         frozen_branch(releases)
-        releases.sql("UPDATE watched_branches SET due_at = NULL WHERE name <> :name", name=FROZEN)
+        releases.sql("UPDATE checks SET due_at = NULL WHERE branch_id IS NULL")
+        releases.run_until_idle()
+        assert releases.sql("SELECT state FROM freeze_targets") == [("pending",)]
+        releases.make_due()
         releases.run_until_idle()
         assert releases.sql("SELECT state FROM freeze_targets") == [("applied",)]
         assert push(releases, FROZEN, pull.head_sha).status_code == 422

@@ -38,7 +38,7 @@ def grant(harness: Harness, freeze_id: str, number: int, *, on: WatchedBranch | 
 
 def notify(harness: Harness) -> None:
     """Say that the verdicts may have changed, as every change of an exception does."""
-    harness.make_due("wanted_generation = wanted_generation + 1")
+    harness.make_due("wanted_generation = nextval('generations')")
 
 
 def check(harness: Harness, pull: PullRequest) -> dict[str, Any]:

@@ -50,16 +50,16 @@ def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     sibling = factories.branch(harness.session, repository, "release/8", pattern_check_name=pattern)
     harness.session.commit()
     web.pull_request(base="release/8", sharesHeadWith=first.number)
-    harness.make_due("wanted_generation = wanted_generation + 1")
+    harness.make_due("wanted_generation = nextval('generations')")
     harness.run_until_idle()
     grant(harness, freeze, first.number)
-    harness.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'main'")
+    harness.sql("UPDATE checks SET due_at = NULL WHERE name = 'change-freeze/main'")
     slow = leased_pass(harness)
-    planned = deque(slow._plan(slow._gather(slow._fetch())))
+    planned = deque(slow._plan(slow._mirror(slow._fetch())))
     assert [(update.head.key.check_name, update.conclusion) for update in planned] == [(pattern, "success")]
     web.pull_request(base="main", sharesHeadWith=first.number)
     harness.sql(
-        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE id <> :id",
+        "UPDATE checks SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE branch_id <> :id",
         id=sibling.id,
     )
     assert harness.run_until_idle() == 1

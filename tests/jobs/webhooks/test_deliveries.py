@@ -312,7 +312,7 @@ class TestDeliveries:
     def test_malformed_and_foreign_deliveries_are_processed_without_effect(
         self, harness: Harness, webhook_queue: WebhookQueue
     ) -> None:
-        before = harness.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id")
+        before = harness.sql("SELECT id, wanted_generation, due_at FROM checks ORDER BY id")
         with harness.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
             for number, (event, payload) in enumerate(
                 [
@@ -332,7 +332,7 @@ class TestDeliveries:
                 )
         harness.process_webhooks()
         assert harness.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
-        assert harness.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id") == before
+        assert harness.sql("SELECT id, wanted_generation, due_at FROM checks ORDER BY id") == before
 
     def test_deleted_repository_is_hidden_and_its_freeze_can_be_lifted(
         self, harness: Harness, webhook_queue: WebhookQueue

@@ -186,8 +186,8 @@ class TestTaking:
         log.read()
         assert log.payloads == 0
         due = harness.sql(
-            "SELECT r.name FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
-            "WHERE b.read_back AND b.due_at IS NOT NULL"
+            "SELECT r.name FROM checks c JOIN repositories r ON r.id = c.repository_id "
+            "JOIN read_backs b ON b.check_id = c.id WHERE c.due_at IS NOT NULL"
         )
         assert due == [("web",)]
         work(harness)

@@ -27,7 +27,7 @@ from services.enforcement.frozen_branches import FROZEN_BRANCHES
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.setup_runs import SETUPS
 from services.offboarding.withdrawal import WITHDRAWALS
-from services.reconcile.leases import BRANCHES
+from services.reconcile.leases import CHECKS
 from services.reconcile.reconciler import MAX_EVALUATION_AGE, RENEWAL_INTERVAL
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import eventually
@@ -247,7 +247,7 @@ class TestHoldersWithoutProgress:
 
     def test_holder_of_work_at_github_is_overtaken_within_20_seconds(self) -> None:
         sweep_every = cast(timedelta, {each.name: each.default for each in fields(Config)}["sweep_every"])
-        leases = {queue.lease for queue in (BRANCHES, FROZEN_BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
+        leases = {queue.lease for queue in (CHECKS, FROZEN_BRANCHES, PROBES, SETUPS, TIPS, WITHDRAWALS)}
         assert leases == {LEASE_DURATION}
         assert LEASE_DURATION + 2 * sweep_every <= timedelta(seconds=20)
 

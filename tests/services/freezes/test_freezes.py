@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry
+from models.checks import Check
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
 from models.queries import covering_freezes, lock_coverage
@@ -73,17 +74,20 @@ class TestStarting:
     ) -> None:
         freeze = begin(unit_of, acme)
         waiting = (
-            select(FreezeTarget.generation, WatchedBranch.wanted_generation, WatchedBranch.due_at.is_not(None))
-            .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+            select(FreezeTarget.generation, Check.wanted_generation, Check.due_at.is_not(None))
+            .join(Check, Check.branch_id == FreezeTarget.branch_id)
             .where(FreezeTarget.freeze_id == freeze.id)
         )
-        assert [tuple(row) for row in session.execute(waiting)] == [(1, 1, True)] * len(branches)
+        started = session.execute(waiting).all()
+        assert [(row[0] == row[1], row[2]) for row in started] == [(True, True)] * len(branches)
         session.rollback()
         with unit_of(acme) as uow:
             end.lift(uow, freeze.id, None)
-        assert [tuple(row) for row in session.execute(waiting)] == [(2, 2, True)] * len(branches)
+        ended = session.execute(waiting).all()
+        assert [(row[0] == row[1], row[2]) for row in ended] == [(True, True)] * len(branches)
+        assert min(row[0] for row in ended) > max(row[0] for row in started)
 
-    def test_freeze_of_a_branch_without_a_rule_makes_its_siblings_due(
+    def test_freeze_of_a_branch_makes_the_check_of_its_pattern_due(
         self, unit_of: UnitOfWorkOpener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         repository = session.get_one(Repository, branches[0].repository_id)
@@ -94,7 +98,9 @@ class TestStarting:
         session.commit()
         begin(unit_of, acme, scope={"type": "branch", "branchId": frozen.id})
         session.expire_all()
-        assert (frozen.wanted_generation, sibling.wanted_generation) == (1, 1)
+        assert factories.check(session, sibling).due_at is None
+        due = session.scalars(select(Check.name).where(Check.due_at.is_not(None)))
+        assert set(due) == {frozen.check_name, "change-freeze/**"}
 
     def test_end_at_the_present_instant_is_rejected(self, unit_of: UnitOfWorkOpener, acme: Organization) -> None:
         with unit_of(acme) as uow, pytest.raises(ServiceError, match="must be in the future"):

@@ -23,7 +23,7 @@ API = {"type": "repositories", "repositories": ["acme/api"]}
 INVENTORY = "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Inventory\r\nDTSTART;VALUE=DATE:20261224\r\nEND:VEVENT\r\n"
 HOLIDAYS = f"BEGIN:VCALENDAR\r\n{INVENTORY}END:VCALENDAR\r\n"
 NAMES_OF_DUE = """
-    SELECT r.name FROM watched_branches b JOIN repositories r ON r.id = b.repository_id WHERE due_at IS NOT NULL
+    SELECT r.name FROM checks c JOIN repositories r ON r.id = c.repository_id WHERE due_at IS NOT NULL
 """
 
 
@@ -45,7 +45,7 @@ class Texts:
 
     def due_after(self, change: Callable[[], object]) -> set[str]:
         """Return the names of the branches that a change makes due."""
-        self.session.execute(text("UPDATE watched_branches SET due_at = NULL"))
+        self.session.execute(text("UPDATE checks SET due_at = NULL"))
         self.session.commit()
         self.wakeups.sent.clear()
         change()

@@ -131,13 +131,13 @@ class TestStandingSuccess:
         ("statement", "cause"),
         [
             ("UPDATE installations SET state = 'suspended'", "suspended"),
-            ("UPDATE watched_branches SET last_error_code = 'installation_suspended'", "suspended"),
+            ("UPDATE checks SET last_error_code = 'installation_suspended'", "suspended"),
             ("UPDATE installations SET paused_until = now() + interval '1 hour'", "rate_limit"),
-            ("UPDATE watched_branches SET last_error_code = 'github_secondary_rate_limit'", "rate_limit"),
-            ("UPDATE watched_branches SET last_error_code = 'github_unavailable'", "github"),
-            ("UPDATE watched_branches SET last_error_code = 'maintenance'", "restore"),
-            ("UPDATE watched_branches SET outdated_since = now() - interval '2 minutes'", "no_worker"),
-            ("UPDATE watched_branches SET outdated_since = now()", "writing"),
+            ("UPDATE checks SET last_error_code = 'github_secondary_rate_limit'", "rate_limit"),
+            ("UPDATE checks SET last_error_code = 'github_unavailable'", "github"),
+            ("UPDATE checks SET last_error_code = 'maintenance'", "restore"),
+            ("UPDATE checks SET outdated_since = now() - interval '2 minutes'", "no_worker"),
+            ("UPDATE checks SET outdated_since = now()", "writing"),
         ],
     )
     def test_cause_is_what_the_write_waits_for(
@@ -176,7 +176,7 @@ class TestExceptions:
         self, session: Session, web: WatchedBranch, freeze: Freeze, blocking: Callable[[], Blocking], statement: str
     ) -> None:
         factories.exception(session, freeze, self.pull, web)
-        change(session, "UPDATE watched_branches SET wanted_generation = written_generation + 1")
+        change(session, "UPDATE checks SET wanted_generation = written_generation + 1")
         change(session, statement)
         assert blocking().state == "not_blocked"
 

@@ -52,8 +52,7 @@ def writes_in(trial: Trial, repositories: Iterable[Repository]) -> int:
 def leases(trial: Trial) -> dict[str, tuple[str, datetime]]:
     """Return the token and the end of the lease on each of `acme`'s branches that has one."""
     rows = trial.stack.sql(
-        "SELECT id, lease_token, lease_until FROM watched_branches WHERE lease_token IS NOT NULL "
-        "AND organization_id = %s",
+        "SELECT id, lease_token, lease_until FROM checks WHERE lease_token IS NOT NULL AND organization_id = %s",
         trial.stack.acme.id,
     )
     return {branch: (token, until) for branch, token, until in rows}

@@ -82,12 +82,12 @@ def answers_errors(trial: Trial) -> None:
 
 def _next_attempts(stack: Stack) -> int:
     """Return at how many different times branches are tried again that have failed."""
-    [[moments]] = stack.sql("SELECT count(DISTINCT due_at) FROM watched_branches WHERE attempts > 0")
+    [[moments]] = stack.sql("SELECT count(DISTINCT due_at) FROM checks WHERE attempts > 0")
     return int(moments)
 
 
 def _most_attempts(trial: Trial) -> int:
-    [[most]] = trial.stack.sql("SELECT coalesce(max(attempts), 0) FROM watched_branches")
+    [[most]] = trial.stack.sql("SELECT coalesce(max(attempts), 0) FROM checks")
     return int(most)
 
 
@@ -127,7 +127,7 @@ def _lose_answers(trial: Trial, kind: str, **details: Any) -> None:
 
 
 def _is_held(trial: Trial) -> bool:
-    return bool(trial.stack.sql("SELECT 1 FROM watched_branches WHERE lease_token IS NOT NULL LIMIT 1"))
+    return bool(trial.stack.sql("SELECT 1 FROM checks WHERE lease_token IS NOT NULL LIMIT 1"))
 
 
 @fault("Writes take effect and are answered with 502: read back first, nothing is written twice", load=False)
@@ -299,7 +299,7 @@ def uninstalled(trial: Trial) -> None:
     stack.github.sender.drain(5)
     stack.github.faults.clear(silence.id)
     trial.people.push_somewhere(trial.random)
-    stack.sql("UPDATE watched_branches SET due_at = clock_timestamp() WHERE id = %s", stack.acme.branches[0])
+    stack.sql("UPDATE checks SET due_at = clock_timestamp() WHERE branch_id = %s", stack.acme.branches[0])
     wait_until(lambda: _state(trial) == "removed", "noticing", 20)
     shown = trial.client.request("GET", f"/v1/freezes/{freeze}").json()
     trial.require(shown["endReason"] == "installation_removed", f"the freeze ended by {shown['endReason']}")

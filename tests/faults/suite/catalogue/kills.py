@@ -80,7 +80,7 @@ def lock_connection(trial: Trial) -> None:
     late = trial.client.evaluation()
     rows = stack.sql(
         "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid IN "
-        "(SELECT CAST(lease_holder AS oid) FROM watched_branches WHERE organization_id = %s)",
+        "(SELECT CAST(lease_holder AS oid) FROM checks WHERE organization_id = %s)",
         stack.acme.id,
     )
     trial.injected()
@@ -89,7 +89,7 @@ def lock_connection(trial: Trial) -> None:
         "WHERE evaluation <= %s AND organization_id = %s AND tracked"
     )
     before = set(stack.sql(recorded, late, stack.acme.id))
-    refused = stack.wire(reconciler, "postgres").trap("SET read_back = true, wanted_generation", "answer")
+    refused = stack.wire(reconciler, "postgres").trap("INSERT INTO read_backs", "answer")
     trap.release()
     refused.wait(10)
     trial.require(rows, "the process that has the leases holds its lock")

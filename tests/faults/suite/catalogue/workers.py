@@ -127,7 +127,7 @@ def loses_its_lease(trial: Trial) -> None:
     client.lift(freeze)
     stack.skip(LEASE)
     wait_until(lambda: is_settled(stack), "the other worker", 90)
-    refused = stack.wire(reconciler, "postgres").trap("SET read_back = true, wanted_generation", "answer")
+    refused = stack.wire(reconciler, "postgres").trap("INSERT INTO read_backs", "answer")
     reconciler.resume()
     trial.injected()
     refused.wait(30)

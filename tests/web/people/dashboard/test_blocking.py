@@ -56,7 +56,7 @@ def succeed(acme: Scene, branch: WatchedBranch) -> None:
 
 def succeed_late(acme: Scene, branch: WatchedBranch) -> None:
     succeed(acme, branch)
-    branch.outdated_since = factories.now() - timedelta(minutes=2)
+    factories.check(acme.session, branch).outdated_since = factories.now() - timedelta(minutes=2)
     acme.session.flush()
 
 

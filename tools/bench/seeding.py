@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import requests
-from sqlalchemy import create_engine, insert, text
+from sqlalchemy import bindparam, create_engine, insert, text, update
 from sqlalchemy.orm import Session
 
+from models.checks import Check
 from models.enforcement import BranchEnforcement
 from models.organizations import Organization
 from models.pull_requests import HeadCheck, PullRequest
@@ -92,7 +93,7 @@ def _remember(
     rows: dict[type, list[Json]] = defaultdict(list)
     for given in made:
         repository = _repository(ours, account, given)
-        branch = _branch(repository, heads[given["id"]])
+        branch = _branch(repository)
         rows[Repository].append(repository)
         rows[WatchedBranch].append(branch)
         rows[BranchEnforcement].append(_enforcement(branch))
@@ -102,6 +103,14 @@ def _remember(
             rows[HeadCheck].append(_head_check(branch, head))
     for model, values in rows.items():
         session.execute(insert(model), values)
+    ranks = update(Check).where(Check.branch_id == bindparam("of_branch")).values(merge_rank=bindparam("rank"))
+    session.connection().execute(
+        ranks,
+        [
+            {"of_branch": branch["id"], "rank": min(map(rank_of, heads[given["id"]]), default=NOTHING_OPEN)}
+            for branch, given in zip(rows[WatchedBranch], made, strict=True)
+        ],
+    )
 
 
 def _repository(ours: Organization, account: Account, given: Json) -> Json:
@@ -122,7 +131,7 @@ def _repository(ours: Organization, account: Account, given: Json) -> Json:
     }
 
 
-def _branch(repository: Json, heads: Sequence[Json]) -> Json:
+def _branch(repository: Json) -> Json:
     return {
         "id": new_id("wbr"),
         "organization_id": repository["organization_id"],
@@ -130,9 +139,6 @@ def _branch(repository: Json, heads: Sequence[Json]) -> Json:
         "name": "main",
         "check_name": CHECK,
         "created_at": factories.now(),
-        "wanted_generation": 1,
-        "written_generation": 1,
-        "merge_rank": min(map(rank_of, heads), default=NOTHING_OPEN),
     }
 
 

@@ -35,7 +35,7 @@ class PullRequest(Base):
     )
 
 
-class QueueEntry(Base):
+class QueuedCommit(Base):
     """A commit of the merge queue of a branch, as last read."""
 
     __tablename__ = "queue_entries"

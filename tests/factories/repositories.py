@@ -9,7 +9,7 @@ from models.checks import Check
 from models.enforcement import BranchEnforcement
 from models.installations import Installation
 from models.organizations import Organization
-from models.pull_requests import HeadCheck, PullRequest, QueueEntry
+from models.pull_requests import HeadCheck, PullRequest, QueuedCommit
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.check_names import check_name, pattern_check_name
 from rules.freezes.merge_rank import OPEN
@@ -114,9 +114,9 @@ def pull_request(session: Session, of: Repository, number: int = 7, **columns: A
     return added(session, row)
 
 
-def queue_entry(session: Session, of: WatchedBranch, head_sha: str, **columns: Any) -> QueueEntry:
+def queue_entry(session: Session, of: WatchedBranch, head_sha: str, **columns: Any) -> QueuedCommit:
     """Add a commit of the merge queue of a branch."""
-    row = QueueEntry(branch_id=of.id, head_sha=head_sha, organization_id=of.organization_id, **columns)
+    row = QueuedCommit(branch_id=of.id, head_sha=head_sha, organization_id=of.organization_id, **columns)
     return added(session, row)
 
 

@@ -14,7 +14,7 @@ from tests import factories
 COUNTS = text(
     "SELECT (SELECT count(*) FROM freezes), (SELECT count(*) FROM freeze_targets), "
     "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.started'), (SELECT count(*) FROM idempotency_keys), "
-    "(SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL)"
+    "(SELECT count(*) FROM checks WHERE due_at IS NOT NULL)"
 )
 
 

@@ -21,7 +21,7 @@ BEGUN = text(
     "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.started')"
 )
 COVERED = text(
-    "SELECT (SELECT count(*) FROM freeze_targets), (SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL), "
+    "SELECT (SELECT count(*) FROM freeze_targets), (SELECT count(*) FROM checks WHERE due_at IS NOT NULL), "
     "(SELECT count(*) FROM freezes WHERE targets_pending), "
     "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.grew')"
 )

@@ -86,7 +86,7 @@ def lock_connection(trial: Trial) -> None:
     trial.injected()
     recorded = (
         "SELECT repository_id, check_name, head_sha, evaluation FROM head_checks "
-        "WHERE evaluation <= %s AND organization_id = %s AND tracked"
+        "WHERE evaluation <= %s AND organization_id = %s"
     )
     before = set(stack.sql(recorded, late, stack.acme.id))
     refused = stack.wire(reconciler, "postgres").trap("INSERT INTO read_backs", "answer")

@@ -134,8 +134,9 @@ def loses_its_lease(trial: Trial) -> None:
     refused.release()
     trial.require(
         not stack.sql(
-            "SELECT 1 FROM head_checks WHERE tracked AND evaluation <= %s AND organization_id = %s AND "
-            "conclusion = 'failure'",
+            "SELECT 1 FROM head_checks h JOIN pull_requests p ON p.repository_id = h.repository_id "
+            "AND p.head_sha = h.head_sha AND p.state = 'open' "
+            "WHERE h.evaluation <= %s AND h.organization_id = %s AND h.conclusion = 'failure'",
             late,
             stack.acme.id,
         ),

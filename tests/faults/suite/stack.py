@@ -194,8 +194,10 @@ class Stack:
             self.sql(f"UPDATE webhook_log SET due_at = clock_timestamp() WHERE {unleased}")
 
     def full_resyncs(self) -> list[tuple[Any, ...]]:
-        """Return when the last full resync was requested; a later one returns something else."""
-        return self.sql("SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'")
+        """Return when the last full resync was requested, the first one after the start; a later one changes that."""
+        requested = "SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'"
+        wait_until(lambda: bool(self.sql(requested)), "the first full resync", 30)
+        return self.sql(requested)
 
     def request_full_resync(self) -> None:
         """Have the full resync done now instead of when its period is over."""

@@ -9,6 +9,7 @@ import orjson
 
 from tests.faults.suite.catalogue.steps import is_settled
 from tests.faults.suite.processes import wait_until
+from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
 from tools.fake_github.webhooks.sender import PENDING, Delivery
 
@@ -86,6 +87,8 @@ def cut_off(trial: Trial) -> None:
 def _lose(trial: Trial, keep: int) -> None:
     """Have GitHub keep only the newest deliveries, while no API runs; require one full resync."""
     stack = trial.stack
+    wait_until(lambda: _has_read_an_entry(stack), "an entry that was read: only then one can be missing", 30)
+    stack.full_resyncs()  # one that was requested before is over
     stack.sql("UPDATE periodic_tasks SET done_at = done_at - interval '2 minutes' WHERE name = 'full_resync'")
     before = stack.full_resyncs()
     with without_the_api(trial):
@@ -97,6 +100,12 @@ def _lose(trial: Trial, keep: int) -> None:
     trial.require(requested != before, "one full resync was requested")
     time.sleep(6)  # the log is read again
     trial.require(stack.full_resyncs() == requested, "and not another one")
+
+
+def _has_read_an_entry(stack: Stack) -> bool:
+    """Have the log read; return whether its newest entry is known."""
+    stack.read_webhook_log_now()
+    return bool(stack.sql("SELECT 1 FROM webhook_log WHERE last_id IS NOT NULL"))
 
 
 @fault("Webhook log: it has deliveries to other installations; they change nothing", within=30, load=False)

@@ -17,6 +17,7 @@ from services.core.work_queue import LEASE_DURATION
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
 from services.github_access.failures import RATE_LIMITS
 from services.reconcile.leases import CHECKS, LeasedCheck, LeasedTransaction
+from services.reconcile.read_backs import request_read_backs
 
 # A check that was made due since it was leased (a higher generation, or to be read back) is due at once, whatever the
 # result of this pass; else at the time of the next request to read it back.
@@ -133,12 +134,6 @@ _DEFER = text(f"""
          AS d (id, rank, generation)
     WHERE c.id = d.id AND c.lease_token = :token
 """)  # noqa: S608 - constants of ours
-_READ_BACK_AGAIN = text("""
-    INSERT INTO read_backs (check_id, at, organization_id)
-    SELECT c.id, n.at, c.organization_id
-    FROM checks c, unnest(CAST(:instants AS timestamptz[])) AS n (at)
-    WHERE c.id = ANY(:checks) AND c.lease_token = :token ON CONFLICT DO NOTHING
-""")
 
 
 def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: datetime) -> None:
@@ -147,7 +142,7 @@ def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: d
     if not held:
         return
     uow, checks = leased.uow, [one.check.id for one in held]
-    _request_read_back_again(leased, [one.check for one in held], uow.now)
+    request_read_backs(uow, [one.check.id for one in held if one.check.read_back], uow.now)
     values = {"ranks": [one.rank for one in held], "generations": [one.check.generation for one in held]}
     uow.session.execute(_DEFER, {"checks": checks, **values, "token": leased.lease.token, "due": due})
     uow.dependencies.queue_observer.postponed(CHECKS.kind, len(held))
@@ -155,24 +150,15 @@ def defer_checks(leased: LeasedTransaction, deferred: Sequence[Progress], due: d
         _save_progress(uow, held)
 
 
-def _request_read_back_again(leased: LeasedTransaction, checks: Sequence[LeasedCheck], *instants: datetime) -> None:
-    """Have checks read back that this pass should have, while they are still leased."""
-    if read_back := [check.id for check in checks if check.read_back]:
-        values = {"checks": read_back, "instants": list(instants), "token": leased.lease.token}
-        leased.uow.session.execute(_READ_BACK_AGAIN, values)
-
-
 _FAIL = text(f"""
     UPDATE checks c
     SET {_RELEASED}, last_error_code = :code, last_error_message = :message,
-        due_at = CASE WHEN c.wanted_generation > d.generation OR :requested THEN CAST(:now AS timestamptz)
-                      ELSE CAST(:due AS timestamptz) END,
-        attempts = CASE WHEN c.wanted_generation > d.generation OR :requested THEN c.attempts ELSE c.attempts + 1 END
+        due_at = CASE WHEN {_REQUESTED} THEN CAST(:now AS timestamptz) ELSE CAST(:due AS timestamptz) END,
+        attempts = CASE WHEN {_REQUESTED} THEN c.attempts ELSE c.attempts + 1 END
     FROM (VALUES (CAST(:generation AS bigint))) AS d (generation)
     WHERE c.id = :check AND c.lease_token = :token
     RETURNING c.due_at
 """)  # noqa: S608 - constants of ours
-_IS_REQUESTED = text("SELECT EXISTS (SELECT FROM read_backs WHERE check_id = :check AND at <= :now)")
 _FAILED_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE WHEN :waits THEN t.state ELSE 'failed' END, attempts = t.attempts + 1, last_error_code = :code,
@@ -207,13 +193,11 @@ def fail_check(leased: LeasedTransaction, progress: Progress, error: GitHubError
         "due": uow.now + backoff(error, check.attempts),
         "waits": waits,
     }
-    values["requested"] = uow.session.scalar(_IS_REQUESTED, values)
-    if error.maybe_applied:
-        lost = {"checks": [check.id], "instants": [uow.now, uow.now + LEASE_DURATION], "token": leased.lease.token}
-        uow.session.execute(_READ_BACK_AGAIN, lost)
-    else:
-        _request_read_back_again(leased, [check], uow.now)
     due = uow.session.scalar(_FAIL, values)
+    if error.maybe_applied:
+        request_read_backs(uow, [check.id], uow.now, uow.now + LEASE_DURATION)
+    elif check.read_back:
+        request_read_backs(uow, [check.id], uow.now)
     branch_ids: set[str] = set()
     if targets := _lock_targets(uow, [check.id]):
         shown = None if error.kind in NEEDS_OPERATOR and due is not None and due > uow.now else due

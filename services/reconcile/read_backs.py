@@ -5,6 +5,7 @@ takeover, is not cancelled by one that is met now.
 """
 
 from collections.abc import Collection
+from datetime import datetime
 
 from sqlalchemy import text
 
@@ -13,7 +14,8 @@ from services.core.work_queue import LEASE_DURATION
 
 _REQUEST = text("""
     INSERT INTO read_backs (check_id, at, organization_id)
-    SELECT id, :at, organization_id FROM checks WHERE id = ANY(:ids)
+    SELECT c.id, n.at, c.organization_id FROM checks c, unnest(CAST(:instants AS timestamptz[])) AS n (at)
+    WHERE c.id = ANY(:ids)
     ON CONFLICT DO NOTHING
 """)
 _REQUEST_LATER = text("""
@@ -48,10 +50,15 @@ def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
 
 def read_back_now(uow: UnitOfWork, check_ids: Collection[int]) -> None:
     """Have checks read back at once, by whoever has leased them or will."""
-    values = {"ids": list(check_ids), "at": uow.now, "now": uow.now}
-    uow.session.execute(_MAKE_DUE, values)
-    uow.session.execute(_REQUEST, values)
+    uow.session.execute(_MAKE_DUE, {"ids": list(check_ids), "now": uow.now})
+    request_read_backs(uow, check_ids, uow.now)
     uow.wake("reconcile")
+
+
+def request_read_backs(uow: UnitOfWork, check_ids: Collection[int], *instants: datetime) -> None:
+    """Have the passes over checks that come from these instants on read them back; the caller makes them due."""
+    if check_ids:
+        uow.session.execute(_REQUEST, {"ids": list(check_ids), "instants": list(instants)})
 
 
 def read_back_later(uow: UnitOfWork, check_ids: Collection[int]) -> None:

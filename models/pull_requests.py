@@ -50,7 +50,7 @@ class QueuedCommit(Base):
 
 
 class HeadCheck(Base):
-    """What we last wrote on a head under one check name. A row without an evaluation (0) only holds a write intent.
+    """What we last wrote on a head under one check name. A row without an evaluation (0) only announces a write.
 
     `evaluation` orders verdicts (a database sequence): a record is never replaced by an older one (I2).
     """

@@ -100,7 +100,7 @@ class Reconciler:
 
 @dataclass(slots=True)
 class Pass:
-    """The state of one pass: what is leased, what each branch still waits for, and what has failed."""
+    """The state of one pass: what is leased, what each check still waits for, and what has failed."""
 
     reconciler: Reconciler
     batch: LeasedBatch

@@ -18,7 +18,7 @@ def leased_pass(harness: Harness) -> Pass:
 
 
 def evaluated_pass(harness: Harness) -> tuple[Pass, list[CheckUpdate]]:
-    """Return the pass of a worker that has evaluated its heads, and saved its intent to write them."""
+    """Return the pass of a worker that has evaluated its heads, and announced what it will write."""
     started = leased_pass(harness)
     planned = started._plan(started._mirror(started._fetch()))
     return started, intend(started, planned)

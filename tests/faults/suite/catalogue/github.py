@@ -242,6 +242,7 @@ def hidden(trial: Trial) -> None:
     wait_until(lambda: counts(trial, freeze)["failed"] == half, "parking", 30)
     codes = {target["lastError"]["code"] for target in failed_targets(trial, freeze)}
     trial.require(codes == {"repository_not_found"}, f"targets name {codes}")
+    wait_until(lambda: not is_busy(stack, stack.acme), "the first try of all", 30)  # also of those that are still seen
     tried = _attempts_of_acme(trial)
     time.sleep(2)
     trial.require(_attempts_of_acme(trial) == tried, "there is no immediate retry")

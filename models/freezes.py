@@ -53,8 +53,6 @@ class Freeze(Base):
     """Whether branches of its scope are still to be covered: a schedule's freeze covers very many in batches."""
     failing_since: Mapped[datetime | None]
     """Since when it has failed targets, which is recorded in the audit; None: it has none."""
-    late_at: Mapped[datetime | None]
-    """Written only by the former release, which may still run while the service is upgraded."""
 
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),

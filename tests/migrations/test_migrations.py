@@ -49,6 +49,7 @@ OF_THE_FORMER_RELEASE = {
     ),
     *(("watched_branches", index) for index in ("ix_watched_branches_due", "ix_watched_branches_outdated")),
     *(("head_checks", column) for column in ("intent_leases", "intent_until")),
+    ("freezes", "late_at"),
 }
 """Tables with the columns and indexes that only its processes use; the next release removes them."""
 

@@ -12,6 +12,17 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOf
 from services.freezes.end import audit_end, end, lock_covered_branches
 from services.github_access.client import installation_page
 
+_READ_BACK = text("""
+    WITH every AS MATERIALIZED (
+        SELECT c.id FROM checks c JOIN repositories r ON r.id = c.repository_id
+        WHERE c.installation_id = :installation AND r.removed_at IS NULL ORDER BY c.id FOR NO KEY UPDATE OF c
+    ), requested AS (
+        INSERT INTO read_backs (check_id, at, organization_id)
+        SELECT c.id, :now, c.organization_id FROM every JOIN checks c ON c.id = every.id ON CONFLICT DO NOTHING
+    )
+    UPDATE checks c SET due_at = :now, attempts = 0 FROM every WHERE c.id = every.id
+""")
+
 
 def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> str | None:
     """Fetch an installation from GitHub and save its state; return None if no organisation has claimed it.
@@ -103,14 +114,6 @@ def _handle_state_change(uow: UnitOfWork, installation: Installation, before: st
 
 
 def read_back_installation(uow: UnitOfWork, installation_id: int) -> None:
-    """Make all branches of an installation due now, to be read back."""
-    uow.session.execute(
-        text(
-            "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
-            "WHERE r.installation_id = :installation AND r.removed_at IS NULL ORDER BY b.id FOR NO KEY UPDATE OF b) "
-            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 "
-            "FROM every WHERE b.id = every.id"
-        ),
-        {"now": uow.now, "installation": installation_id},
-    )
+    """Make all checks of an installation due now, to be read back."""
+    uow.session.execute(_READ_BACK, {"now": uow.now, "installation": installation_id})
     uow.wake("reconcile")

@@ -68,7 +68,7 @@ class TestChecks:
 
     def test_branch_that_waits_is_not_tried_again_soon(self, restored: Harness) -> None:
         restored.run_until_idle()
-        due = "SELECT count(*) FROM watched_branches WHERE due_at < clock_timestamp() + interval '20 minutes'"
+        due = "SELECT count(*) FROM checks WHERE due_at < clock_timestamp() + interval '20 minutes'"
         assert restored.sql(due) == [(0,)]
 
 

@@ -126,9 +126,9 @@ def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
 
 
 def wait_for_rest(stack: Stack) -> None:
-    """Wait until no branch is due or leased."""
+    """Wait until no check is due or leased."""
     engine = create_engine(stack.stores.database_url)
-    query = text("SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL OR lease_token IS NOT NULL")
+    query = text("SELECT count(*) FROM checks WHERE due_at IS NOT NULL OR lease_token IS NOT NULL")
     end = time.monotonic() + REST_TIMEOUT
     try:
         while True:

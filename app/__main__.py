@@ -28,12 +28,6 @@ COMMANDS = (
         "app.worker",
         writes_logs=True,
     ),
-    Command(
-        "sweeper",
-        "not needed: does what workers do by time; the next release has none",
-        "app.sweeper",
-        writes_logs=True,
-    ),
     Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate", writes_logs=True),
     Command("doctor", "check the configuration and everything that it names", "app.commands.doctor"),
     Command("restore", "show what a restored database would release, and confirm it", "app.commands.restore"),

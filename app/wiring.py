@@ -31,7 +31,7 @@ from rules.rate_budget import GitHubLimits
 from rules.retention import Retention
 from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
-from services.core.lease_holder import Heartbeat, HolderLock, Kind, runs
+from services.core.lease_holder import Heartbeat, HolderLock, worker_runs
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
@@ -189,9 +189,9 @@ def report_restore(uow_factory: UnitOfWorkFactory, config: Config) -> None:
         logger.warning("PostgreSQL is not available yet: %s", error.orig)
 
 
-def lock_of(config: Config, kind: Kind) -> HolderLock:
-    """Return the lock of a process of this kind, which is not taken yet."""
-    return HolderLock(make_lock_engine(config.database_direct_url), kind)
+def lock_of(config: Config) -> HolderLock:
+    """Return the lock of a worker, which is not taken yet."""
+    return HolderLock(make_lock_engine(config.database_direct_url))
 
 
 def job_context(config: Config, lock: HolderLock, engine: Engine | None = None) -> Context:
@@ -213,7 +213,7 @@ def make_sweeper(config: Config, context: Context, watch: WakeupWatch) -> Sweepe
 
     def workers_available() -> bool:
         with context.uow_factory.open(SYSTEM_CALLER) as uow:
-            return runs(uow.session, "worker") and watch.workers_available()
+            return worker_runs(uow.session) and watch.workers_available()
 
     return Sweeper(context, workers_available, config.full_pass_every, config.synchronous_standbys)
 

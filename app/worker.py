@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         config = load_config()
         logs.configure(config.log_level)
         logs.announce_start("worker")
-        lock = lock_of(config, "worker")
+        lock = lock_of(config)
         context = job_context(config, lock)
         watch = WakeupWatch(config.redis_url)
         serve_metrics(config, context, watch.count_waiting)

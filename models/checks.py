@@ -64,21 +64,12 @@ class ReadBack(Base):
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
 
 
-class LeaseUnit(Base):
-    """Whether workers lease checks. They do not while a worker of the former release runs, which leases branches."""
-
-    __tablename__ = "lease_unit"
-
-    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, server_default="1")
-    is_check: Mapped[bool]
-
-
 _OF_BRANCHES = """
     SELECT c.id FROM watched_branches b
     JOIN checks c ON c.repository_id = b.repository_id AND c.name IN (b.check_name, b.pattern_check_name)
     WHERE b.id = ANY(:ids)
 """
-# Processes of the former release lock branches, and then, by a trigger, their checks.
+# Branches before their checks, as everywhere.
 _BRANCHES = "SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
 _CHECKS = f"{_OF_BRANCHES} AND b.id IN (SELECT id FROM branches)"  # noqa: S608 - constants of ours
 _LOCK = text(f"""

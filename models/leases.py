@@ -36,9 +36,7 @@ class LeaseHolder(Base):
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     kind: Mapped[str | None]
-    """`worker`, or `sweeper` for the command of that name."""
-    leases_checks: Mapped[bool] = mapped_column(server_default="false")
-    """False of a worker of the former release, which leases branches."""
+    """`worker`; that of a sweeper of a former release is `sweeper`."""
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     beat_at: Mapped[datetime | None]
     """Its last heartbeat, by the database's clock."""

@@ -68,8 +68,6 @@ class HeadCheck(Base):
     check_run_id: Mapped[int | None] = mapped_column(BigInteger)
     summary_hash: Mapped[str]
     """Of title and summary: where the text is outdated, the check is written again. Empty: in any case."""
-    tracked: Mapped[bool] = mapped_column(server_default="true")
-    """For the former release alone: whether the head had a merge path when it was written."""
     unconfirmed: Mapped[bool] = mapped_column(server_default="false")
     """Whether GitHub may show something that is not recorded: a write was announced, or arrived too late
     (`services/reconcile/check_records.py`)."""
@@ -90,17 +88,10 @@ class HeadCheck(Base):
         return self.conclusion == "success" or self.unconfirmed
 
     __table_args__ = (
-        Index("ix_head_checks_tracked", "repository_id", "check_name", postgresql_where=text("tracked")),
         Index(
             "ix_head_checks_standing",
             "repository_id",
             "check_name",
             postgresql_where=text("conclusion = 'success' OR unconfirmed"),
-        ),
-        Index(
-            "ix_head_checks_superseded",
-            "repository_id",
-            "check_name",
-            postgresql_where=text("NOT tracked AND (conclusion = 'success' OR unconfirmed)"),
         ),
     )

@@ -273,10 +273,9 @@ def _left(used: Any, limit: int) -> float:
 
 
 _PROCESSES = text(f"""
-    SELECT k.kind, count(h.id) AS running FROM unnest(ARRAY['worker', 'sweeper']) AS k (kind)
-    LEFT JOIN lease_holders h ON h.kind = k.kind AND h.stopped_at IS NULL AND h.ended_at IS NULL
-        AND h.beat_at > clock_timestamp() - {PROCESS_TIMEOUT}
-    GROUP BY k.kind
+    SELECT 'worker' AS kind, count(*) AS running FROM lease_holders
+    WHERE kind = 'worker' AND stopped_at IS NULL AND ended_at IS NULL
+      AND beat_at > clock_timestamp() - {PROCESS_TIMEOUT}
 """)  # noqa: S608 - a constant of ours
 
 

@@ -16,7 +16,7 @@ import logging
 from datetime import datetime, timedelta
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Literal, LiteralString
+from typing import LiteralString
 
 import sqlalchemy.exc
 from sqlalchemy import Connection, Engine, TextClause, text
@@ -26,7 +26,6 @@ from models.requests import WINDOWS
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["worker", "sweeper"]
 BEAT_INTERVAL = 2.0
 """Seconds between two heartbeats."""
 MAX_SILENCE = timedelta(seconds=8)
@@ -62,18 +61,11 @@ LOST_HOLDERS = f"""
 """  # noqa: S608 - constants of ours
 """SQL: the numbers of the processes that are dead or silent."""
 
-FORMER_WORKER_RUNS = (
-    "EXISTS (SELECT FROM lease_holders h WHERE h.kind = 'worker' AND NOT h.leases_checks "
-    f"AND h.ended_at IS NULL AND EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))"
-)
-"""SQL: whether a worker of the former release lives, which leases branches."""
-_ENTER = text(
-    "INSERT INTO lease_holders (kind, leases_checks) VALUES (:kind, true) RETURNING id, pg_backend_pid() AS backend"
-)
+_ENTER = text("INSERT INTO lease_holders (kind) VALUES ('worker') RETURNING id, pg_backend_pid() AS backend")
 _BEAT = text("UPDATE lease_holders SET beat_at = clock_timestamp() WHERE id = :holder")
 _STOP = text("UPDATE lease_holders SET stopped_at = clock_timestamp() WHERE id = :holder")
 _RUNS = text(
-    f"SELECT EXISTS (SELECT FROM lease_holders h WHERE h.kind = :kind AND h.beat_at >= {_RECENT} "  # noqa: S608
+    f"SELECT EXISTS (SELECT FROM lease_holders h WHERE h.kind = 'worker' AND h.beat_at >= {_RECENT} "  # noqa: S608
     f"AND EXISTS ({_LOCKS} AND l.objid = CAST(h.id AS oid)))"
 )
 _LOCK = text(f"SELECT pg_advisory_lock({LOCK_CLASS}, :holder)")
@@ -96,9 +88,9 @@ def remove_dead_holders(session: Session, now: datetime) -> None:
     session.execute(_REMOVE, {"before": now - DEAD_HOLDER_RETENTION})
 
 
-def runs(session: Session, kind: Kind) -> bool:
-    """Return whether a process of this kind holds its lock and has a recent heartbeat."""
-    return bool(session.scalar(_RUNS, {"kind": kind}))
+def worker_runs(session: Session) -> bool:
+    """Return whether a worker holds its lock and has a recent heartbeat."""
+    return bool(session.scalar(_RUNS))
 
 
 class PooledConnectionError(Exception):
@@ -114,9 +106,8 @@ class PooledConnectionError(Exception):
 class HolderLock:
     """The number of this process, and the lock that it holds on `engine`, which pools nothing."""
 
-    def __init__(self, engine: Engine, kind: Kind) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._kind = kind
         self._mutex = Lock()
         self._connection: Connection | None = None
         self._number: int | None = None
@@ -169,7 +160,7 @@ class HolderLock:
         self._connection = None
         connection = self._engine.connect()
         try:
-            number, backend = connection.execute(_ENTER, {"kind": self._kind}).one()
+            number, backend = connection.execute(_ENTER).one()
             connection.execute(_LOCK, {"holder": number})
             connection.commit()
             _require_own_session(self._engine, connection, backend)

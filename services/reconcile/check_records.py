@@ -47,11 +47,11 @@ _CONFIRM = text(f"""
 """)  # noqa: S608 - constants of ours
 _RECORD = text(f"""
     INSERT INTO head_checks AS h (repository_id, check_name, head_sha, organization_id, branch_id, conclusion,
-                                  evaluation, check_run_id, summary_hash, tracked, written_at)
-    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :tracked, :now)
+                                  evaluation, check_run_id, summary_hash, written_at)
+    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :now)
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
-        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, tracked = excluded.tracked,
+        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash,
         unconfirmed = {IN_FLIGHT}, written_at = excluded.written_at
     WHERE h.evaluation < excluded.evaluation
 """)  # noqa: S608 - a constant of ours
@@ -113,7 +113,6 @@ def _row(leased: LeasedTransaction, update: CheckUpdate, run: int | None) -> Map
         "evaluation": update.evaluation,
         "run": run,
         "digest": update.summary_hash,
-        "tracked": bool(update.head.paths),
         "now": leased.uow.now,
         "acquired_at": leased.lease.acquired_at,
     }

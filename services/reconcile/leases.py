@@ -7,10 +7,9 @@ from time import monotonic
 
 from sqlalchemy import bindparam, func, or_, select, text
 
-from models.checks import Check, LeaseUnit, ReadBack
+from models.checks import Check, ReadBack
 from models.installations import Installation
 from models.repositories import Repository
-from services.core.lease_holder import FORMER_WORKER_RUNS
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import LEASE_DURATION, Lease, LeaseLostError, WorkQueue
 from services.github_access.pauses import is_callable
@@ -103,11 +102,7 @@ CHECKS = WorkQueue(
 _DUE = select(Check.id).where(CHECKS.available)
 _NEXT_INSTALLATION = (
     select(Installation.id, Installation.permissions)
-    .where(
-        is_callable(),
-        _DUE.where(Check.installation_id == Installation.id).exists(),
-        select(LeaseUnit.is_check).scalar_subquery(),
-    )
+    .where(is_callable(), _DUE.where(Check.installation_id == Installation.id).exists())
     .order_by(Installation.served_at.nulls_first(), Installation.id)
     .limit(1)
     .with_for_update(of=Installation, skip_locked=True)
@@ -146,39 +141,13 @@ _TO_READ = text("""
     GROUP BY b.id, r.node_id
     ORDER BY min(array_position(CAST(:checks AS bigint[]), k.id))
 """)
-_LEASE_CHECKS = text(f"""
-    WITH turned AS (
-        UPDATE lease_unit SET is_check = true WHERE NOT is_check AND NOT {FORMER_WORKER_RUNS} RETURNING id
-    ), queued AS (
-        INSERT INTO queue_entries (branch_id, head_sha, organization_id)
-        SELECT h.branch_id, h.head_sha, h.organization_id
-        FROM turned, head_checks h JOIN watched_branches b ON b.id = h.branch_id AND b.check_name = h.check_name
-        WHERE h.tracked AND NOT EXISTS (
-            SELECT FROM pull_requests p
-            WHERE p.repository_id = h.repository_id AND p.head_sha = h.head_sha AND p.base_branch = b.name
-              AND p.state = 'open')
-        ON CONFLICT DO NOTHING RETURNING branch_id
-    )
-    UPDATE checks c SET due_at = coalesce(c.due_at, :now) FROM queued WHERE c.branch_id = queued.branch_id
-""")  # noqa: S608 - a constant of ours
-
-
-def _lease_checks(uow: UnitOfWork) -> bool:
-    """Have workers lease checks once the last worker of the former release has ended; True if they did not before.
-
-    What that release knew of merge queues becomes their entries, and their branches are read again.
-    """
-    if uow.session.scalar(select(LeaseUnit.is_check)):
-        return False
-    uow.session.execute(_LEASE_CHECKS, {"now": uow.now})
-    return bool(uow.session.scalar(select(LeaseUnit.is_check)))
 
 
 def acquire(uow: UnitOfWork, *, limit: int = MAX_CHECKS_PER_PASS) -> LeasedBatch | None:
     """Lease due checks of the installation that was served longest ago; None if no check is due."""
     next_one = uow.session.execute(_NEXT_INSTALLATION, {"now": uow.now}).first()
     if next_one is None:
-        return acquire(uow, limit=limit) if _lease_checks(uow) else None
+        return None
     installation_id, permissions = next_one
     uow.session.execute(_SERVED, {"installation": installation_id, "now": uow.now})
     lease = CHECKS.acquire(uow, within=(Check.installation_id, installation_id), limit=limit)

@@ -195,9 +195,7 @@ def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = DELIVERIES.acquire(uow, limit=BATCH)
         if lease is None:
             return False
-        requests = {
-            row.delivery_id: from_stored(row.event, row.payload, app_id=github.settings.app_id) for row in lease.rows
-        }
+        requests = {row.delivery_id: from_stored(row.payload) for row in lease.rows}
         branches = [request for found in requests.values() for request in found if isinstance(request, BranchRefresh)]
         others = {each: rest for each, found in requests.items() if (rest := _not_branches(found))}
         mark_due(uow, branches)

@@ -10,7 +10,6 @@ from integrations.github.events import (
     RefreshRequest,
     RepositoryRefresh,
     RequestedAction,
-    read_event,
 )
 
 _KINDS: Mapping[str, type[RefreshRequest]] = {
@@ -32,11 +31,9 @@ def to_stored(requests: Iterable[RefreshRequest]) -> dict[str, Any]:
     return {_KEY: [{"kind": name, **values} for name, values in kept]} if kept else {}
 
 
-def from_stored(event: str, stored: Mapping[str, Any], *, app_id: int) -> list[RefreshRequest]:
-    """Return the requests of a stored webhook; one of the former release has its payload instead."""
-    if _KEY not in stored:
-        return read_event(event, stored, app_id=app_id)
-    return [_request(**values) for values in stored[_KEY]]
+def from_stored(stored: Mapping[str, Any]) -> list[RefreshRequest]:
+    """Return the requests of a stored webhook."""
+    return [_request(**values) for values in stored.get(_KEY, ())]
 
 
 def _request(kind: str, **values: Any) -> RefreshRequest:

@@ -64,9 +64,7 @@ def test_command_rejects_unknown_options(name: str, capsys: pytest.CaptureFixtur
     assert f"python -m app {name}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["worker"], ["sweeper"], ["migrate"], ["audit", "verify"], ["plan", "a", "team"]]
-)
+@pytest.mark.parametrize("arguments", [["worker"], ["migrate"], ["audit", "verify"], ["plan", "a", "team"]])
 def test_command_ends_with_3_when_database_url_is_missing(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +73,7 @@ def test_command_ends_with_3_when_database_url_is_missing(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "DATABASE_URL is required" in captured.err
-    assert ("cannot start" in captured.err) == (arguments[0] in {"worker", "sweeper"})
+    assert ("cannot start" in captured.err) == (arguments == ["worker"])
 
 
 def test_command_names_the_unusable_private_key_and_ends_with_3(
@@ -89,11 +87,10 @@ def test_command_names_the_unusable_private_key_and_ends_with_3(
     for arguments in (["audit", "verify"], ["plan", "a", "team"]):
         assert main(arguments) == 3
         assert capsys.readouterr().err.splitlines()[1:] == [problem]
-    for name in ("worker", "sweeper"):
-        assert main([name]) == 3
-        [line] = map(json.loads, capsys.readouterr().err.splitlines())
-        assert (line["level"], line["event"]) == ("critical", f"The {name} cannot start.")
-        assert line["problems"] == [problem]
+    assert main(["worker"]) == 3
+    [line] = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["level"], line["event"]) == ("critical", "The worker cannot start.")
+    assert line["problems"] == [problem]
     with pytest.raises(SystemExit) as ended:
         _ = app.main.app
     assert ended.value.code == 3
@@ -252,8 +249,6 @@ def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess
         assert process.stderr is not None
         try:
             assert f"{name} starts, release {VERSION}" in process.stderr.readline()
-            if name == "sweeper":
-                assert "workers sweep now" in process.stderr.readline()
             assert "waiting for the database: The database has no schema: run `python -m app migrate`." in (
                 process.stderr.readline()
             )
@@ -267,27 +262,22 @@ def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess
 
 @pytest.mark.check
 @pytest.mark.slow(5)
-@pytest.mark.parametrize("name", ["worker", "sweeper"])
-def test_process_waits_for_the_schema_with_one_line(name: str, unmigrated_database: str, redis_url: str) -> None:
-    with waiting(name, unmigrated_database, redis_url) as process:
+def test_worker_waits_for_the_schema_with_one_line(unmigrated_database: str, redis_url: str) -> None:
+    with waiting("worker", unmigrated_database, redis_url) as process:
         migrate(unmigrated_database)
-        eventually(lambda: _runs(unmigrated_database, name), 30)
+        eventually(lambda: _runs(unmigrated_database), 30)
     assert process.returncode == 0
 
 
 @pytest.mark.check
 @pytest.mark.slow(5)
-@pytest.mark.parametrize("name", ["worker", "sweeper"])
-def test_process_that_waits_for_the_schema_handles_a_signal(
-    name: str, unmigrated_database: str, redis_url: str
-) -> None:
+def test_worker_that_waits_for_the_schema_handles_a_signal(unmigrated_database: str, redis_url: str) -> None:
     """The first process of a container gets no other signals."""
-    with waiting(name, unmigrated_database, redis_url) as process:
+    with waiting("worker", unmigrated_database, redis_url) as process:
         pass
     assert process.returncode == 0
 
 
-def _runs(database_url: str, kind: str) -> bool:
-    query = text("SELECT count(*) FROM lease_holders WHERE kind = :kind")
+def _runs(database_url: str) -> bool:
     with owner_engine_of(database_url).connect() as connection:
-        return bool(connection.scalar(query, {"kind": kind}))
+        return bool(connection.scalar(text("SELECT count(*) FROM lease_holders WHERE kind = 'worker'")))

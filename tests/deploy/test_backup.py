@@ -217,7 +217,7 @@ def test_dump_is_restored_into_a_fresh_cluster(primary: EmbeddedPostgres, home: 
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         operator.monkeypatch.setenv("PORT", str(port))
-        with running("api"), running("sweeper") as log:
+        with running("api"), running("worker") as log:
             eventually(lambda: _answers(port), PATIENCE)
             eventually(lambda: "the database was restored: it runs in another cluster" in log.read_text(), PATIENCE)
         assert "Confirming releases 0 checks." in operator.run(SHOW, fresh)

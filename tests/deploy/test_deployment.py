@@ -65,7 +65,7 @@ def test_image_holds_compiled_modules_of_its_processes(image: Path) -> None:
 
 @pytest.mark.check
 def test_image_holds_what_the_processes_import(image: Path) -> None:
-    modules = "app.gunicorn, app.main, app.sweeper, app.worker, " + ", ".join(each.module for each in COMMANDS)
+    modules = "app.gunicorn, app.main, app.worker, " + ", ".join(each.module for each in COMMANDS)
     script = (
         f"import sys, {modules}; from app.commands.api import SETTINGS; print(app.__file__, SETTINGS.exists());"
         "print({'app.tracing', 'opentelemetry.sdk.trace', 'sentry_sdk'} & set(sys.modules))"

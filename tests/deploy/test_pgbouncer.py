@@ -90,8 +90,8 @@ def test_role_of_a_transaction_is_gone_in_the_next_one_of_the_session(service: t
 def test_pooled_address_is_refused_for_the_lock_of_a_process(service: tuple[str, str]) -> None:
     pooled, direct = service
     with pytest.raises(PooledConnectionError, match="DATABASE_DIRECT_URL must lead to PostgreSQL itself"):
-        HolderLock(make_lock_engine(pooled), "worker").take()
-    HolderLock(make_lock_engine(direct), "worker").take()
+        HolderLock(make_lock_engine(pooled)).take()
+    HolderLock(make_lock_engine(direct)).take()
 
 
 def test_doctor_says_which_address_leads_through_a_pooler(service: tuple[str, str]) -> None:

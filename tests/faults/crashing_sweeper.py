@@ -21,7 +21,7 @@ MOST = 200
 def run_timed_tasks() -> None:
     """Be a worker that looks at the clock once."""
     config = load_config()
-    context = job_context(config, lock_of(config, "worker"))
+    context = job_context(config, lock_of(config))
     Sweeper(context, lambda: True, config.full_pass_every).run_task(WINDOWS)
 
 

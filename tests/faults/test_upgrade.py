@@ -17,8 +17,8 @@ from tests.faults.suite.runner import rest, resync_if_webhooks_left_no_trace
 from tests.faults.suite.stack import Stack, running
 
 pytestmark = [pytest.mark.check, pytest.mark.slow(45)]
-STEPS = (("worker-1", "worker-2"), ("sweeper-1",), ("api",))
-"""What is replaced after the schema was upgraded, in this order; the sweeper only ends."""
+STEPS = (("worker-1", "worker-2"), ("api",))
+"""What is replaced after the schema was upgraded, in this order."""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,6 @@ def replace(stack: Stack, name: str, directory: Path = ROOT) -> None:
     with suppress(AssertionError):
         process.ended(20)
     process.kill()
-    if name == "sweeper-1":
-        stack.needs_sweeper = False
-        return
     process.directory = directory
     process.start()
     if name == "api":

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 
 PROCESSES_RUN: LiteralString = """
-    INSERT INTO lease_holders (kind, beat_at, leases_checks) VALUES ('worker', 'infinity', true);
+    INSERT INTO lease_holders (kind, beat_at) VALUES ('worker', 'infinity');
     INSERT INTO periodic_tasks (name, done_at, due_at) VALUES ('windows', 'infinity', now())
 """
 """A worker that no clock finds silent, and that has swept: where none runs, that needs attention."""

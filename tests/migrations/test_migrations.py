@@ -27,31 +27,8 @@ def test_migrations_after_the_first_go_up_down_and_up_again(rising_database: Old
         before = after
 
 
-OF_THE_FORMER_RELEASE = {
-    *(
-        ("watched_branches", column)
-        for column in (
-            "wanted_generation",
-            "written_generation",
-            "outdated_since",
-            "merge_rank",
-            "deferred_rank",
-            "read_back",
-            "reread_at",
-            "due_at",
-            "lease_token",
-            "lease_holder",
-            "lease_until",
-            "attempts",
-            "last_error_code",
-            "last_error_message",
-        )
-    ),
-    *(("watched_branches", index) for index in ("ix_watched_branches_due", "ix_watched_branches_outdated")),
-    *(("head_checks", column) for column in ("intent_leases", "intent_until")),
-    ("freezes", "late_at"),
-}
-"""Tables with the columns and indexes that only its processes use; the next release removes them."""
+OF_THE_FORMER_RELEASE = {("head_checks", "tracked"), ("lease_holders", "leases_checks"), ("lease_unit", "lease_unit")}
+"""Tables with the columns that only its processes use; the next release removes them."""
 
 
 def _name(difference: Any) -> tuple[str, str]:

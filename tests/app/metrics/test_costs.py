@@ -55,7 +55,7 @@ SCENE = """
 # Rows are wide: to scan some thousand narrow ones would be the best plan.
 ROWS = """
     INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
-    SELECT 'wbr_' || n, 'org_1', 'rep_1', n || long, 'change-freeze/' || n, now() FROM rows;
+    SELECT 'wbr_' || n, 'org_1', 'rep_1', n || long || long, 'change-freeze/' || n, now() FROM rows;
     UPDATE checks c SET wanted_generation = waits::int, last_error_message = long, due_at = due, outdated_since = due
     FROM rows WHERE c.branch_id = 'wbr_' || n;
     INSERT INTO branch_tips (branch_id, organization_id, sha, seen_at, last_error_message, due_at)

@@ -12,6 +12,7 @@ WITHOUT_OWNER = {
     "signing_keys",
     "webhook_deliveries",
     "webhook_log",
+    "lease_unit",
     "periodic_tasks",
     "github_api_usage",
     "throttled_attempts",
@@ -22,7 +23,6 @@ WITHOUT_OWNER = {
     "stripe_catalogues",
     "oauth_clients",
     "database_identity",
-    "lease_unit",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}

@@ -25,7 +25,7 @@ _BRANCHES = """
     WHERE r.removed_at IS NULL AND r.enabled AND b.unwatched_at IS NULL AND i.state = 'active'
 """
 _BUSY = """
-    SELECT (SELECT count(*) FROM {table} c JOIN installations i ON i.organization_id = c.organization_id
+    SELECT (SELECT count(*) FROM checks c JOIN installations i ON i.organization_id = c.organization_id
             WHERE i.state = 'active' AND (c.lease_until > clock_timestamp() OR c.due_at <= clock_timestamp())
               AND c.organization_id = ANY(%s))
          + (SELECT count(*) FROM webhook_deliveries
@@ -33,7 +33,7 @@ _BUSY = """
 """
 _TAKEN = "SELECT delivery_id FROM webhook_deliveries WHERE delivery_id = ANY(%s)"
 _RECORDS = """
-    SELECT left(h.head_sha, 8), h.branch_id, h.conclusion, h.tracked, h.unconfirmed, h.evaluation, h.written_at,
+    SELECT left(h.head_sha, 8), h.branch_id, h.conclusion, h.unconfirmed, h.evaluation, h.written_at,
            p.number, p.base_branch, p.state, p.seen_at
     FROM head_checks h LEFT JOIN pull_requests p ON p.repository_id = h.repository_id AND p.head_sha = h.head_sha
     WHERE left(h.head_sha, 8) = ANY(%s)
@@ -90,9 +90,7 @@ def _compare(
 def is_busy(stack: Stack, of: Organization | None = None) -> bool:
     """True if work (of one organisation) is leased or due, or a webhook is under way."""
     whose = [of] if of else [stack.acme, stack.beta]
-    [[count]] = stack.sql(
-        _BUSY.format(table=stack.work_table), [one.id for one in whose], [one.installation_id for one in whose]
-    )
+    [[count]] = stack.sql(_BUSY, [one.id for one in whose], [one.installation_id for one in whose])
     return bool(count) or not (of or stack.github.sender.drain(0)) or bool(untaken(stack, whose))
 
 
@@ -120,7 +118,7 @@ def unfinished_work(stack: Stack) -> str:
         writes = [write for write in stack.github.calls.writes if write["headSha"][:8] in shas]
     branches = stack.sql(
         "SELECT id, due_at - clock_timestamp(), lease_until - clock_timestamp(), last_error_code, attempts "
-        f"FROM {stack.work_table} WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
+        "FROM checks WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
     )
     deliveries = stack.sql(
         "SELECT delivery_id, due_at - clock_timestamp(), lease_until - clock_timestamp(), attempts, last_error_code "

@@ -101,9 +101,7 @@ def _settle(stack: Stack, trial: Trial, outcome: Outcome) -> None:
         if not wrong and not busy:
             outcome.seconds = elapsed
             return
-        nothing_planned = not busy and not stack.sql(
-            f"SELECT 1 FROM {stack.work_table} WHERE due_at IS NOT NULL LIMIT 1"
-        )
+        nothing_planned = not busy and not stack.sql("SELECT 1 FROM checks WHERE due_at IS NOT NULL LIMIT 1")
         quiet_since = (quiet_since or time.monotonic()) if nothing_planned else None
         if quiet_since is not None and time.monotonic() - quiet_since > STILL:
             outcome.stale = wrong

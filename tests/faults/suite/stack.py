@@ -51,7 +51,7 @@ PATIENCE = 20.0
 """Seconds that a statement of ours waits for PostgreSQL to come back."""
 LOGIN = "change_freeze_service"
 """The login of the service's processes: it owns nothing."""
-ROLES = ("api", "worker-1", "worker-2", "worker-3", "sweeper-1")
+ROLES = ("api", "worker-1", "worker-2", "worker-3")
 
 
 @dataclass
@@ -73,7 +73,6 @@ class Stack:
     """Whether there is a Redis at all."""
     quick: bool
     """Whether time that would only be waited for is skipped."""
-    needs_sweeper: bool = False
     """Whether the release is one whose workers do not sweep."""
     wires: dict[tuple[str, str], Wire] = field(default_factory=dict)
     """By process and server: `wires["worker-1", "postgres"]`."""
@@ -156,11 +155,6 @@ class Stack:
             self._connection = None
 
     @property
-    def work_table(self) -> str:
-        """The rows that workers lease to write checks: release 1.0.0 has no table of checks."""
-        return "watched_branches" if self.sql("SELECT to_regclass('checks')") == [(None,)] else "checks"
-
-    @property
     def api_processes(self) -> int:
         """How many processes serve the API."""
         return 1 if self.quick else 2
@@ -172,7 +166,7 @@ class Stack:
         """
         if self.quick:
             self.sql(
-                f"UPDATE {self.work_table} SET lease_until = lease_until - make_interval(secs => %s), "
+                "UPDATE checks SET lease_until = lease_until - make_interval(secs => %s), "
                 "due_at = due_at - make_interval(secs => %s) WHERE lease_until IS NOT NULL OR due_at IS NOT NULL",
                 seconds,
                 seconds,
@@ -252,7 +246,7 @@ class Stack:
     @property
     def usual(self) -> set[str]:
         """The processes that run normally."""
-        return {"api", "worker-1", "worker-2"} | ({"sweeper-1"} if self.needs_sweeper else set())
+        return {"api", "worker-1", "worker-2"}
 
     def wait_for_api(self) -> None:
         """Wait until the API is ready."""
@@ -307,7 +301,6 @@ def running(
         mail = serve_mail()
         exit_stack.callback(mail.stop)
         stack = Stack(home, postgres, valkey, fake_github, stripe, slack, receiver, mail, exchange, redis, quick)
-        stack.needs_sweeper = release is not None
         _lay_wires(stack)
         stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.github, small=small)
         if release is not None:
@@ -350,7 +343,6 @@ def _make_processes(stack: Stack, identity: dict[str, str], directory: Path) -> 
         "worker-1": ["app", "worker"],
         "worker-2": ["app", "worker"],
         "worker-3": ["app", "worker"],
-        "sweeper-1": ["app", "sweeper"],
     }
     for role, arguments in programs.items():
         environment = {

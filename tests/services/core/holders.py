@@ -46,7 +46,7 @@ class Process:
 
     def __init__(self, database: str, jobs: UnitOfWorkFactory) -> None:
         self._engine: Engine = make_lock_engine(database)
-        self.lock = HolderLock(self._engine, "worker")
+        self.lock = HolderLock(self._engine)
         self.observer = Counts()
         dependencies = replace(jobs.dependencies, lease_holder=self.lock, queue_observer=self.observer)
         self.uow_factory = UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, dependencies)

@@ -19,7 +19,7 @@ from services.core.lease_holder import (
     HolderLock,
     PooledConnectionError,
     remove_dead_holders,
-    runs,
+    worker_runs,
 )
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import LEASE_DURATION, LeaseLostError, WorkQueue
@@ -162,11 +162,10 @@ class TestSilentHolders:
         first.lock.beat()
         assert first.number != number
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            assert runs(uow.session, "worker")
-            assert not runs(uow.session, "sweeper")
+            assert worker_runs(uow.session)
         first.die(session)
         with first.uow_factory.open(SYSTEM_CALLER) as uow:
-            assert not runs(uow.session, "worker")
+            assert not worker_runs(uow.session)
 
     def test_silent_holder_is_not_recorded_as_dead(
         self, processes: tuple[Process, Process], session: Session, jobs: UnitOfWorkFactory
@@ -259,5 +258,5 @@ class TestHoldersWithoutProgress:
 def test_pooled_connection_is_refused(database: str) -> None:
     engine = create_engine(database, poolclass=StaticPool)
     with pytest.raises(PooledConnectionError, match="DATABASE_DIRECT_URL"):
-        HolderLock(engine, "worker").take()
+        HolderLock(engine).take()
     engine.dispose()

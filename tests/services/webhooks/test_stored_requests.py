@@ -1,4 +1,4 @@
-"""What webhooks request is stored, and read as it was; one of the former release has its payload."""
+"""What webhooks request is stored, and read as it was."""
 
 import json
 
@@ -25,7 +25,7 @@ REQUESTS: list[RefreshRequest] = [
 
 
 def reread(requests: list[RefreshRequest]) -> list[RefreshRequest]:
-    return from_stored("push", json.loads(json.dumps(to_stored(requests))), app_id=1)
+    return from_stored(json.loads(json.dumps(to_stored(requests))))
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
@@ -40,8 +40,3 @@ def test_requests_keep_their_order() -> None:
 def test_state_of_a_pull_request_is_not_stored() -> None:
     state = PullRequestState(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")
     assert to_stored([state]) == {}
-
-
-def test_payload_of_the_former_release_is_read() -> None:
-    payload = {"ref": "refs/heads/main", "repository": {"id": 9}, "installation": {"id": 7}}
-    assert from_stored("push", payload, app_id=1) == [BranchRefresh(7, 9, frozenset({"main"}))]

@@ -87,15 +87,6 @@ def three_at_once(trial: Trial) -> None:
         require_once(trial, freezes)
 
 
-@fault("A sweeper beside the workers: the end of each freeze is recorded once, and it exits with 0 on SIGTERM")
-def sweeper_beside_workers(trial: Trial) -> None:
-    with beside(trial, "sweeper-1"):
-        freezes = freezes_that_end(trial, 4, 6)
-        trial.injected()
-        wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
-        require_once(trial, freezes)
-
-
 @fault("A worker gets SIGTERM while it is idle: it exits with 0")
 def stop_requested(trial: Trial) -> None:
     worker = trial.stack.processes["worker-1"]

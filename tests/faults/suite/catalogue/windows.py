@@ -92,9 +92,9 @@ def killed_while_windows_begin(trial: Trial) -> None:
     require_begun_once(trial, occurrences)
 
 
-@fault("Three workers and a sweeper at once: each window begins and ends once")
+@fault("Three workers at once: each window begins and ends once")
 def windows_of_several(trial: Trial) -> None:
-    with beside(trial, "worker-3"), beside(trial, "sweeper-1"):
+    with beside(trial, "worker-3"):
         occurrences = plan(trial, 1, length=3, count=6)
         trial.injected()
         wait_until(lambda: all_started(trial, occurrences), "the beginning of the windows", 60)

@@ -8,7 +8,7 @@ jitter. What is requested while a lease is held is not lost: the row stays due w
 
 A lease ends
 
-* with its time, 15 seconds where nothing else is said, for a process that runs and makes no progress;
+* with its time, 16 seconds where nothing else is said, for a process that runs and makes no progress;
 * at once, when PostgreSQL sees that the process is dead, and after eight seconds without a heartbeat of it
   (`services/core/lease_holder.py`);
 * at once, when the database interrupts the work of a process that runs on (`Lease.while_held`).
@@ -60,8 +60,10 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFact
 
 logger = logging.getLogger(__name__)
 
-LEASE_DURATION = timedelta(seconds=15)
+LEASE_DURATION = timedelta(seconds=16)
 """How long a lease lasts that is not renewed: longer than a call to another server, and no hindrance for others."""
+SPARE = timedelta(seconds=3)
+"""How much of a lease is used up before renewing it writes a longer one."""
 _MAX_DOUBLINGS = 10
 _MAX_MESSAGE_LENGTH = 500
 _INSTANT = DateTime(timezone=True)
@@ -94,11 +96,14 @@ class RetryPolicy:
         return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
 
 
+LeaseStatement = ReturningUpdate[Any] | Select[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseStatements:
     """The statements that change the rows of a lease; they have no effect once the lease has ended."""
 
-    renew: ReturningUpdate[Any]
+    renew: Select[Any]
     prolong: ReturningUpdate[Any]
     end: ReturningUpdate[Any]
     release: ReturningUpdate[Any]
@@ -115,6 +120,9 @@ class WorkQueue:
 
     With `call_timeout`, the time after which a call has ended, the row of a dead or silent process is acquired no
     sooner than that after its lease was last renewed.
+
+    Renewing a lease writes nothing before `SPARE` of it is used up: a row that is renewed with each step of the work is
+    updated seldom. So what is left of a lease after `renew` is at least `lease` less `SPARE`.
     """
 
     def __init__(
@@ -194,7 +202,13 @@ class WorkQueue:
         column, value = within or (None, None)
         if column not in self._acquiring:  # to make the statement takes longer than to run it
             self._acquiring[column] = self._acquiring_statement(column)
-        values = {"now": uow.now, "token": token, "holder": holder, "until": uow.now + self.lease, "within": value}
+        values = {
+            "now": uow.now,
+            "token": token,
+            "holder": holder,
+            "until": uow.now + self.lease,
+            "within": value,
+        }
         rows = tuple(uow.session.execute(self._acquiring[column], {**values, "limit": limit}))
         if not rows:
             return None
@@ -254,7 +268,8 @@ class Lease:
 
     def renew(self, uow: UnitOfWork, keys: Collection[Any] | None = None) -> set[Any]:
         """Renew the leases that have not ended, and return their keys; the rows stay locked until the commit."""
-        return self._execute(uow, self.queue.statements.renew, keys, until=uow.now + self.queue.lease)
+        until = uow.now + self.queue.lease
+        return self._execute(uow, self.queue.statements.renew, keys, until=until, ageing=until - SPARE)
 
     def prolong(self, uow: UnitOfWork, keys: Collection[Any]) -> None:
         """Renew leases at the end of a long transaction that has renewed them: no other process could acquire them."""
@@ -334,7 +349,7 @@ class Lease:
         return failed
 
     def _execute(
-        self, uow: UnitOfWork, statement: ReturningUpdate[Any], keys: Collection[Any] | None, **values: Any
+        self, uow: UnitOfWork, statement: LeaseStatement, keys: Collection[Any] | None, **values: Any
     ) -> set[Any]:
         wanted = self.keys if keys is None else list(keys)
         found = set(uow.session.scalars(statement, {**self._held(uow, wanted), **values})) if wanted else set()
@@ -369,8 +384,11 @@ def _lease_statements(model: type[Base], key: ColumnElement[Any]) -> LeaseStatem
         changed = update(model).values(**values).where(key == rows.c[0]).returning(key)
         return changed.execution_options(synchronize_session=False)
 
+    renewing = named.where(columns.lease_until > NOW).add_columns(columns.lease_until).cte("renewing")
+    ageing = renewing.c.lease_until < bindparam("ageing", type_=_INSTANT)
+    renewed = update(model).values(lease_until=bindparam("until")).where(key == renewing.c[0], ageing).cte("renewed")
     return LeaseStatements(
-        renew=statement(lease_until=bindparam("until")),
+        renew=select(renewing.c[0]).add_cte(renewed),
         prolong=statement(locked, lease_until=bindparam("until")),
         end=statement(lease_until=NOW),
         release=statement(**given_back, attempts=0, last_error_code=null(), last_error_message=null()),

@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 MIN_SPARE_QUOTA = 0.2
 """The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
-MAX_EVALUATION_AGE = 5.0
+MAX_EVALUATION_AGE = 3.0
 """Seconds after which an evaluation is repeated before anything is sent: this process was stopped.
 
 A call that begins before then has ended, by its deadline, when the lease ends under which it was made.

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
-from services.core.work_queue import REQUEST, LeaseLostError, RetryPolicy
+from services.core.work_queue import REQUEST, SPARE, LeaseLostError, RetryPolicy
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import at_once
 from tests.services.core.holders import LENGTH, acquire, has_work, rows
@@ -41,6 +41,18 @@ class TestLeases:
         again = acquire(jobs)
         assert again is not None
         assert all(row.taken_over for row in again.rows)
+
+    def test_renewing_writes_nothing_before_the_spare_is_used_up(
+        self, jobs: UnitOfWorkFactory, clock: MovableClock, session: Session
+    ) -> None:
+        lease = acquire(jobs)
+        assert lease is not None
+        written = rows(session, "lease_until, xmin::text")
+        for moved, changed in ((SPARE - timedelta(seconds=1), False), (timedelta(seconds=2), True)):
+            clock.offset += moved
+            with jobs.open(SYSTEM_CALLER) as uow:
+                assert lease.renew(uow) == {"mal_1", "mal_2", "mal_3"}
+            assert (rows(session, "lease_until, xmin::text") != written) is changed
 
     @pytest.mark.parametrize("interrupted", [True, False])
     def test_work_that_the_database_interrupts_is_due_at_once(

@@ -32,8 +32,6 @@ class Installation(Base):
     content_counting: Mapped[str | None]
     """How GitHub was observed to count checks as created content (`requests` or `aliases`), and when."""
     content_learnt_at: Mapped[datetime | None]
-    served_at: Mapped[datetime | None]
-    """When a worker last leased work of it: the installation served longest ago is next."""
     synced_at: Mapped[datetime | None]
     """When its list of repositories was last read completely."""
 

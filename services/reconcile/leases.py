@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sqlalchemy import bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, ColumnElement, Row, ScalarSelect, bindparam, func, or_, select, text
 
 from models.checks import Check, ReadBack
 from models.installations import Installation
@@ -99,24 +99,27 @@ CHECKS = WorkQueue(
 )
 """Checks that may say something else than the database on some head."""
 
-_DUE = select(Check.id).where(CHECKS.available)
-_NEXT_INSTALLATION = (
+
+def _next_with_work(after: ColumnElement[int]) -> ScalarSelect[int]:
+    """Return the next installation, by its id, that has work planned: a single look into the index."""
+    planned = select(Check.installation_id).where(Check.due_at.is_not(None), Check.installation_id > after)
+    return planned.order_by(Check.installation_id).limit(1).scalar_subquery()
+
+
+_first = select(_next_with_work(bindparam("after", type_=BigInteger)).label("id")).cte("turn", recursive=True)
+_TURN = _first.union_all(select(_next_with_work(_first.c.id)).where(_first.c.id.is_not(None)))
+_DUE = (
     select(Installation.id, Installation.permissions)
-    .where(is_callable(), _DUE.where(Check.installation_id == Installation.id).exists())
-    .order_by(Installation.served_at.nulls_first(), Installation.id)
-    .limit(1)
-    .with_for_update(of=Installation, skip_locked=True)
+    .join(_TURN, _TURN.c.id == Installation.id)
+    .where(is_callable(), select(Check.id).where(Check.installation_id == Installation.id, CHECKS.available).exists())
 )
-_SERVED = text("UPDATE installations SET served_at = :now WHERE id = :installation")
+"""The installations after `after` that have due checks, in the order of their ids; read one by one, until enough."""
+_NEXT_INSTALLATION = _DUE.limit(1).with_for_update(of=Installation, skip_locked=True)
+_OTHER_INSTALLATIONS_DUE = select(_DUE.where(Installation.id != bindparam("installation")).exists())
 _BEST_RANK_LEFT = select(func.min(func.coalesce(Check.deferred_rank, Check.merge_rank))).where(
     Check.installation_id == bindparam("installation"),
     Check.wanted_generation != Check.written_generation,
     CHECKS.available,
-)
-_OTHER_INSTALLATIONS_DUE = select(
-    _DUE.join(Installation, Installation.id == Check.installation_id)
-    .where(Check.installation_id != bindparam("installation"), is_callable())
-    .exists()
 )
 # A lease whose token is still there when the check is acquired has ended: its worker may still be about to write. So
 # the check is read back now, and once more when every call of that worker must have ended.
@@ -143,13 +146,31 @@ _TO_READ = text("""
 """)
 
 
-def acquire(uow: UnitOfWork, *, limit: int = MAX_CHECKS_PER_PASS) -> LeasedBatch | None:
-    """Lease due checks of the installation that was served longest ago; None if no check is due."""
-    next_one = uow.session.execute(_NEXT_INSTALLATION, {"now": uow.now}).first()
+@dataclass(slots=True)
+class Turn:
+    """Whose turn it is: a worker serves the installations that have work one after the other, in the order of ids."""
+
+    after: int = 0
+    """The installation that was served last."""
+
+    def next(self, uow: UnitOfWork) -> Row[int, dict[str, str]] | None:
+        """Lock and return the next installation that has due checks, and the App's permissions there."""
+        for after in (self.after, 0):
+            found = uow.session.execute(_NEXT_INSTALLATION, {"after": after, "now": uow.now}).first()
+            if found is not None:
+                self.after = found.id
+                return found
+            if not after:
+                return None
+        return None
+
+
+def acquire(uow: UnitOfWork, turn: Turn, *, limit: int = MAX_CHECKS_PER_PASS) -> LeasedBatch | None:
+    """Lease due checks of the installation whose turn it is; None if no check is due."""
+    next_one = turn.next(uow)
     if next_one is None:
         return None
     installation_id, permissions = next_one
-    uow.session.execute(_SERVED, {"installation": installation_id, "now": uow.now})
     lease = CHECKS.acquire(uow, within=(Check.installation_id, installation_id), limit=limit)
     if lease is None:
         return LeasedBatch(installation_id, None, ())
@@ -176,7 +197,8 @@ def _to_read(uow: UnitOfWork, checks: Collection[LeasedCheck]) -> tuple[BranchTo
 
 def other_installations_due(uow: UnitOfWork, installation_id: int) -> bool:
     """True if checks of another installation are due and not leased (I12)."""
-    return bool(uow.session.scalar(_OTHER_INSTALLATIONS_DUE, {"installation": installation_id, "now": uow.now}))
+    values = {"installation": installation_id, "after": 0, "now": uow.now}
+    return bool(uow.session.scalar(_OTHER_INSTALLATIONS_DUE, values))
 
 
 @dataclass(frozen=True, slots=True)

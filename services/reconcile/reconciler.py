@@ -38,6 +38,7 @@ from services.reconcile.leases import (
     LeasedBatch,
     LeasedCheck,
     LeasedTransaction,
+    Turn,
     acquire,
     leased_transaction,
     other_installations_due,
@@ -76,6 +77,7 @@ class Reconciler:
     details_url: str
     """The address that a check links to."""
     observers: PassObservers
+    turn: Turn = field(default_factory=Turn)
 
     @property
     def limits(self) -> GitHubLimits:
@@ -86,7 +88,7 @@ class Reconciler:
         """Serve the installation that has waited longest; False if nothing is due that is not leased already."""
         others_due = False
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
-            batch = acquire(uow)
+            batch = acquire(uow, self.turn)
             if batch is not None and batch.lease is None:
                 others_due = other_installations_due(uow, batch.installation_id)
         if batch is None or batch.lease is None:

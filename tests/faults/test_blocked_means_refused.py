@@ -31,7 +31,7 @@ from services.maintenance.tasks import end_freezes, full_resync, review_enforcem
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput
-from services.reconcile.leases import acquire
+from services.reconcile.leases import Turn, acquire
 from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.factories.plans import BUSINESS
@@ -152,7 +152,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     @rule()
     def a_worker_dies(self) -> None:
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            acquire(uow)
+            acquire(uow, Turn())
 
     # --- between the two ------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.check_writes import write_checks
-from services.reconcile.leases import acquire
+from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
 from services.repositories import watches
 from services.schedules.missed_windows import record_missed
@@ -271,12 +271,12 @@ class Machine(HarnessMachine):
     @rule()
     def a_worker_dies(self) -> None:
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            acquire(uow)
+            acquire(uow, Turn())
 
     @rule()
     def a_worker_is_paused_before_it_sends(self) -> None:
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
-            batch = acquire(uow)
+            batch = acquire(uow, Turn())
         if batch is None or batch.lease is None:
             return
         paused = Pass(self.harness.reconciler, batch, batch.lease, self.harness.github.client(batch.installation_id))

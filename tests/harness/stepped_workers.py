@@ -22,7 +22,7 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.reconcile import reconciler
 from services.reconcile.check_writes import write_checks
 from services.reconcile.evaluation import CheckUpdate, evaluate, evaluate_again
-from services.reconcile.leases import acquire
+from services.reconcile.leases import Turn, acquire
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE
 from tests.harness.github_harness import Harness
@@ -198,8 +198,8 @@ class SteppedWorkers:
             yield
 
     def _telling_the_lease(self, usual: Callable[..., Any]) -> Callable[..., Any]:
-        def acquire_and_tell(uow: UnitOfWork) -> Any:
-            batch = usual(uow)
+        def acquire_and_tell(uow: UnitOfWork, turn: Turn) -> Any:
+            batch = usual(uow, turn)
             worker = self.running()
             if worker is not None and batch is not None and batch.lease is not None:
                 worker.token = batch.lease.token

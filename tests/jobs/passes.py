@@ -3,7 +3,7 @@
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.check_records import announce
 from services.reconcile.evaluation import CheckUpdate, evaluate_again
-from services.reconcile.leases import acquire
+from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
 from tests.harness.github_harness import Harness
 
@@ -11,7 +11,7 @@ from tests.harness.github_harness import Harness
 def leased_pass(harness: Harness) -> Pass:
     """Return a pass that has leased what is due, and has done nothing yet."""
     with harness.jobs.open(SYSTEM_CALLER) as uow:
-        batch = acquire(uow)
+        batch = acquire(uow, Turn())
     assert batch is not None
     assert batch.lease is not None
     return Pass(harness.reconciler, batch, batch.lease, harness.github.client(batch.installation_id))

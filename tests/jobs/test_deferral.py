@@ -10,7 +10,7 @@ from jobs.registry import JOBS
 from models.repositories import Repository
 from rules.rate_budget import GitHubLimits
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.leases import acquire, other_installations_due
+from services.reconcile.leases import Turn, acquire, other_installations_due
 from tests import factories
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
@@ -177,7 +177,7 @@ class TestOthers:
             "INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())"
         )
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            claimed = acquire(uow)
+            claimed = acquire(uow, Turn())
             assert claimed is not None
             assert not other_installations_due(uow, claimed.installation_id)
             assert other_installations_due(uow, 99) is False  # leased by this very pass

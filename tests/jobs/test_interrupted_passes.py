@@ -13,7 +13,7 @@ from services.core.work_queue import LEASE_DURATION, LeaseLostError
 from services.reconcile import reconciler
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
-from services.reconcile.leases import acquire
+from services.reconcile.leases import Turn, acquire
 from services.reconcile.reconciler import Pass
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Builder, Harness
@@ -90,7 +90,7 @@ class TestLeases:
         build("web", pulls=1)
         harness.freeze()
         with harness.jobs.open(SYSTEM_CALLER) as uow:
-            assert acquire(uow) is not None
+            assert acquire(uow, Turn()) is not None
         assert harness.run_until_idle() == 0
         harness.sql("UPDATE checks SET lease_until = clock_timestamp() - interval '1 second'")
         successor = leased_pass(harness)

@@ -1,0 +1,71 @@
+"""Workers serve the installations that have due checks in turn, however many have none."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from app.database import WORKER_ROLE, make_engine
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.reconcile.leases import Turn, acquire, other_installations_due
+from tests.harness.blocks import Blocks
+from tests.harness.wakeups import RecordedWakeups
+
+SCENE = """
+    INSERT INTO organizations (id, name, slug, settings, created_at)
+    SELECT 'org_' || n, 'Acme', 'acme-' || n, '{}', now() FROM generate_series(1, 500) n;
+    INSERT INTO installations (id, organization_id, account, permissions, created_at)
+    SELECT n, 'org_' || n, 'acme-' || n, '{}', now() FROM generate_series(1, 500) n;
+    INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
+                              private, created_at, synced_at)
+    SELECT 'rep_' || n, 'org_' || n, n, n, n, 'acme-' || n, 'web', 'main', false, now(), now()
+    FROM generate_series(1, 500) n;
+    INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
+    SELECT 'wbr_' || n, 'org_' || r, 'rep_' || r, 'b' || n, 'change-freeze/b' || n, now()
+    FROM generate_series(1, 5000) n, LATERAL (SELECT 1 + mod(n, 500) AS r) AS one;
+"""
+DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generation = 1 WHERE installation_id = ANY(:ids)"
+
+
+@pytest.fixture
+def blocks() -> Blocks:
+    return Blocks()
+
+
+@pytest.fixture
+def jobs(own_database: str, blocks: Blocks) -> Iterator[UnitOfWorkFactory]:
+    """Units of a worker, in a database with 500 installations of which three have due checks."""
+    owner = create_engine(own_database, isolation_level="AUTOCOMMIT")
+    with owner.connect() as connection:
+        connection.exec_driver_sql(SCENE)
+        connection.execute(text(DUE), {"ids": [7, 300, 450]})
+        connection.exec_driver_sql("VACUUM ANALYZE")
+    owner.dispose()
+    engine = blocks.watch(make_engine(own_database, 1, WORKER_ROLE))
+    yield UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
+    engine.dispose()
+
+
+def test_installations_with_due_checks_are_served_in_turn(jobs: UnitOfWorkFactory) -> None:
+    turn, served = Turn(), []
+    for _ in range(7):
+        with jobs.open(SYSTEM_CALLER) as uow:
+            batch = acquire(uow, turn, limit=4)  # each has ten
+            served.append(batch and batch.installation_id)
+    assert served == [7, 300, 450, 7, 300, 450, 7]
+
+
+def test_next_installation_costs_the_same_however_many_have_nothing_due(
+    jobs: UnitOfWorkFactory, blocks: Blocks
+) -> None:
+    def choose() -> None:
+        with jobs.open(SYSTEM_CALLER, read_only=True) as uow:
+            assert other_installations_due(uow, 7)
+
+    def take_turns() -> None:
+        with jobs.open(SYSTEM_CALLER) as uow:
+            assert Turn(7).next(uow)
+
+    assert blocks.of(choose) < 50
+    assert blocks.of(take_turns) < 50

@@ -221,7 +221,11 @@ class Config:
         Variable("Whether a fail-over of PostgreSQL loses no commit, and needs no confirming (1 or 0)", parse.switch),
     ] = False
     full_pass_every: Annotated[
-        timedelta, Variable("Seconds between two full resyncs with GitHub", parse.seconds(1, 86400))
+        timedelta,
+        Variable(
+            "Seconds from one round of the resync with GitHub to the next; rounds of large installations take longer",
+            parse.seconds(1, 86400),
+        ),
     ] = timedelta(minutes=5)
     metrics_bind: Annotated[
         tuple[str, int] | None,

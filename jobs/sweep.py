@@ -28,11 +28,11 @@ from services.billing.trials import announce_trial_ends
 from services.core.sweep_tasks import queue_of, record_done, request_task, seconds_to_next_task
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
+from services.maintenance.resync import resync
 from services.maintenance.retention import purge_expired
 from services.maintenance.tasks import (
     cover_remaining,
     end_freezes,
-    full_resync,
     repair_completions,
     review_enforcement,
     rotate_keys,
@@ -96,7 +96,7 @@ class Sweeper:
     context: Context
     workers_available: Callable[[], bool]
     """True if Redis can be reached and workers accept wake-ups."""
-    full_resync_interval: timedelta
+    resync_period: timedelta
     synchronous_standbys: bool = False
     """True if a fail-over of PostgreSQL loses no commit."""
 
@@ -125,7 +125,7 @@ class Sweeper:
             "restore": (partial(notice_restore, synchronous_standbys=self.synchronous_standbys),),
             "schedules": (verify_windows, compare_windows, resolve_outdated_alerts, extend_plans, find_overlaps),
             "freezes": (repair_completions, review_enforcement),
-            "resync": (partial(full_resync, period=self.full_resync_interval),),
+            "resync": (partial(resync, period=self.resync_period),),
             "retention": (purge_expired, end_leftovers, purge_deleted, rotate_keys, announce_trial_ends),
             LOST_WORK: (),
         }

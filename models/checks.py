@@ -47,6 +47,7 @@ class Check(Leased, Base):
         ),
         Index("uq_checks_name", "repository_id", "name", unique=True),
         Index("uq_checks_branch_id", "branch_id", unique=True, postgresql_where=text("branch_id IS NOT NULL")),
+        Index("ix_checks_installation_id", "installation_id", "id"),
         Index("ix_checks_due", "installation_id", "due_at", postgresql_where=text("due_at IS NOT NULL")),
         Index("ix_checks_outdated", "outdated_since", postgresql_where=text("outdated_since IS NOT NULL")),
     )

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, text
+from sqlalchemy import BigInteger, ForeignKey, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base
@@ -32,8 +32,18 @@ class Installation(Base):
     content_counting: Mapped[str | None]
     """How GitHub was observed to count checks as created content (`requests` or `aliases`), and when."""
     content_learnt_at: Mapped[datetime | None]
+    resync_due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When the next step of its resync is due (`services/maintenance/resync.py`)."""
+    resync_after: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """The check after which the round goes on."""
+    resync_began_at: Mapped[datetime | None]
+    """When the round began; None between two."""
+    resync_urgent: Mapped[bool] = mapped_column(server_default="false")
+    """Whether the round waits neither for its steps' interval nor for its share of the quota."""
     synced_at: Mapped[datetime | None]
     """When its list of repositories was last read completely."""
+
+    __table_args__ = (Index("ix_installations_resync", "resync_due_at"),)
 
 
 class RepositorySync(Leased, Base):

@@ -1,13 +1,13 @@
 """Probes: read GitHub's active rules of each branch, and save whether they make our check block merges.
 
-Branches are made due by `enforcement_status.probe_requests`: in the full resync, after a webhook about rules, when a
+Branches are made due by `enforcement_status.probe_requests`: in the resync, after a webhook about rules, when a
 branch becomes watched or unwatched, by `verify`, and by a schedule before it freezes. A probe leases due branches of
 one installation (`probe_queue.py`), reads them outside any transaction (`probe_reads.py`), has
 `rules.rulesets.enforcement` evaluate what was read, and saves it if its leases still hold (`probe_records.py`). What
 can be read depends on the permissions of the installation, which are therefore read first.
 
-A missing permission is a finding, not an error: it is checked again by the next full resync. A branch that cannot be
-read is retried with back-off; a rate limit pauses the installation for every worker.
+A missing permission is a finding, not an error: it is checked again by the next round of the resync. A branch that
+cannot be read is retried with back-off; a rate limit pauses the installation for every worker.
 """
 
 import logging

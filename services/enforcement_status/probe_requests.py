@@ -27,7 +27,6 @@ _REQUEST = REQUEST.format(row="e")
 _THESE = text(_SCHEDULE.format(request=_REQUEST, which="b.id = ANY(:ids)"))
 _OF_REPOSITORY = text(_SCHEDULE.format(request=_REQUEST, which="r.github_id = :github_id AND r.removed_at IS NULL"))
 _OF_INSTALLATION = text(_SCHEDULE.format(request=_REQUEST, which="i.id = :installation AND r.removed_at IS NULL"))
-_EVERY = text(_SCHEDULE.format(request=_REQUEST, which="i.state = 'active' AND r.removed_at IS NULL"))
 _OF_FROZEN = text(
     _SCHEDULE.format(
         request=_REQUEST,
@@ -85,11 +84,6 @@ def schedule_probes_of_frozen(uow: UnitOfWork, read_before: datetime) -> None:
         uow.wake("verify")
 
 
-def schedule_all_probes(uow: UnitOfWork) -> None:
-    """Schedule probes of every branch of every active installation; for the full resync.
-
-    Alerts of branches that cannot be probed any more are resolved.
-    """
+def resolve_unprobed_alerts(uow: UnitOfWork) -> None:
+    """Resolve the alerts of branches that cannot be probed any more."""
     uow.session.execute(_RESOLVE_ALERTS, {"now": uow.now})
-    uow.session.execute(_EVERY, _values(uow))
-    uow.wake("verify")

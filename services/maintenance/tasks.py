@@ -1,4 +1,4 @@
-"""Tasks of the sweep: record what has become due, find lost work, and resync everything from time to time.
+"""Tasks of the sweep: record what has become due, and find lost work.
 
 Every task is idempotent and safe with any number of processes: rows are locked or skipped, and a periodic task is run
 by the process that acquires its period.
@@ -14,15 +14,13 @@ from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.enforcement_status.probe_requests import schedule_all_probes, schedule_probes_of_frozen
+from services.enforcement_status.probe_requests import schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
 from services.freezes.end import expire_freeze
 from services.freezes.failures import record_recovered, repair_failures
 from services.freezes.targets import add_remaining_targets
 from services.identity import signing_keys
 from services.pull_request_exceptions.expiry import next_end as next_end_of_exceptions
-from services.reconcile.read_backs import read_back_all
-from services.repository_sync.sync import request_all_comparisons
 
 MAX_ENDED_AT_ONCE = 200
 REVIEW_INTERVAL = timedelta(seconds=10)
@@ -108,21 +106,6 @@ def review_enforcement(uow_factory: UnitOfWorkFactory) -> bool:
         if not found:
             return True
         after = found[-1]
-
-
-def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
-    """Request that all branches and repositories are read again, once per period; True if requested.
-
-    Heals missed webhooks and checks that were changed by others. Installations are locked before branches, in the same
-    order as by a worker that pauses an installation and releases its branches.
-    """
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not acquire_periodic(uow, "full_resync", period):
-            return False
-        request_all_comparisons(uow)
-        read_back_all(uow)
-        schedule_all_probes(uow)
-    return True
 
 
 def rotate_keys(uow_factory: UnitOfWorkFactory) -> bool:

@@ -30,7 +30,7 @@ from services.core.unit_of_work import GITHUB_CALLER, SYSTEM_CALLER, UnitOfWork,
 from services.core.work_queue import REQUEST, Lease, RetryPolicy, WorkQueue
 from services.github_access.backoff import backoff
 from services.github_access.failures import DEFAULT_PAUSE, RATE_LIMITS
-from services.maintenance.tasks import full_resync
+from services.maintenance.resync import full_resync
 from services.webhooks import deliveries
 
 logger = logging.getLogger(__name__)

@@ -75,12 +75,6 @@ def _last_synced(instants: Iterable[datetime | None]) -> datetime | None:
     return min((instant for instant in known if instant), default=None) if all(known) else None
 
 
-def request_all_comparisons(uow: UnitOfWork) -> None:
-    """Request a comparison of every claimed installation, suspended ones included; this repairs missed webhooks."""
-    claimed = select(Installation.id).where(Installation.organization_id.is_not(None))
-    request_comparison(uow, uow.session.scalars(claimed).all())
-
-
 def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Run one comparison that was requested; False if none is due."""
     return SYNCS.work_on_next(uow_factory, partial(_sync, uow_factory, github))

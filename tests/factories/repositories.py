@@ -1,5 +1,6 @@
 """Installations, repositories, branches and pull requests, and what is known of them at GitHub."""
 
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import select, update
@@ -26,8 +27,12 @@ FINDINGS = {
 
 
 def installation(session: Session, of: Organization | None, account: str = "acme", **columns: Any) -> Installation:
-    """Add an installation; each has an id of its own, so that no client of an earlier test is met again."""
+    """Add an installation; each has an id of its own, so that no client of an earlier test is met again.
+
+    Its resync is not due for years.
+    """
     row = Installation(
+        resync_due_at=columns.pop("resync_due_at", now() + timedelta(days=10_000)),
         id=columns.pop("id", None) or next(numbers),
         organization_id=of.id if of else None,
         account=account,

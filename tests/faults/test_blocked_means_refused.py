@@ -27,7 +27,8 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.frozen_branches import write_due
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import apply_due
-from services.maintenance.tasks import end_freezes, full_resync, review_enforcement
+from services.maintenance.resync import full_resync
+from services.maintenance.tasks import end_freezes, review_enforcement
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput

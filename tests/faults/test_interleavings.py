@@ -20,7 +20,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from services.maintenance import tasks
+from services.maintenance import resync
 from services.reconcile.evaluation import CheckUpdate
 from tests.faults.state_machines import HarnessMachine
 from tests.harness.github_harness import Harness
@@ -188,7 +188,7 @@ class Interleavings(HarnessMachine):
         self.webhook_queue.deliver(self.webhook_queue.take())
 
     def everything_is_read_again(self) -> None:
-        tasks.full_resync(self.harness.jobs, timedelta(0))
+        resync.full_resync(self.harness.jobs, timedelta(0))
 
     # --- at rest --------------------------------------------------------------------------------------------------
 

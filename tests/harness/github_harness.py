@@ -17,7 +17,6 @@ from rules.access.permissions import Actor
 from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.probes import probe_due
-from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from services.maintenance.tasks import review_enforcement
@@ -26,6 +25,7 @@ from services.webhooks.deliveries import process
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
+from tests.harness.probing import schedule_all_probes
 from tests.harness.sessions import id_of
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub

@@ -9,7 +9,7 @@ from models.queries import covering_freezes
 from rules.access.permissions import CODE_HOST
 from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.maintenance import tasks
+from services.maintenance import resync
 from services.repository_sync.sync import sync_due
 from services.webhooks.deliveries import receive
 from tests.harness.github_harness import Harness
@@ -66,7 +66,7 @@ def work(harness: Harness) -> None:
 
 def full_resync(harness: Harness) -> None:
     """Do the full resync and what becomes due by it."""
-    tasks.full_resync(harness.jobs, timedelta(0))
+    resync.full_resync(harness.jobs, timedelta(0))
     work(harness)
 
 

@@ -15,7 +15,7 @@ from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.core.work_queue import LEASE_DURATION
 from services.installations.status import read_back_installation
-from services.maintenance.tasks import full_resync
+from services.maintenance.resync import full_resync
 from services.reconcile import reconciler
 from services.reconcile.check_records import announce
 from services.reconcile.check_writes import WriteResult, write_checks

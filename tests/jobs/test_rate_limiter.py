@@ -21,7 +21,6 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probes import probe_due
 from services.enforcement.ruleset_removal import withdraw
 from services.enforcement.setup_runs import apply_due
-from services.enforcement_status.probe_requests import schedule_all_probes
 from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
@@ -29,6 +28,7 @@ from services.repository_sync.sync import refresh_repository, sync_due
 from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.probing import schedule_all_probes
 from tests.jobs.bypass_detection.pushes import Clocks, merge
 from tests.jobs.setup.requests import add, ask, permit, state
 

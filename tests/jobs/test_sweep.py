@@ -16,8 +16,9 @@ from jobs.sweep import Sweeper
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
+from services.maintenance.resync import full_resync
 from services.maintenance.retention import purge_expired
-from services.maintenance.tasks import end_freezes, full_resync
+from services.maintenance.tasks import end_freezes
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories

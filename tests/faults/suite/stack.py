@@ -190,12 +190,11 @@ class Stack:
     def full_resyncs(self) -> list[tuple[Any, ...]]:
         """Return when the last full resync was requested, the first one after the start; a later one changes that."""
         requested = "SELECT done_at FROM periodic_tasks WHERE name = 'full_resync'"
-        wait_until(lambda: bool(self.sql(requested)), "the first full resync", 30)
         return self.sql(requested)
 
     def request_full_resync(self) -> None:
         """Have the full resync done now instead of when its period is over."""
-        self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")
+        self.sql("UPDATE installations SET resync_due_at = now(), resync_after = 0, resync_urgent = true")
 
     def stop_postgres(self, *, crash: bool = False) -> None:
         """Stop PostgreSQL, ending its sessions in order, or kill -9 all of it."""

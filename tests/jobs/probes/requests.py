@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probes import probe_due
-from services.enforcement_status.probe_requests import schedule_all_probes
 from tests.harness.clock import MovableClock
 from tests.harness.github_harness import Harness
+from tests.harness.probing import schedule_all_probes
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset

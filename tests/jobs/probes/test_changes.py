@@ -8,7 +8,7 @@ import pytest
 from rules.freezes.blocking import state_of
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_queue import PROBES
-from services.maintenance.tasks import full_resync
+from services.maintenance.resync import full_resync
 from services.repositories.enablement import disable
 from services.repositories.watches import unwatch, watch_branch
 from services.verdicts.blocking import blocking_of_branches

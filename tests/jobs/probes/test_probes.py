@@ -13,6 +13,7 @@ from services.enforcement.probe_queue import PROBES, acquire_probes
 from services.enforcement.probe_records import ProbeResult, save_results
 from services.enforcement.probes import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
+from services.maintenance.resync import full_resync
 from tests import factories
 from tests.harness.concurrency import meanwhile
 from tests.harness.github_harness import ADA, Builder, Harness
@@ -182,5 +183,5 @@ def test_alerts_of_a_removed_repository_are_resolved(harness: Harness, web: Repo
     look(harness)
     assert attention(harness) == [("unenforced_branch", "critical")]
     harness.sql("UPDATE repositories SET removed_at = now()")
-    look(harness)
+    full_resync(harness.jobs, timedelta(0))
     assert attention(harness) == []

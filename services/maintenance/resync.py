@@ -1,0 +1,124 @@
+"""The resync: all branches and repositories are read again from GitHub, one round of an installation after the other.
+
+It finds what no webhook told, and checks that others changed. A round is taken in steps: each has the next checks of an
+installation, in the order of their ids, read back, and the rules of their branches read. After the last step the
+repositories are compared. The next round begins when the period is over, and a step waits while the calls of the last
+hour are more than a tenth of what GitHub allows at least. So a small installation is read every few minutes, and a
+large one as often as takes nothing from a freeze.
+
+An urgent round, after webhooks were lost, waits for nothing.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Row, text
+
+from rules.rate_budget import HOUR
+from services.core.batch import acquire_periodic, for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.enforcement_status.probe_requests import resolve_unprobed_alerts, schedule_probes
+from services.installations.sync_requests import request_comparison
+from services.reconcile.read_backs import request_read_backs
+
+STEP = 100
+"""Checks that one step requests: four queries for their heads, and as many for the rules of their branches."""
+STEP_INTERVAL = timedelta(seconds=10)
+WAIT = timedelta(minutes=1)
+"""How long a step waits for the share of the quota."""
+MAX_CALLS_AN_HOUR = 500
+"""A tenth of the 5,000 that GitHub allows an installation at least; all calls of it count."""
+FULL_RESYNC = "full_resync"
+
+_DUE = text("""
+    SELECT id FROM installations WHERE organization_id IS NOT NULL AND resync_due_at <= :now
+    ORDER BY resync_due_at LIMIT 100
+""")
+_LOCK = text("""
+    SELECT id, state, resync_after, coalesce(resync_began_at, :now) AS began_at, resync_urgent FROM installations
+    WHERE id = :id AND resync_due_at <= :now FOR NO KEY UPDATE SKIP LOCKED
+""")
+_CALLS = text("SELECT coalesce(sum(points), 0) FROM github_api_usage WHERE installation_id = :id AND at > :since")
+_NEXT = text("""
+    SELECT c.id, c.branch_id, r.removed_at IS NULL AS present
+    FROM checks c JOIN repositories r ON r.id = c.repository_id
+    WHERE c.installation_id = :id AND c.id > :after ORDER BY c.id LIMIT :limit
+""")
+_MAKE_DUE = text("""
+    WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
+    UPDATE checks c SET due_at = coalesce(c.due_at, :now) FROM locked WHERE c.id = locked.id
+""")
+_SAVE = text("""
+    UPDATE installations SET resync_due_at = :due, resync_after = :after, resync_began_at = :began,
+                             resync_urgent = resync_urgent AND :urgent
+    WHERE id = :id
+""")
+_BEGIN_ALL = text("""
+    UPDATE installations SET resync_due_at = :now, resync_after = 0, resync_began_at = NULL, resync_urgent = true
+    WHERE id IN (SELECT id FROM installations WHERE organization_id IS NOT NULL ORDER BY id FOR NO KEY UPDATE)
+""")
+
+
+def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
+    """Request that everything is read again now, once per period; True if requested."""
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not acquire_periodic(uow, FULL_RESYNC, period):
+            return False
+        uow.session.execute(_BEGIN_ALL, {"now": uow.now})
+    resync(uow_factory, period)
+    return True
+
+
+def resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
+    """Take the steps that are due, one transaction each; True if any was taken."""
+    taken = 0
+    while True:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            due = uow.session.scalars(_DUE, {"now": uow.now}).all()
+        now_taken = for_each_isolated(due, lambda installation_id: _take_one(uow_factory, installation_id, period))
+        taken += now_taken
+        if not now_taken:
+            return taken > 0
+
+
+def _take_one(uow_factory: UnitOfWorkFactory, installation_id: int, period: timedelta) -> bool:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        due = uow.session.execute(_LOCK, {"id": installation_id, "now": uow.now}).first()
+        if due is not None:
+            _take_step(uow, due, period)
+        return due is not None
+
+
+def _take_step(uow: UnitOfWork, due: Row[Any], period: timedelta) -> None:
+    """Request the next checks of a locked installation, or its comparison at the end of the round."""
+    active = due.state == "active"
+    if active and not due.resync_urgent and _calls(uow, due.id) >= MAX_CALLS_AN_HOUR:
+        _save(uow, due, uow.now + WAIT, due.resync_after)
+        return
+    values = {"id": due.id, "after": due.resync_after, "limit": STEP}
+    found = uow.session.execute(_NEXT, values).all() if active else []
+    present = [row for row in found if row.present]
+    if present:
+        ids = [row.id for row in present]
+        uow.session.execute(_MAKE_DUE, {"ids": ids, "now": uow.now})
+        request_read_backs(uow, ids, uow.now)
+        schedule_probes(uow, [row.branch_id for row in present if row.branch_id is not None])
+        uow.wake("reconcile")
+    soon = uow.now if due.resync_urgent else uow.now + STEP_INTERVAL
+    if len(found) == STEP:
+        _save(uow, due, soon, found[-1].id)
+        return
+    request_comparison(uow, [due.id])
+    resolve_unprobed_alerts(uow)
+    _save(uow, due, max(uow.now + STEP_INTERVAL, due.began_at + period), None)
+
+
+def _calls(uow: UnitOfWork, installation_id: int) -> int:
+    return int(uow.session.scalar(_CALLS, {"id": installation_id, "since": uow.now - HOUR}) or 0)
+
+
+def _save(uow: UnitOfWork, due: Row[Any], next_at: Any, after: int | None) -> None:
+    """Save where the round stands; it is over if there is no check after which it goes on."""
+    goes_on = after is not None
+    values = {"due": next_at, "after": after or 0, "began": due.began_at if goes_on else None, "urgent": goes_on}
+    uow.session.execute(_SAVE, {"id": due.id, **values})

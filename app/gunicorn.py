@@ -8,7 +8,9 @@ import signal
 import sys
 from typing import Any, ClassVar
 
+from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
 
 from app import logs
@@ -52,6 +54,13 @@ class EdgeWorker(UvicornWorker):  # type: ignore[misc]
         super().__init__(*args, **options)
         write_to_root(logging.getLogger("uvicorn.error"))
 
+    def run(self) -> None:
+        """Serve; if that cannot begin, end as `Arbiter.WORKER_BOOT_ERROR` says, by which gunicorn ends too."""
+        try:
+            super().run()
+        except SystemExit as ended:
+            raise SystemExit(Arbiter.WORKER_BOOT_ERROR if ended.code == STARTUP_FAILURE else ended.code) from None
+
 
 bind = os.environ.get("BIND") or "127.0.0.1:" + (os.environ.get("PORT") or "8080")
 workers = int(os.environ.get("WEB_CONCURRENCY") or max(2, os.cpu_count() or 1))
@@ -70,6 +79,11 @@ if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = make_metrics_directory()  # before Prometheus' client is imported
 import_frozen("app.main")
 
+Arbiter.WORKER_BOOT_ERROR = os.EX_TEMPFAIL
+"""How a worker process ends that could not begin, and the API with it: a supervisor restarts it, unlike after 3.
+
+It has the settings of its parent, which were right.
+"""
 
 PR_SET_PDEATHSIG = 1
 

@@ -1,6 +1,7 @@
-"""The API whose readiness warns and fails: `gunicorn tests.app.failing_api:product`."""
+"""The API whose readiness warns and fails (`gunicorn tests.app.failing_api:product`), and one that cannot begin."""
 
 import warnings
+from typing import Any
 
 import app.main
 from handlers import service
@@ -15,3 +16,9 @@ async def get_readiness(context: ReadContext) -> object:
 
 service.get_readiness = get_readiness
 product = app.main.app
+
+
+async def without_lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Refuse to begin."""
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": f"no {scope['type']}"})

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,25 @@ pytestmark = [pytest.mark.check, pytest.mark.slow(50)]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 180.0
+AS_SYSTEMD = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+"""Runs Python with a listener as its file 3, as systemd does for a socket unit (sd_listen_fds(3))."""
 
 
 class Api:
     """A running API of one worker process, without a database."""
 
     def __init__(
-        self, temporary: Path, key: str | None = None, application: str | None = None, level: str = "INFO"
+        self,
+        temporary: Path,
+        key: str | None = None,
+        application: str | None = None,
+        level: str = "INFO",
+        listener: socket.socket | None = None,
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
@@ -51,9 +63,15 @@ class Api:
             "WEB_CONCURRENCY": "1",
         }
         arguments = ["app", "api"] if application is None else ["gunicorn", "--config", str(SETTINGS), application]
+        launcher = [] if listener is None else ["-c", AS_SYSTEMD, str(listener.fileno())]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, *launcher, "-m", *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                pass_fds=[] if listener is None else [listener.fileno()],
             )
 
     def wait_until_listening(self) -> None:
@@ -87,13 +105,19 @@ class Api:
 
 
 @contextmanager
-def running(temporary: Path, application: str | None = None, level: str = "INFO") -> Iterator[Api]:
-    api = Api(temporary, application=application, level=level)
+def running(
+    temporary: Path, application: str | None = None, level: str = "INFO", listener: socket.socket | None = None
+) -> Iterator[Api]:
+    api = Api(temporary, application=application, level=level, listener=listener)
     try:
         yield api
     finally:
         api.process.terminate()
         api.process.wait(PATIENCE)
+
+
+def children_of(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def directories(temporary: Path) -> list[str]:
@@ -145,6 +169,50 @@ def test_reload_loses_no_request_on_kept_alive_connections(tmp_path: Path) -> No
                 api.process.send_signal(signal.SIGHUP)
                 eventually(lambda: api.log.read_text().count("Finished server process") >= reloads, PATIENCE)  # noqa: B023
         assert results_of(clients) == [[]] * len(pauses)
+
+
+def request_on(listener: socket.socket) -> socket.socket:
+    """Send a request to what accepts from a listener, and return its connection."""
+    connection = socket.create_connection(listener.getsockname(), PATIENCE)
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    return connection
+
+
+def statuses(connections: Sequence[socket.socket]) -> list[bytes]:
+    """Return the status lines that were answered; empty for a connection that was reset."""
+    found = []
+    for connection in connections:
+        with connection, suppress(ConnectionResetError):
+            found.append(connection.makefile("rb").readline().strip())
+            continue
+        found.append(b"")
+    return found
+
+
+def test_requests_in_the_queue_of_an_inherited_socket_survive_restarts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        waiting = []
+        with running(tmp_path, listener=listener) as api:
+            assert statuses([request_on(listener)]) == [b"HTTP/1.1 200 OK"]
+            assert f"Listening at: http://127.0.0.1:{listener.getsockname()[1]}" in api.log.read_text()
+            workers = children_of(api.process.pid)
+            for worker in workers:
+                os.kill(worker, signal.SIGSTOP)
+            waiting += [request_on(listener) for _ in range(5)]
+            api.process.terminate()
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
+            assert api.process.wait(PATIENCE) == 0
+        waiting += [request_on(listener) for _ in range(5)]
+        with running(tmp_path, listener=listener):
+            assert statuses(waiting) == [b"HTTP/1.1 200 OK"] * 10
+
+
+def test_worker_process_that_cannot_begin_does_not_end_the_api_with_3(tmp_path: Path) -> None:
+    api = Api(tmp_path, application="tests.app.failing_api:without_lifespan")
+    status = api.process.wait(PATIENCE)
+    assert "Worker failed to boot" in api.log.read_text()
+    assert status not in {0, 3}
 
 
 def test_api_with_an_invalid_environment_ends_with_3_before_it_listens(tmp_path: Path) -> None:

@@ -174,17 +174,36 @@ def test_units_serve_metrics_on_the_loopback_where_prometheus_scrapes_them() -> 
     assert "METRICS_BIND" not in environment_of((DEPLOY / "service.env.example").read_text())
 
 
+def settings_of(unit: str, name: str) -> list[str]:
+    """Return the values of a setting of a unit."""
+    return re.findall(rf"^{name}=(.+)$", (DEPLOY / "systemd" / unit).read_text(), re.MULTILINE)
+
+
+def test_socket_unit_listens_where_the_proxy_connects() -> None:
+    [address] = settings_of("change-freeze-api.socket", "ListenStream")
+    assert f"server {address} " in (DEPLOY / "nginx" / "upstream.conf").read_text()
+    assert settings_of("change-freeze-api.service", "Requires") == ["change-freeze-api.socket"]
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if "migrate" not in unit and unit.endswith(".service")])
+def test_unit_is_not_restarted_with_wrong_settings(unit: str) -> None:
+    assert settings_of(unit, "Restart") == ["always"]
+    assert settings_of(unit, "RestartPreventExitStatus") == ["3"]
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_unit_runs_a_command_and_is_valid(unit: str, tmp_path: Path) -> None:
-    text = (DEPLOY / "systemd" / unit).read_text()
-    [command] = re.findall(r"^ExecStart=/opt/change-freeze/venv/bin/python -m app (\w+)$", text, re.MULTILINE)
-    assert command in NAMES
+    if unit.endswith(".service"):
+        [command] = settings_of(unit, "ExecStart")
+        assert command.removeprefix("/opt/change-freeze/venv/bin/python -m app ") in NAMES
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
         pytest.skip("systemd-analyze is not on this machine (Debian: apt-get install systemd)")
-    here = text.replace("/opt/change-freeze/venv/bin/python", sys.executable).replace("/opt/change-freeze/service", "/")
+    for name in UNITS:
+        text = (DEPLOY / "systemd" / name).read_text()
+        here = text.replace("/opt/change-freeze/venv/bin/python", sys.executable)
+        (tmp_path / name.replace("@", "@1")).write_text(here.replace("/opt/change-freeze/service", "/"))
     file = tmp_path / unit.replace("@", "@1")
-    file.write_text(here)
     run = subprocess.run([verifier, "verify", "--man=no", file], capture_output=True, text=True, check=False)
-    complaints = [line for line in run.stderr.splitlines() if unit.partition("@")[0].removesuffix(".service") in line]
+    complaints = [line for line in run.stderr.splitlines() if Path(unit).stem.partition("@")[0] in line]
     assert (run.returncode, complaints) == (0, [])

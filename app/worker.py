@@ -111,7 +111,8 @@ def main(arguments: Sequence[str]) -> int:
         lock = lock_of(config)
         context = job_context(config, lock)
         watch = WakeupWatch(config.redis_url)
-        serve_metrics(config, context, watch.count_waiting)
+        begun = Event()
+        serve_metrics(config, context, watch.count_waiting, begun.is_set)
         end_when_asked()
         await_database(config.database_url, WORKER_ROLE)
         heartbeat = take_lock(lock)
@@ -132,6 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     with telemetry(config, "worker"):
         _stop_when_asked(stop)
         sweeping.start()
+        begun.set()
         _take_wakeups(config.redis_url, stop, context.watch)
         sweeping.join()
     heartbeat.stop()

@@ -12,8 +12,10 @@ from app.metrics.server import listen, serve
 from jobs.context import Context
 
 
-def serve_metrics(config: Config, context: Context, count_wakeups: Callable[[], int]) -> None:
-    """Serve the metrics of this process, and the facts of the whole service, if METRICS_BIND is set.
+def serve_metrics(
+    config: Config, context: Context, count_wakeups: Callable[[], int], is_ready: Callable[[], bool]
+) -> None:
+    """Serve metrics of this process, facts of the whole service, and probes, if METRICS_BIND is set.
 
     Raise ConfigurationError if that is not possible.
     """
@@ -25,4 +27,4 @@ def serve_metrics(config: Config, context: Context, count_wakeups: Callable[[], 
         sample_engine(context.uow_factory.engine)
         return exposition.render()
 
-    serve(listen(config.metrics_bind), render)
+    serve(listen(config.metrics_bind), render, is_ready)

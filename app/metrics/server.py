@@ -1,4 +1,4 @@
-"""The HTTP server of metrics, on an address of its own.
+"""The HTTP server of metrics, on an address of its own; that of a worker also answers probes.
 
 Anything that reaches it may read it, so it belongs into the operators' network; it reads nothing of a request but the
 path. The worker processes of one gunicorn inherit one socket: whichever accepts a connection answers for all of them.
@@ -16,6 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from app.config import ConfigurationError
 
 PATH = "/metrics"
+LIVENESS, READINESS = "/healthz", "/readyz"
 CLIENT_TIMEOUT_SECONDS = 5.0
 """For how long a client may send or take nothing."""
 
@@ -32,9 +33,12 @@ def listen(address: tuple[str, int]) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, render: Callable[[], bytes]) -> Thread:
-    """Serve what `render` returns to all who connect to the socket, on a thread that ends with the process."""
-    server = _Server(listener, render)
+def serve(listener: socket.socket, render: Callable[[], bytes], is_ready: Callable[[], bool] | None = None) -> Thread:
+    """Serve what `render` returns to all who connect to the socket, on a thread that ends with the process.
+
+    With `is_ready`, answer probes too.
+    """
+    server = _Server(listener, render, is_ready)
     thread = Thread(target=server.serve_forever, args=(3600.0,), name="metrics", daemon=True)
     thread.start()
     return thread
@@ -43,11 +47,13 @@ def serve(listener: socket.socket, render: Callable[[], bytes]) -> Thread:
 class _Server(ThreadingMixIn, HTTPServer):
     daemon_threads = True
 
-    def __init__(self, listener: socket.socket, render: Callable[[], bytes]) -> None:
+    def __init__(
+        self, listener: socket.socket, render: Callable[[], bytes], is_ready: Callable[[], bool] | None
+    ) -> None:
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
-        self.render = render
+        self.render, self.is_ready = render, is_ready
 
     def handle_error(self, *_: Any) -> None:
         """Ignore a client that has gone."""
@@ -58,13 +64,19 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_TIMEOUT_SECONDS
 
     def do_GET(self) -> None:
-        """Answer with the metrics."""
-        if self.path.partition("?")[0] != PATH:
+        """Answer with the metrics, or a probe: 200 or 503, as those of the API."""
+        path, is_ready = self.path.partition("?")[0], self.server.is_ready
+        if path == PATH:
+            self._answer(200, CONTENT_TYPE_LATEST, self.server.render())
+        elif is_ready is not None and path in {LIVENESS, READINESS}:
+            is_well = path == LIVENESS or is_ready()
+            self._answer(200 if is_well else 503, "text/plain", b"ok\n" if is_well else b"waiting for the database\n")
+        else:
             self.send_error(404)
-            return
-        body = self.server.render()
-        self.send_response(200)
-        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+
+    def _answer(self, status: int, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 from sqlalchemy import make_url, text
 
@@ -18,7 +19,8 @@ from app.commands.migrate import SECONDS_BETWEEN_ATTEMPTS, migrate, migrate_pati
 from app.database_connections import RELEASE_REVISION
 from rules.version import VERSION
 from tests.app.test_config import private_key
-from tests.harness.concurrency import eventually
+from tests.contract.test_proxy import free_ports
+from tests.harness.concurrency import PATIENCE, eventually
 from tests.harness.engines import owner_engine_of
 
 ROOT = Path(__file__).parents[2]
@@ -233,8 +235,12 @@ class TestMigrate:
                 connection.execute(text("DROP ROLE change_freeze_test_migrator"))
 
 
+def probe(address: str, path: str) -> int:
+    return httpx.get(f"http://{address}/{path}", timeout=PATIENCE).status_code
+
+
 @contextmanager
-def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess.Popen[str]]:
+def waiting(name: str, database_url: str, redis_url: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """Run a process until it has written that it waits for the schema; ask it to end after the block."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -243,6 +249,7 @@ def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess
         "SECRET_KEY": "a secret of tests",
         "GITHUB_APP_ID": "1",
         "GITHUB_APP_PRIVATE_KEY": private_key(),
+        **variables,
     }
     command = [sys.executable, "-m", "app", name]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
@@ -263,9 +270,14 @@ def waiting(name: str, database_url: str, redis_url: str) -> Iterator[subprocess
 @pytest.mark.check
 @pytest.mark.slow(5)
 def test_worker_waits_for_the_schema_with_one_line(unmigrated_database: str, redis_url: str) -> None:
-    with waiting("worker", unmigrated_database, redis_url) as process:
+    [port] = free_ports(1)
+    metrics = f"127.0.0.1:{port}"
+    with waiting("worker", unmigrated_database, redis_url, METRICS_BIND=metrics) as process:
+        assert (probe(metrics, "healthz"), probe(metrics, "readyz")) == (200, 503)
         migrate(unmigrated_database)
         eventually(lambda: _runs(unmigrated_database), 30)
+        eventually(lambda: probe(metrics, "readyz") == 200, 30)
+        assert probe(metrics, "healthz") == 200
     assert process.returncode == 0
 
 

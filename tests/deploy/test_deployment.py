@@ -131,10 +131,31 @@ def test_compose_runs_every_process_of_the_service() -> None:
     assert len(mounted) == 4
 
 
+def kubernetes(name: str = "change-freeze") -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the specifications of a file, by kind and name."""
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / f"{name}.yaml").read_text())
+    return {(each["kind"], each["metadata"]["name"]): each["spec"] for each in documents}
+
+
+def pod_of(specification: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the pod of a deployment or job, and its container."""
+    pod = specification["template"]["spec"]
+    [container] = pod["containers"]
+    return pod, container
+
+
+DEPLOYMENTS = {kind_and_name: spec for kind_and_name, spec in kubernetes().items() if kind_and_name[0] == "Deployment"}
+
+
+def test_kubernetes_replaces_only_the_migration_by_force() -> None:
+    [(kind_and_name, job)] = kubernetes("migrate").items()
+    assert kind_and_name == ("Job", "change-freeze-migrate")
+    assert commands_of(pod_of(job)[1]) == ["migrate"]
+    assert "kubectl replace" not in (DEPLOY / "kubernetes" / "change-freeze.yaml").read_text()
+
+
 def test_kubernetes_runs_every_process_of_this_release() -> None:
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "change-freeze.yaml").read_text())
-    templates = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in {"Job", "Deployment"}]
-    containers = [container for template in templates for container in template["containers"]]
+    containers = [pod_of(spec)[1] for spec in (*kubernetes("migrate").values(), *DEPLOYMENTS.values())]
     assert [commands_of(each) for each in containers] == [["migrate"], ["api"], ["worker"]]
     assert {each["image"] for each in containers} == {f"change-freeze:{VERSION}"}
     assert {name["name"] for each in containers for name in each.get("env", ())} <= VARIABLES
@@ -144,9 +165,21 @@ def test_kubernetes_runs_every_process_of_this_release() -> None:
         assert {"name": "metrics", "containerPort": 9464} in container["ports"]
 
 
+@pytest.mark.parametrize("name", [name for _, name in DEPLOYMENTS])
+def test_kubernetes_keeps_one_of_each_process_apart_and_running(name: str) -> None:
+    deployment, budget = DEPLOYMENTS["Deployment", name], kubernetes()["PodDisruptionBudget", name]
+    labels = deployment["selector"]["matchLabels"]
+    assert budget == {"minAvailable": 1, "selector": {"matchLabels": labels}}
+    pod, container = pod_of(deployment)
+    [spread] = pod["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["labelSelector"]["matchLabels"]) == ("kubernetes.io/hostname", labels)
+    probes = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert probes == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
 def test_only_monitoring_reaches_the_metrics_in_kubernetes() -> None:
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "change-freeze.yaml").read_text())
-    policies = {each["metadata"]["name"]: each["spec"] for each in documents if each["kind"] == "NetworkPolicy"}
+    policies = {name: spec for (kind, name), spec in kubernetes().items() if kind == "NetworkPolicy"}
     admitted = {
         (port["port"], source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"])
         for spec in policies.values()

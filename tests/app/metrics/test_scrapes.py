@@ -208,11 +208,18 @@ def test_api_serves_no_metrics_beside_an_address_of_their_own(service: Service) 
     assert httpx.get(f"{service.api}/metrics", timeout=PATIENCE).status_code == 404
 
 
-def test_address_of_metrics_serves_nothing_else(service: Service) -> None:
+def test_address_of_metrics_serves_no_operation(service: Service) -> None:
     for process in PROCESSES:
         address = f"http://{service.metrics[process]}"
-        assert httpx.get(f"{address}/healthz", timeout=PATIENCE).status_code == 404
+        assert httpx.get(f"{address}/v1/freezes", timeout=PATIENCE).status_code == 404
         assert httpx.post(f"{address}/metrics", timeout=PATIENCE).status_code == 501
+
+
+def test_only_workers_answer_probes_beside_their_metrics(service: Service) -> None:
+    paths = ("healthz", "readyz")
+    for process, status in (("worker", 200), ("api", 404)):
+        answers = [httpx.get(f"http://{service.metrics[process]}/{path}", timeout=PATIENCE) for path in paths]
+        assert [answer.status_code for answer in answers] == [status] * 2
 
 
 def test_metrics_survive_a_killed_process_of_the_api(service: Service) -> None:

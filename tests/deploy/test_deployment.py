@@ -124,11 +124,24 @@ def test_compose_runs_every_process_of_the_service() -> None:
         assert service["environment"]["METRICS_BIND"] == ":9464"
         assert service["environment"].keys() <= VARIABLES
         assert service["read_only"]
-    mounted = [
-        each for service in services.values() for each in service.get("volumes", ()) if each.startswith("./deploy")
-    ]
-    assert [each for each in mounted if not (ROOT / each.split(":")[0]).is_file()] == []
-    assert len(mounted) == 4
+    assert len([each for each in mounted(services) if each.startswith("./deploy/")]) == 4
+
+
+def mounted(services: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the files and folders beside the compose file that its services mount."""
+    volumes = [each for service in services.values() for each in service.get("volumes", ())]
+    sources = [each["source"] if isinstance(each, dict) else each.split(":")[0] for each in volumes]
+    return [source for source in sources if source.startswith("./")]
+
+
+def test_compose_names_first_each_file_that_has_to_be_made() -> None:
+    text = (ROOT / "compose.yaml").read_text()
+    named = re.findall(r"^#   ([\w./-]+) {2,}", text.partition("\nname:")[0], re.MULTILINE)
+    assert named == ["service.env", "github-app.pem", "tls/fullchain.pem", "tls/privkey.pem", ".env"]
+    made = {each for each in mounted(yaml.safe_load(text)["services"]) if not each.startswith("./deploy/")}
+    assert made == {"./github-app.pem", "./tls"}
+    certificate = (DEPLOY / "nginx" / "change-freeze.conf").read_text()
+    assert set(re.findall(r"/etc/ssl/change-freeze/(\S+);", certificate)) == {"fullchain.pem", "privkey.pem"}
 
 
 def kubernetes(name: str = "change-freeze") -> dict[tuple[str, str], dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Opening connections to PostgreSQL: each new one is verified, and one on which the server falls silent is given up.
 
-A connection is refused (`DatabaseNotReadyError`) if its role could see the rows of every organisation, or if the schema
-is older than this release. A newer schema does not stop a process that runs, since the next release is being started;
-a process that starts accepts it if the schema says that this release may use it.
+A connection is refused (`DatabaseNotReadyError`) if the database is not one of UTF-8, if its role could see the rows of
+every organisation, or if the schema is older than this release. A newer schema does not stop a process that runs, since
+the next release is being started; a process that starts accepts it if the schema says that this release may use it.
 """
 
 import asyncio
@@ -152,7 +152,18 @@ def open_connection(
     return connection
 
 
+def require_utf8(pgconn: PGconn) -> None:
+    """Raise DatabaseNotReadyError if a database has another encoding: of SQL_ASCII, texts arrive as bytes."""
+    encoding = pgconn.parameter_status(b"server_encoding")
+    if encoding not in {b"UTF8", None}:  # a pooler need not say it
+        raise DatabaseNotReadyError(
+            f"The encoding of the database is {encoding.decode()}, and has to be UTF8: "
+            "make it again with `createdb --encoding UTF8 --template template0`."
+        )
+
+
 def _verify(connection: Connection, role: str, *, accept_newer: bool) -> None:
+    require_utf8(connection.pgconn)
     with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
         try:
             cursor.execute(_TAKE_ROLE, (role,), prepare=False)
@@ -193,7 +204,8 @@ async def open_async_connection(
 
 
 async def verify(connection: AsyncConnection, role: str, *, accept_newer: bool = True) -> None:
-    """Verify the role and the schema; raise DatabaseNotReadyError unless requests can be served."""
+    """Verify encoding, role and schema; raise DatabaseNotReadyError unless requests can be served."""
+    require_utf8(connection.pgconn)
     async with connection.transaction(), connection.cursor(row_factory=class_row(_Facts)) as cursor:
         try:
             await cursor.execute(_TAKE_ROLE, (role,), prepare=False)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import sqlalchemy.exc
@@ -13,12 +14,18 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
-from sqlalchemy import Connection, create_engine, make_url, pool
+from sqlalchemy import Connection, create_engine, event, make_url, pool
 
 from app import logs, variable_parsers
 from app.commands.command_line import first_line, parser_of
 from app.config import warn_of_misspelt_variables
-from app.database_connections import FIRST_REVISION, RELEASE_REVISION, TOO_OLD
+from app.database_connections import (
+    FIRST_REVISION,
+    RELEASE_REVISION,
+    TOO_OLD,
+    DatabaseNotReadyError,
+    require_utf8,
+)
 
 SETTINGS = Path(__file__).parents[2] / "alembic.ini"
 _EPILOG = """\
@@ -59,16 +66,28 @@ def migrate_patiently(
 def migrate(url: str, revision: str = "head", lock_timeout: str = LOCK_TIMEOUT) -> tuple[str | None, str | None]:
     """Upgrade the database of `url`, as its owner, to a revision; return the revisions before and after.
 
-    Raise `sqlalchemy.exc.OperationalError` if the database does not answer, or if others hold a table for longer than
-    `lock_timeout` (as PostgreSQL's setting).
+    Raise `sqlalchemy.exc.OperationalError` if the database does not answer or is not one of UTF-8, or if others hold a
+    table for longer than `lock_timeout` (as PostgreSQL's setting).
     """
     configuration = Config(SETTINGS, attributes={"lock_timeout": lock_timeout})
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
+    event.listen(engine, "do_connect", _connect)
     with engine.connect() as connection:
         before = _revision(connection)
         configuration.attributes["connection"] = connection
         command.upgrade(configuration, revision)
         return before, _revision(connection)
+
+
+def _connect(_dialect: Any, _record: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> psycopg.Connection:
+    """Return a new connection. SQLAlchemy itself cannot read what a database of SQL_ASCII answers."""
+    connection = psycopg.connect(*arguments, **parameters)
+    try:
+        require_utf8(connection.pgconn)
+    except DatabaseNotReadyError:
+        connection.close()
+        raise
+    return connection
 
 
 def _revision(connection: Connection) -> str | None:
@@ -109,9 +128,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         before, after = migrate_patiently(url)
     except sqlalchemy.exc.OperationalError as error:
-        locked = isinstance(error.orig, _LOCKED)
-        reason = "A transaction did not end that holds a table" if locked else "The database does not answer"
-        _fail(f"Nothing was migrated. {reason}: {first_line(error.orig)}")
+        reason = "The database does not answer: "
+        if isinstance(error.orig, _LOCKED):
+            reason = "A transaction did not end that holds a table: "
+        elif isinstance(error.orig, DatabaseNotReadyError):
+            reason = ""
+        _fail(f"Nothing was migrated. {reason}{first_line(error.orig)}")
     except sqlalchemy.exc.DBAPIError as error:
         _fail(f"Nothing was migrated. The database refused it (as the owner of the schema?): {first_line(error.orig)}")
     except CommandError as error:

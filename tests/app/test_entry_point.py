@@ -239,18 +239,22 @@ def probe(address: str, path: str) -> int:
     return httpx.get(f"http://{address}/{path}", timeout=PATIENCE).status_code
 
 
-@contextmanager
-def waiting(name: str, database_url: str, redis_url: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a process until it has written that it waits for the schema; ask it to end after the block."""
-    environment = {
+def environment_of(database_url: str, redis_url: str) -> dict[str, str]:
+    """Return the environment of a process."""
+    return {
         "PATH": os.environ["PATH"],
         "DATABASE_URL": database_url,
         "REDIS_URL": redis_url,
         "SECRET_KEY": "a secret of tests",
         "GITHUB_APP_ID": "1",
         "GITHUB_APP_PRIVATE_KEY": private_key(),
-        **variables,
     }
+
+
+@contextmanager
+def waiting(name: str, database_url: str, redis_url: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a process until it has written that it waits for the schema; ask it to end after the block."""
+    environment = {**environment_of(database_url, redis_url), **variables}
     command = [sys.executable, "-m", "app", name]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -2,8 +2,8 @@
 
 A worker does it because it serves no requests, and answers while no API does; all workers show the same. Nothing is
 read where nothing is scraped, and at most every five seconds for many that scrape. It has a connection of its own for
-this, so that a read takes none from the jobs, and a job none from it. A statement that takes longer than a second is
-ended; what could not be read is missing, and `change_freeze_read_success` says so.
+this, so that a read takes none from the jobs, and a job none from it. Each read has a time of its own, after which its
+statement is ended; what could not be read is missing, and `change_freeze_read_success` says so.
 """
 
 import logging
@@ -11,12 +11,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 import redis
 import sqlalchemy.exc
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from psycopg import Cursor
 from psycopg.errors import QueryCanceled
+from psycopg.sql import SQL, Literal
+from sqlalchemy import Connection, event
 
 from app.database import WORKER_ROLE, make_engine
 from app.metrics import families
@@ -29,9 +33,13 @@ logger = logging.getLogger(__name__)
 
 MAX_AGE_SECONDS = 5.0
 """For how long what was read is shown again."""
-MAX_READ_SECONDS = 4.0
-"""After so long nothing more is read for one scrape: Prometheus waits for ten seconds by default."""
+MAX_READ_SECONDS = 0.7
+"""Of one read, however many statements it has. All of them together take less than the ten seconds of Prometheus."""
+MAX_LONG_READ_SECONDS = 2.5
+LONG_READS = {"frozen_branches"}
+"""Those that may take so long."""
 MAX_STATEMENT_SECONDS = 1
+"""Of what begins a transaction."""
 MAX_SILENT_SECONDS = 3.0
 """After so long PostgreSQL is taken for unavailable."""
 WAKEUPS = "wakeups"
@@ -77,12 +85,14 @@ class FactsCollector(Collector):
             yield metric
 
     def _read(self) -> Iterator[Reading]:
-        give_up_at, is_available = monotonic() + MAX_READ_SECONDS, True
+        is_available = True
         for name, read in self._reads.items():
             began, found = monotonic(), None
-            if is_available and began < give_up_at:
+            if is_available:
                 try:
                     with self._uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
+                        limit = MAX_LONG_READ_SECONDS if name in LONG_READS else MAX_READ_SECONDS
+                        _limit(uow.session.connection(), began + limit)
                         found = list(read(uow))
                 except sqlalchemy.exc.OperationalError as error:
                     is_available = isinstance(error.orig, QueryCanceled)
@@ -101,3 +111,13 @@ class FactsCollector(Collector):
         yield from found or ()
         yield Reading(families.READ_SUCCESS, float(found is not None), (name,))
         yield Reading(families.READ_DURATION, monotonic() - began, (name,))
+
+
+def _limit(connection: Connection, until: float) -> None:
+    """Have PostgreSQL end each further statement of this transaction at a time of `monotonic`."""
+
+    def set_timeout(_: Connection, cursor: Cursor[Any], *__: object) -> None:
+        milliseconds = max(1, round((until - monotonic()) * 1000))
+        cursor.execute(SQL("SET LOCAL statement_timeout = {}").format(Literal(milliseconds)))
+
+    event.listen(connection, "before_cursor_execute", set_timeout)

@@ -51,17 +51,17 @@ Read = Callable[[UnitOfWork], Iterable[Reading]]
 
 
 def reads_of(queues: Sequence[WorkQueue]) -> Mapping[str, Read]:
-    """Return what is read, by name; `queues` are those whose work is done."""
+    """Return what is read, by name, what matters most first; `queues` are those whose work is done."""
     return {
         "enforcement": read_enforcement,
+        "frozen_branches": read_frozen_branches,
         "restores": read_restores,
+        "processes": read_processes,
+        "github": read_github,
+        "webhooks": read_webhooks,
         "queues": partial(read_queues, queues=queues),
         "audit": read_audit,
-        "webhooks": read_webhooks,
         "notifications": read_notifications,
-        "github": read_github,
-        "processes": read_processes,
-        "frozen_branches": read_frozen_branches,  # last, because it costs most
     }
 
 

@@ -12,8 +12,15 @@ import app.metrics.facts
 from app.config import ConfigurationError
 from app.database import WORKER_ROLE
 from app.metrics import families
-from app.metrics.facts import MAX_AGE_SECONDS, FactsCollector, make_facts
-from app.metrics.readings import Read, Reading
+from app.metrics.facts import (
+    LONG_READS,
+    MAX_AGE_SECONDS,
+    MAX_LONG_READ_SECONDS,
+    MAX_READ_SECONDS,
+    FactsCollector,
+    make_facts,
+)
+from app.metrics.readings import Read, Reading, reads_of
 from app.metrics.server import listen
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
@@ -22,6 +29,8 @@ from tests.harness.engines import engine_of
 from tests.harness.wakeups import RecordedWakeups
 
 Values = Mapping[tuple[str, ...], float]
+PROMETHEUS_TIMEOUT = 10
+"""The default of `scrape_timeout`, in seconds."""
 
 
 def values_of(facts: FactsCollector) -> Values:
@@ -80,6 +89,49 @@ def test_statement_that_takes_too_long_is_ended(database: str, jobs: UnitOfWorkF
         assert connection.scalar(text("SHOW statement_timeout")) == "1s"
     assert engine.pool.size() == 1  # type: ignore[attr-defined]
     engine.dispose()
+
+
+def test_reads_that_take_too_long_cost_only_their_own_metrics(
+    jobs: UnitOfWorkFactory, reading: Callable[[Mapping[str, Read]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.metrics.facts, "MAX_READ_SECONDS", 0.05)
+    slow = [f"slow {number}" for number in range(10)]
+    reading({name: executes("SELECT pg_sleep(600)") for name in slow} | {"good": executes("SELECT 1")})
+    values = values_of(FactsCollector(jobs, lambda: 0))
+    assert [values["read_success", name] for name in [*slow, "good"]] == [0] * 10 + [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("enforcement", MAX_READ_SECONDS), ("frozen_branches", MAX_LONG_READ_SECONDS)]
+)
+def test_statements_of_a_read_share_its_time(
+    jobs: UnitOfWorkFactory,
+    reading: Callable[[Mapping[str, Read]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    limit: float,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(app.metrics.facts, "monotonic", lambda: now[0])
+    found: list[str] = []
+
+    def read(uow: UnitOfWork) -> Iterator[Reading]:
+        for _ in range(2):
+            found.extend(uow.session.scalars(text("SELECT setting FROM pg_settings WHERE name = 'statement_timeout'")))
+            now[0] += limit - 0.1
+        return iter(())
+
+    reading({name: read})
+    values_of(FactsCollector(jobs, lambda: 0))
+    assert found == [f"{limit * 1000:.0f}", "100"]
+
+
+def test_reads_of_all_facts_end_before_prometheus_gives_up() -> None:
+    names = reads_of(()).keys()
+    assert next(iter(names)) == "enforcement"
+    assert names > LONG_READS
+    longest = sum(MAX_LONG_READ_SECONDS if name in LONG_READS else MAX_READ_SECONDS for name in names)
+    assert longest < PROMETHEUS_TIMEOUT
 
 
 def test_facts_are_read_once_for_scrapes_that_follow_each_other(

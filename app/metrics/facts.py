@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 MAX_AGE_SECONDS = 5.0
 """For how long what was read is shown again."""
-MAX_READ_SECONDS = 0.7
+MAX_READ_SECONDS = 0.5
 """Of one read, however many statements it has. All of them together take less than the ten seconds of Prometheus."""
 MAX_LONG_READ_SECONDS = 2.5
 LONG_READS = {"frozen_branches"}

@@ -142,12 +142,26 @@ FREEZES_IN_FORCE = Family("freezes_in_force", "gauge", "Freezes in force", WORKE
 FREEZES_UNENFORCED = Family(
     "freezes_unenforced", "gauge", "Freezes in force that are not enforced on all of their branches", WORKERS
 )
+UNENFORCED_BY_CAUSE = Family(
+    "freezes_unenforced_by_cause",
+    "gauge",
+    "The same by why GitHub does not refuse changes of a branch; a freeze counts once for each cause",
+    WORKERS,
+    ("cause",),
+)
 FREEZES_FAILING = Family("freezes_failing", "gauge", "Freezes that GitHub refuses on some branch", WORKERS)
 OLDEST_UNENFORCED = Family(
     "oldest_unenforced_freeze_seconds",
     "gauge",
     "Time since the start of the oldest freeze that is not enforced on all of its branches",
     WORKERS,
+)
+OLDEST_UNENFORCED_BY_CAUSE = Family(
+    "oldest_unenforced_freeze_by_cause_seconds",
+    "gauge",
+    "Time since the start of the oldest of them",
+    WORKERS,
+    ("cause",),
 )
 OLDEST_UNRELEASED = Family(
     "oldest_unreleased_freeze_seconds",

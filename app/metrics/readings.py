@@ -54,6 +54,7 @@ def reads_of(queues: Sequence[WorkQueue]) -> Mapping[str, Read]:
     """Return what is read, by name, what matters most first; `queues` are those whose work is done."""
     return {
         "enforcement": read_enforcement,
+        "unenforced_freezes": read_unenforced_freezes,
         "frozen_branches": read_frozen_branches,
         "restores": read_restores,
         "processes": read_processes,
@@ -102,6 +103,33 @@ def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.OLDEST_UNENFORCED, _seconds(row.unenforced_since, uow))
     yield Reading(families.OLDEST_UNRELEASED, _seconds(row.unreleased_since, uow))
     yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_OLDEST_OUTDATED), uow))
+
+
+# The oldest first: these are the ones that have waited too long.
+_UNENFORCED = text(f"""
+    WITH covered AS MATERIALIZED (
+        SELECT f.id AS freeze_id, f.started_at, t.branch_id
+        FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
+        WHERE f.ended_at IS NULL AND {IN_FORCE} AND f.enforced_at IS NULL
+        ORDER BY f.started_at LIMIT :limit
+    )
+    SELECT {FROZEN_KEY} AS facts, {WAITS_FOR} AS waits_for, covered.freeze_id, covered.started_at
+    FROM covered JOIN {FROM} ON b.id = covered.branch_id
+    GROUP BY facts, waits_for, covered.freeze_id, covered.started_at
+""")  # noqa: S608 - constants of ours
+
+
+def read_unenforced_freezes(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read why freezes in force are not enforced: by cause how many, and since when the oldest."""
+    freezes: dict[str, dict[str, datetime]] = {cause: {} for cause in CAUSES}
+    for row in uow.session.execute(_UNENFORCED, {"now": uow.now, "due": [], "limit": MAX_COUNTED}):
+        found = blocking_of(BlockingFacts.of_key(row.facts), row.waits_for)
+        if found.cause is not None:
+            freezes[found.cause][row.freeze_id] = row.started_at
+    for cause, began in freezes.items():
+        yield Reading(families.UNENFORCED_BY_CAUSE, len(began), (cause,))
+        oldest = _seconds(min(began.values(), default=None), uow)
+        yield Reading(families.OLDEST_UNENFORCED_BY_CAUSE, oldest, (cause,))
 
 
 _FROZEN = text(f"""

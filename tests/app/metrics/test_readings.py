@@ -180,6 +180,26 @@ def test_frozen_branches_are_counted_once_by_whether_they_are_blocked(
     assert len(values.labels("frozen_branches")) == 2 + len(CAUSES)
 
 
+def test_freezes_that_are_not_enforced_are_counted_by_cause(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    covered = factories.repository(session, acme)
+    blocked, success, no_rule = (factories.branch(session, covered, name) for name in ("blocked", "success", "no-rule"))
+    rows = [factories.branch_enforcement(session, branch) for branch in (blocked, success, no_rule)]
+    rows[2].decisive_check = None
+    factories.head_check(session, success, "a" * 40, "success")
+    factories.freeze(session, acme, [blocked, success, no_rule], started_at=now - minutes(2))
+    factories.freeze(session, acme, [no_rule], started_at=now - minutes(7))
+    factories.freeze(session, acme, [no_rule], started_at=now - minutes(9), enforced_at=now)
+    factories.freeze(session, acme, [no_rule], started_at=now - minutes(9), ended_at=now)
+    session.commit()
+    values = Values(jobs, "unenforced_freezes")
+    counted = {cause: values["freezes_unenforced_by_cause", cause] for cause in CAUSES}
+    assert {cause: number for cause, number in counted.items() if number} == {"writing": 1, "no_rule": 2}
+    oldest = {cause: values.minutes("oldest_unenforced_freeze_by_cause_seconds", cause) for cause in CAUSES}
+    assert {cause: age for cause, age in oldest.items() if age} == {"writing": 2, "no_rule": 7}
+
+
 def test_freezes_are_counted_by_what_is_missing(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
 ) -> None:

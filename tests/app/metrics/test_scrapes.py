@@ -251,7 +251,16 @@ def test_scrape_answers_while_the_database_refuses_connections(service: Service)
         close = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS false"
         connection.execute(sql.SQL(close).format(sql.Identifier(name)))
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
-    shared = ("enforcement", "frozen_branches", "restores", "queues", "audit", "webhooks", "notifications")
+    shared = (
+        "enforcement",
+        "unenforced_freezes",
+        "frozen_branches",
+        "restores",
+        "queues",
+        "audit",
+        "webhooks",
+        "notifications",
+    )
     reads = (*shared, "github", "processes")
 
     def all_fail() -> bool:

@@ -31,6 +31,7 @@ COMMANDS = (
     Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate", writes_logs=True),
     Command("doctor", "check the configuration and everything that it names", "app.commands.doctor"),
     Command("restore", "show what a restored database would release, and confirm it", "app.commands.restore"),
+    Command("pauses", "show the installations that GitHub limits, and end a pause", "app.commands.pauses"),
     Command("backup-check", "verify that a restored database is complete", "app.commands.backup_check"),
     Command("audit", "prove that no audit entry was changed or left out; archive old ones", "app.commands.audit"),
     Command("support", "start or end a read-only support session in an organisation", "app.commands.support"),

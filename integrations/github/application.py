@@ -78,3 +78,10 @@ class GitHub:
                 calls = Calls(self.settings, self._transport, token, RateLimitTracker(self._clock))
                 found = self._clients[installation_id] = InstallationClient(installation_id, calls)
             return found
+
+    def forget_pauses(self, installation_id: int, *, older_than: float) -> None:
+        """Forget the pauses of an installation that began more than so many seconds ago: somebody has ended them."""
+        with self._lock:
+            found = self._clients.get(installation_id)
+        if found is not None:
+            found.forget_pauses(older_than)

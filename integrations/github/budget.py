@@ -44,6 +44,8 @@ class RateLimitTracker:
         self._allowances: dict[Resource, Allowance] = {"rest": Allowance(), "graphql": Allowance()}
         self._paused_until: float | None = None
         self._consecutive_limits = 0
+        self._limited_at: float | None = None
+        """When the newest pause began, as long as there may be one."""
 
     def budget(self) -> Budget:
         """Return the current budget, without pauses that are over."""
@@ -85,7 +87,7 @@ class RateLimitTracker:
     def limited(self, error: GitHubError, resource: Resource) -> None:
         """Pause after a rate-limit error, and set the error's `retry_after` to the pause."""
         with self._lock:
-            now = self._clock()
+            now = self._limited_at = self._clock()
             seconds = error.retry_after
             if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
                 doubled = _MIN_PAUSE * 2 ** min(self._consecutive_limits, _MAX_DOUBLINGS)
@@ -98,6 +100,18 @@ class RateLimitTracker:
                 until = max(known.paused_until or 0.0, now + seconds)
                 self._allowances[resource] = Allowance(known.limit, known.remaining, known.reset_at, until)
         error.retry_after = seconds
+
+    def forget_pauses(self, older_than: float) -> None:
+        """Forget all pauses if the newest began more than `older_than` seconds ago."""
+        if self._limited_at is None:
+            return
+        with self._lock:
+            if self._limited_at is None or self._clock() - self._limited_at < older_than:
+                return
+            self._limited_at = self._paused_until = None
+            self._consecutive_limits = 0
+            for resource, known in self._allowances.items():
+                self._allowances[resource] = Allowance(known.limit, known.remaining, known.reset_at)
 
 
 _HEADERS = ("limit", "remaining", "reset")

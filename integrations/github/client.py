@@ -38,6 +38,10 @@ class InstallationClient:
         """The installation's rate limits, as of the last responses."""
         return self._calls.limits.budget()
 
+    def forget_pauses(self, older_than: float) -> None:
+        """Forget the pauses that began more than so many seconds ago."""
+        self._calls.limits.forget_pauses(older_than)
+
     def with_hook(self, before_request: BeforeRequest) -> "InstallationClient":
         """Return a client that calls `before_request` before each request, including each page."""
         return InstallationClient(self.installation_id, self._calls.with_hook(before_request))

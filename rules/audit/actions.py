@@ -87,6 +87,7 @@ INTERNAL_ACTIONS: dict[str, str] = {
     "connection.revoked": "A connection ended: by a person, the client, a reused token, or with what it depended on.",
     "device.approved": "A person approved a device, such as a CLI, to act for them.",
     "device.denied": "A person denied a device's request to act for them.",
+    "installation.resumed": "An operator ended a pause in which nothing was sent to GitHub, because it limited us.",
     "invitation.accepted": "An invitation was accepted.",
     "invitation.created": "A person was invited.",
     "invitation.link_minted": "Another link for an invitation was created; earlier links still work.",

@@ -1,4 +1,8 @@
-"""Pauses: how long an installation must not be called, because GitHub limited it."""
+"""Pauses: how long an installation must not be called, because GitHub limited it.
+
+A pause that an operator has ended is one that is over and has no beginning: `paused_until` is when it was ended. Each
+process keeps pauses in its client too, and forgets them when it reads that.
+"""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +16,7 @@ SAME_LIMIT_INTERVAL = timedelta(minutes=5)
 """A limit that is met again so soon after a pause counts as the same one."""
 
 
-_PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
+_PAUSE = text("SELECT paused_until, paused_since FROM installations WHERE id = :id AND paused_until IS NOT NULL")
 
 
 def is_not_paused() -> ColumnElement[bool]:
@@ -37,7 +41,19 @@ def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime) -
     )
 
 
+def end_pause(uow: UnitOfWork, installation_id: int) -> None:
+    """Let every process call an installation again from now on."""
+    end = text("UPDATE installations SET paused_until = :now, paused_since = NULL WHERE id = :id")
+    uow.session.execute(end, {"id": installation_id, "now": uow.now})
+
+
 def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     """Return for how long an installation is still paused; read before each call."""
-    until = uow.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": uow.now})
-    return timedelta(0) if until is None else until - uow.now
+    row = uow.session.execute(_PAUSE, {"id": installation_id}).one_or_none()
+    if row is None:
+        return timedelta(0)
+    github = uow.dependencies.github
+    if row.paused_since is None and github is not None:
+        github.forget_pauses(installation_id, older_than=(uow.now - row.paused_until).total_seconds())
+    until: datetime = row.paused_until
+    return max(timedelta(0), until - uow.now)

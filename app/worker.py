@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
         logger.warning("SMTP_URL is not set: mails are queued and not sent")
     report_restore(context.uow_factory, config)
     set_context(context)
-    logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
+    leave_out_lines_of_rq(config.log_level)
     stop = Event()
     freeze_gc()
     context.watch.start()
@@ -138,6 +138,12 @@ def main(arguments: Sequence[str]) -> int:
         sweeping.join()
     heartbeat.stop()
     return 0
+
+
+def leave_out_lines_of_rq(log_level: str) -> None:
+    """Have RQ write what is wrong, and its steps only at `DEBUG`: a job has one line of ours."""
+    for name in ("rq", "rq.worker"):  # RQ itself sets the level of the second
+        logging.getLogger(name).setLevel(logging.DEBUG if log_level == "DEBUG" else logging.WARNING)
 
 
 def _take_wakeups(redis_url: str, stop: Event, watch: LoopWatch) -> None:

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, Self
 
+from integrations.traces import CURRENT
+
 Kind = Literal["server", "consumer", "client"]
 Attributes = Mapping[str, str | int]
+REQUEST_ID = "change_freeze.request_id"
+"""The attribute with the id of a request."""
 
 
 class Span(Protocol):
@@ -84,5 +88,12 @@ def child_span(name: str, attributes: Attributes | None = None) -> AbstractConte
 
 
 def call_span(server: str, method: str, host: str) -> AbstractContextManager[Span]:
-    """Begin the span of a request over HTTP to another server, with its host and no address: those may be secrets."""
-    return child_span(f"{server} {method}", {"http.request.method": method, "server.address": host})
+    """Begin the span of a request over HTTP to another server, with its host and no address: those may be secrets.
+
+    It has the id of the request that has caused it, if one has.
+    """
+    if _tracer is None:
+        return _NO_SPAN
+    trace = CURRENT.get()
+    caused = {REQUEST_ID: trace.request_id} if trace is not None and trace.request_id else {}
+    return child_span(f"{server} {method}", {"http.request.method": method, "server.address": host, **caused})

@@ -8,7 +8,7 @@ from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
 from app.edge.request_context import REFUSAL, Reply, RequestContext, budget_headers
 from app.edge.streaming import send_stream
-from integrations.spans import root_span
+from integrations.spans import REQUEST_ID, root_span
 from integrations.traces import CURRENT
 from schemas.calls import TRACE
 
@@ -54,7 +54,7 @@ class RequestMiddleware:
             scope[TRACE] = CURRENT.get()
             status, code = await self._serve(request)
             span.rename(request.operation_id or "request")
-            span.add({"http.response.status_code": status, "change_freeze.request_id": request.request_id})
+            span.add({"http.response.status_code": status, REQUEST_ID: request.request_id})
             if status >= 500:
                 span.fail(code or str(status))
         self._log.write(request, status, code, time.perf_counter() - request.started_at)

@@ -10,7 +10,8 @@ last one, while a lift of the freeze holds the freeze and waits for the branches
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal
 
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
@@ -23,6 +24,7 @@ from services.verdicts.blocking import count_by_freeze
 
 logger = logging.getLogger(__name__)
 
+MILLISECOND = timedelta(milliseconds=1)
 BATCH_SIZE = 50
 """Freezes that are looked at together."""
 
@@ -40,6 +42,11 @@ _RELEASED = text("""
     UPDATE freezes f SET released_at = :now
     WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
+    RETURNING f.id
+""")
+_NUMBERS_WRITTEN = text("""
+    SELECT f.id, f.organization_id, f.started_at, f.ended_at, count(*) AS branches, sum(t.heads_written) AS heads
+    FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id WHERE f.id = ANY(:freezes) GROUP BY f.id ORDER BY f.id
 """)
 _UNRELEASED = text(f"""
     SELECT f.id FROM freezes f
@@ -71,7 +78,8 @@ def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     if freeze_ids:
         lock_freezes(uow, freeze_ids)
         record_enforcement(uow, uow.session.scalars(_WRITTEN, {"freezes": list(freeze_ids)}).all())
-        uow.session.execute(_RELEASED, {"freezes": list(freeze_ids), "now": uow.now})
+        released = uow.session.scalars(_RELEASED, {"freezes": list(freeze_ids), "now": uow.now}).all()
+        _log_written(uow, released, "released")
 
 
 def record_enforcement(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
@@ -89,6 +97,17 @@ def record_enforcement(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
         if _differs(freeze, counts):
             with uow.act_as_service(organization_id=freeze.organization_id):
                 _record(uow, freeze, counts)
+    _log_written(uow, [freeze.id for freeze, _ in found if freeze.first_enforced_at == uow.now], "enforced")
+
+
+def _log_written(uow: UnitOfWork, freeze_ids: Collection[str], state: Literal["enforced", "released"]) -> None:
+    """Log of each freeze what was written, and for how long that took since its start or its end."""
+    if not freeze_ids:
+        return
+    for row in uow.session.execute(_NUMBERS_WRITTEN, {"freezes": list(freeze_ids)}):
+        since = row.ended_at if state == "released" else row.started_at
+        written = {"branches": row.branches, "heads": row.heads, "milliseconds": (uow.now - since) / MILLISECOND}
+        logger.info("freeze", extra={"freeze": row.id, "organization": row.organization_id, "state": state, **written})
 
 
 def _in_force(uow: UnitOfWork, freeze_ids: Collection[str]) -> list[tuple[Freeze, BlockingCounts]]:

@@ -268,15 +268,19 @@ def waiting(name: str, database_url: str, redis_url: str, **variables: str) -> I
             process.terminate()
         rest = process.stderr.read()
         assert "Traceback" not in rest
-        assert all(json.loads(line)["level"] != "error" for line in rest.splitlines())
+        lines = [json.loads(line) for line in rest.splitlines()]
+        assert all(line["level"] != "error" for line in lines)
+        has_debug = variables.get("LOG_LEVEL") == "DEBUG"
+        assert any(line["logger"] == "rq.worker" for line in lines) == has_debug
 
 
 @pytest.mark.check
 @pytest.mark.slow(5)
-def test_worker_waits_for_the_schema_with_one_line(unmigrated_database: str, redis_url: str) -> None:
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_worker_waits_for_the_schema_with_one_line(level: str, unmigrated_database: str, redis_url: str) -> None:
     [port] = free_ports(1)
     metrics = f"127.0.0.1:{port}"
-    with waiting("worker", unmigrated_database, redis_url, METRICS_BIND=metrics) as process:
+    with waiting("worker", unmigrated_database, redis_url, METRICS_BIND=metrics, LOG_LEVEL=level) as process:
         assert (probe(metrics, "healthz"), probe(metrics, "readyz")) == (200, 503)
         migrate(unmigrated_database)
         eventually(lambda: _runs(unmigrated_database), 30)

@@ -36,10 +36,10 @@ class Traced:
     collected: Collector
 
     @contextmanager
-    def job(self) -> Iterator[None]:
-        """Run the block as a job, and send its spans."""
+    def job(self, **given: str) -> Iterator[None]:
+        """Run the block as a job that was given these ids, and send its spans."""
         reporting = reported_traces(f"{self.collected.url}/v1/traces", "worker")
-        with reporting, continued({}), root_span("job of a test", "consumer"):
+        with reporting, continued(given), root_span("job of a test", "consumer"):
             yield
 
     @property
@@ -67,6 +67,14 @@ def check_no_trace_was_passed_on(server: Collector) -> None:
 
 def slack_at(url: str) -> Slack:
     return Slack(SlackSettings(f"id-{CANARY}", f"secret-{CANARY}", (CANARY,), url=url))
+
+
+def test_call_to_github_has_the_id_of_the_request_that_caused_it(traced: Traced) -> None:
+    with collector() as github, traced.job(request_id="the-clients-own-id"):
+        settings = GitHubSettings(github.url, f"{github.url}/graphql", 1, "app", "key", "secret")
+        Transport(settings).send(Request("GET", f"{github.url}/rate_limit", safe=True), Bearer(CANARY))
+    assert traced.call.attributes["change_freeze.request_id"] == "the-clients-own-id"
+    check_no_trace_was_passed_on(github)
 
 
 def test_call_to_github_is_a_span_without_its_query(traced: Traced) -> None:

@@ -1,6 +1,9 @@
 """What the audit says of the progress of a freeze: enforced, unprotected, or failing, each once."""
 
+import logging
 from typing import Any
+
+import pytest
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.freezes import targets
@@ -260,3 +263,25 @@ class TestFailing:
         repair_completions(harness.jobs)
         found = [details["operation"] for _, _, details in audited(harness, "freeze.target_failed")]
         assert found == ["apply", "release"]
+
+
+def test_each_freeze_has_a_log_line_of_what_was_written(
+    harness: Harness, build: Builder, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "services.freezes.completion")
+    build("web", "api", pulls=3)
+    harness.run_until_idle()
+    harness.read_rules()
+    freeze_id = harness.freeze()
+    harness.run_until_idle()
+    harness.full_resync()
+    harness.run_until_idle()
+    harness.lift(freeze_id)
+    harness.run_until_idle()
+    lines = [vars(record) for record in caplog.records if record.getMessage() == "freeze"]
+    assert [(line["freeze"], line["state"], line["branches"], line["heads"]) for line in lines] == [
+        (freeze_id, "enforced", 2, 6),
+        (freeze_id, "released", 2, 6),
+    ]
+    assert {line["organization"] for line in lines} == {harness.organization.id}
+    assert all(0 <= line["milliseconds"] < 120_000 for line in lines)

@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Each makes .venv first, and needs nothing else of the machine than Python ≥ 3.11.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help lock run test check rest pictures soak lint contract faults bench fuzz migrate sdk
+.PHONY: help lock run test check rest pictures soak lint contract faults bench fuzz migrate sdk release image
 
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
 VENV := .venv/.installed
@@ -85,6 +85,13 @@ lock: $(VENV) ## Resolve the dependencies of pyproject.toml again, keeping what 
 
 sdk: $(VENV) $(NODE) ## Generate the Python, TypeScript and Go clients
 	@$(BIN)/python -m tools.sdk
+
+release: $(VENV) ## Write the next version into every file that names it, and into the changelog (VERSION=1.2.0)
+	@$(BIN)/python -m tools.release prepare $(VERSION)
+	@$(MAKE) --no-print-directory contract
+
+image: $(VENV) ## Build the image of this version, with docker or podman
+	@$(BIN)/python -m tools.release image
 
 $(VENV): requirements.lock
 	@for python in $(PYTHONS); do \

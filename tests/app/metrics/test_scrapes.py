@@ -23,8 +23,10 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from app.metrics.families import FAMILIES
+from integrations.github.events import InstallationRefresh
 from models.github_api_usage import GitHubApiUsage
 from models.requests import WebhookDelivery
+from services.webhooks.stored_requests import to_stored
 from tests import factories
 from tests.app.metrics.expressions import expressions, family_of, metrics_of
 from tests.app.test_config import private_key
@@ -108,7 +110,7 @@ def service(module_database: str, redis_url: str, tmp_path_factory: pytest.TempP
         installation = factories.installation(session, acme)
         factories.installation(session, None, "globex", paused_until=factories.now() + timedelta(hours=1))
         session.add(GitHubApiUsage(installation_id=installation.id, at=factories.now(), points=5, content=1))
-        fails = {"event": "installation", "payload": {"installation": {"id": installation.id}, "action": "created"}}
+        fails = {"event": "installation", "payload": to_stored([InstallationRefresh(installation.id)])}
         added(
             session,
             WebhookDelivery(delivery_id="1", received_at=factories.now(), due_at=factories.now(), **fails),

@@ -11,6 +11,7 @@ PLACES: Mapping[str, str] = {
     "contract/shared.yaml": r"^  version: (.+)$",
     "deploy/kubernetes/change-freeze.yaml": r"^ +image: change-freeze:(.+)$",
     "deploy/kubernetes/migrate.yaml": r"^ +image: change-freeze:(.+)$",
+    "deploy/helm/change-freeze/Chart.yaml": r'^(?:version|appVersion): "?([\d.]+)"?$',
     "docs/operations/systemd.md": r"^release=(.+)$",
 }
 """File → the lines that name the version, as the one group of a pattern. `make contract` takes it to openapi.yaml."""

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, func, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from models.base import Base
 from models.leases import Leased
@@ -57,3 +57,14 @@ class RepositorySync(Leased, Base):
     )
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
     requested_at: Mapped[datetime]
+
+
+_BEGIN_FULL_RESYNC = text("""
+    UPDATE installations SET resync_due_at = :now, resync_after = 0, resync_began_at = NULL, resync_urgent = true
+    WHERE id IN (SELECT id FROM installations WHERE organization_id IS NOT NULL ORDER BY id FOR NO KEY UPDATE)
+""")
+
+
+def begin_full_resync(session: Session, now: datetime) -> None:
+    """Have everything read back from GitHub, and compared: an urgent round of the resync of every installation."""
+    session.execute(_BEGIN_FULL_RESYNC, {"now": now})

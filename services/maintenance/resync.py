@@ -6,7 +6,7 @@ repositories are compared. The next round begins when the period is over, and a 
 hour are more than a tenth of what GitHub allows at least. So a small installation is read every few minutes, and a
 large one as often as takes nothing from a freeze.
 
-An urgent round, after webhooks were lost, waits for nothing.
+An urgent round, after webhooks were lost or the database was restored, waits for nothing.
 """
 
 from datetime import timedelta
@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Row, text
 
+from models.installations import begin_full_resync
 from rules.rate_budget import HOUR
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
@@ -46,16 +47,13 @@ _NEXT = text("""
 """)
 _MAKE_DUE = text("""
     WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
-    UPDATE checks c SET due_at = coalesce(c.due_at, :now) FROM locked WHERE c.id = locked.id
+    UPDATE checks c SET due_at = CASE WHEN :at_once THEN :now ELSE coalesce(c.due_at, :now) END
+    FROM locked WHERE c.id = locked.id
 """)
 _SAVE = text("""
     UPDATE installations SET resync_due_at = :due, resync_after = :after, resync_began_at = :began,
                              resync_urgent = resync_urgent AND :urgent
     WHERE id = :id
-""")
-_BEGIN_ALL = text("""
-    UPDATE installations SET resync_due_at = :now, resync_after = 0, resync_began_at = NULL, resync_urgent = true
-    WHERE id IN (SELECT id FROM installations WHERE organization_id IS NOT NULL ORDER BY id FOR NO KEY UPDATE)
 """)
 
 
@@ -64,7 +62,7 @@ def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, FULL_RESYNC, period):
             return False
-        uow.session.execute(_BEGIN_ALL, {"now": uow.now})
+        begin_full_resync(uow.session, uow.now)
     resync(uow_factory, period)
     return True
 
@@ -100,7 +98,7 @@ def _take_step(uow: UnitOfWork, due: Row[Any], period: timedelta) -> None:
     present = [row for row in found if row.present]
     if present:
         ids = [row.id for row in present]
-        uow.session.execute(_MAKE_DUE, {"ids": ids, "now": uow.now})
+        uow.session.execute(_MAKE_DUE, {"ids": ids, "now": uow.now, "at_once": due.resync_urgent})
         request_read_backs(uow, ids, uow.now)
         schedule_probes(uow, [row.branch_id for row in present if row.branch_id is not None])
         uow.wake("reconcile")

@@ -28,24 +28,6 @@ _MAKE_DUE = text("""
     WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
     UPDATE checks c SET wanted_generation = nextval('generations'), due_at = :now FROM locked WHERE c.id = locked.id
 """)
-_REQUEST_ALL = text("""
-    WITH every AS MATERIALIZED (
-        SELECT c.id FROM checks c JOIN repositories r ON r.id = c.repository_id
-        JOIN installations i ON i.id = c.installation_id
-        WHERE r.removed_at IS NULL AND i.state = 'active' ORDER BY c.id FOR NO KEY UPDATE OF c
-    ), requested AS (
-        INSERT INTO read_backs (check_id, at, organization_id)
-        SELECT c.id, :now, c.organization_id FROM every JOIN checks c ON c.id = every.id ON CONFLICT DO NOTHING
-    )
-    UPDATE checks c SET due_at = CASE WHEN :at_once THEN :now ELSE coalesce(c.due_at, :now) END
-    FROM every WHERE c.id = every.id
-""")
-
-
-def read_back_all(uow: UnitOfWork, *, at_once: bool = False) -> None:
-    """Have all checks read back; `at_once`: also those that wait for their next attempt."""
-    uow.session.execute(_REQUEST_ALL, {"now": uow.now, "at_once": at_once})
-    uow.wake("reconcile")
 
 
 def read_back_now(uow: UnitOfWork, check_ids: Collection[int]) -> None:

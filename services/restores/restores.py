@@ -1,7 +1,8 @@
 """A restore of the database: noticed, shown to an operator, and confirmed.
 
-While it is not confirmed, GitHub may show freezes that the database does not have any more. Everything is read back
-when a restore is noticed, so that what has to be blocked is blocked at once, and again when it is confirmed.
+While it is not confirmed, GitHub may show freezes that the database does not have any more. A full resync reads
+everything back when a restore is noticed, so that what has to be blocked is blocked at once, and again when it is
+confirmed.
 """
 
 import logging
@@ -11,13 +12,13 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.database_identity import DatabaseIdentity
+from models.installations import begin_full_resync
 from models.organizations import Organization
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.restores import difference, is_failover
 from services.core.database_identity import IdentityState, read_identity
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.reconcile.read_backs import read_back_all
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def notice_restore(uow_factory: UnitOfWorkFactory, *, synchronous_standbys: bool
         silence = uow.now - state.seen_at
         if synchronous_standbys and state.noticed_at is None and is_failover(state.recorded, state.present, silence):
             record.seen_at = uow.now
-            read_back_all(uow, at_once=True)  # what workers record is not committed synchronously
+            begin_full_resync(uow.session, uow.now)  # what workers record is not committed synchronously
             logger.warning("PostgreSQL has failed over to a standby: %s", found)
             return False
         _mark(uow, record, found)
@@ -87,7 +88,7 @@ def confirm_restore(uow_factory: UnitOfWorkFactory, *, by: str) -> None:
         record = _identity(uow)
         record.noticed_at = record.difference = record.shown_at = None
         record.seen_at = uow.now
-        read_back_all(uow, at_once=True)
+        begin_full_resync(uow.session, uow.now)
         for resume, job in _RESUME_RULES:
             uow.session.execute(resume, {"now": uow.now})
             uow.wake(job)
@@ -96,7 +97,7 @@ def confirm_restore(uow_factory: UnitOfWorkFactory, *, by: str) -> None:
 
 def _mark(uow: UnitOfWork, record: DatabaseIdentity, found: str) -> None:
     record.noticed_at, record.difference, record.shown_at = uow.now, found, None
-    read_back_all(uow, at_once=True)
+    begin_full_resync(uow.session, uow.now)
     with uow.act_as_service():
         _audit(uow, "service.restored", difference=found, lastSeenAt=record.seen_at)
     logger.warning(

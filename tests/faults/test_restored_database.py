@@ -90,7 +90,9 @@ class Scene:
 
     def notice(self) -> bool:
         """Do what a sweeper does every few seconds."""
-        return notice_restore(self.harness.jobs)
+        noticed = notice_restore(self.harness.jobs)
+        self.harness.resync()
+        return noticed
 
     def show(self) -> list[tuple[tuple[str, ...], str | None]]:
         """Show an operator what would be released: pull requests, and what GitHub shows."""
@@ -150,6 +152,7 @@ class TestConfirmation:
         harness.run_until_idle()
         scene.show()
         confirm_restore(harness.jobs, by="grace@example.com")
+        harness.resync()
         harness.run_until_idle()
         assert disagreements(harness) == {}
         assert len(scene.released()) == 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import requests
@@ -19,6 +20,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, Unit
 from services.enforcement.probes import probe_due
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
+from services.maintenance.resync import resync
 from services.maintenance.tasks import review_enforcement
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
@@ -101,6 +103,10 @@ class Harness:
         """Make every check due, to be read back as well: what the full resync does."""
         self.request_read_back()
         self.make_due()
+
+    def resync(self) -> None:
+        """Take the steps of the resync that are due, as the sweep does."""
+        resync(self.jobs, timedelta(days=1000))
 
     def request_read_back(self) -> None:
         """Have the next pass over each check read it back."""

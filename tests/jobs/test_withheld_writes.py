@@ -40,6 +40,7 @@ def show_and_confirm(harness: Harness) -> None:
     with harness.jobs.open(SYSTEM_CALLER) as uow:
         record_shown(uow)
     confirm_restore(harness.jobs, by=BY)
+    harness.resync()
 
 
 class TestChecks:
@@ -147,6 +148,7 @@ class TestCommand:
         ]
         assert "Confirming releases 3 checks." in printed.err
         assert main(["confirm", "--by", BY]) == 0
+        restored.resync()
         restored.run_until_idle()
         assert set(restored.conclusions().values()) == {"success"}
         assert main(["show"]) == 0

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import BigInteger, Computed, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -23,6 +23,9 @@ class Repository(Base):
     node_id: Mapped[str]
     owner: Mapped[str]
     name: Mapped[str]
+    full_name_key: Mapped[str] = mapped_column(Computed("lower(owner || '/' || name)", persisted=True))
+    """`owner/name` in lower case. Look-ups compare it, and no expression: row-level security lets no function see rows
+    of others, so an index on an expression would be of no use to requests."""
     default_branch: Mapped[str]
     private: Mapped[bool]
     archived: Mapped[bool] = mapped_column(server_default="false")
@@ -42,7 +45,7 @@ class Repository(Base):
 
     __table_args__ = (
         Index("uq_repositories_github_id", "organization_id", "github_id", unique=True),
-        Index("ix_repositories_full_name", "organization_id", text("lower(owner || '/' || name)")),
+        Index("ix_repositories_full_name_key", "organization_id", "full_name_key"),
         Index("ix_repositories_former_names", "former_names", postgresql_using="gin"),
         Index("ix_repositories_page", "organization_id", "created_at", "id"),
         Index("ix_repositories_installation", "installation_id"),

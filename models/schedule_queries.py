@@ -30,11 +30,11 @@ NEXT_WINDOWS: LiteralString = f"""
 """  # noqa: S608 - a constant
 """The window that begins next of each enabled schedule of `:organization`, as a statement written as text."""
 REFERENCES: LiteralString = """
-    ARRAY[r.id, lower(r.owner || '/' || r.name)] || ARRAY(
+    ARRAY[r.id, r.full_name_key] || ARRAY(
         SELECT former FROM unnest(r.former_names) former WHERE NOT EXISTS (
             SELECT FROM repositories other
             WHERE other.organization_id = r.organization_id AND other.id <> r.id AND other.removed_at IS NULL AND (
-                lower(other.owner || '/' || other.name) = former
+                other.full_name_key = former
                 OR (former = ANY(other.former_names) AND (other.created_at, other.id) > (r.created_at, r.id))
             )
         )

@@ -29,15 +29,14 @@ def find_repositories(uow: UnitOfWork, references: Collection[str], *, covered: 
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
     found = {row.id: row for row in _repositories(uow, Repository.id == any_of(ids))} if ids else {}
-    full_name = func.lower(Repository.owner + "/" + Repository.name)
     if names:
-        for row in _repositories(uow, full_name == any_of(names), Repository.removed_at.is_(None)):
+        for row in _repositories(uow, Repository.full_name_key == any_of(names), Repository.removed_at.is_(None)):
             found.setdefault(row.full_name.lower(), row)
     if former := sorted(names - set(found)):
         for row in _repositories(uow, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
             found |= {name: row for name in row.former_names if name in former and name not in found}
     if not covered and (left := names - set(found)):
-        for row in _repositories(uow, full_name == any_of(left)):
+        for row in _repositories(uow, Repository.full_name_key == any_of(left)):
             found.setdefault(row.full_name.lower(), row)
     keys = {reference: reference if reference in ids else reference.lower() for reference in references}
     return {reference: found[key] for reference, key in keys.items() if key in found}

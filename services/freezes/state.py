@@ -64,7 +64,7 @@ _COLUMNS: LiteralString = f"""
     {REFERENCES} AS reference_names, {_PLANNED}, {_DUE}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
 """
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
-_FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
+_FULL_NAME: LiteralString = "r.full_name_key = lower(%(repo)s) AND r.removed_at IS NULL"
 _FORMER_NAME: LiteralString = """
     r.id = (SELECT id FROM repositories
             WHERE organization_id = %(organization)s AND former_names @> ARRAY[lower(%(repo)s)] AND removed_at IS NULL

@@ -80,8 +80,7 @@ def _filtered(uow: UnitOfWork, filters: RepositoryFilters) -> Select[Repository]
         has_frozen = Repository.id.in_(_frozen_repositories(uow))
         query = query.where(has_frozen if filters.frozen else ~has_frozen)
     if filters.q is not None:
-        full_name = func.lower(Repository.owner + "/" + Repository.name)
-        query = query.where(func.strpos(full_name, func.lower(filters.q)) > 0)
+        query = query.where(func.strpos(Repository.full_name_key, func.lower(filters.q)) > 0)
     return query
 
 

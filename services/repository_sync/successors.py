@@ -7,7 +7,7 @@ would not cover it. So it is enabled as its predecessor was, with its patterns, 
 import logging
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 
 from models.freezes import IN_FORCE
 from models.queries import any_of
@@ -57,7 +57,7 @@ def _predecessors(uow: UnitOfWork, added: Iterable[Repository]) -> dict[str, Rep
             Repository.organization_id == uow.organization,
             Repository.removed_at.is_not(None),
             Repository.enabled,
-            func.lower(Repository.owner + "/" + Repository.name) == any_of(names),
+            Repository.full_name_key == any_of(names),
             _FROZEN,
         )
         .order_by(Repository.removed_at, Repository.id)

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from schemas.replies import LastingReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
@@ -76,4 +77,5 @@ async def get_freeze_state(
     organization: str | None,
 ) -> object:
     """Return whether a repository, a branch or the organisation is frozen."""
-    return await freeze_state.get_state(context, repo, branch, branch_id, organization)
+    state, until = await freeze_state.get_state(context, repo, branch, branch_id, organization)
+    return LastingReply(state, until)

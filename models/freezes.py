@@ -2,8 +2,9 @@
 
 from datetime import datetime
 from typing import Any, LiteralString
+from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Index, text
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
 from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
@@ -94,6 +95,22 @@ IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(TEXT_NOW))
 """`Freeze.is_in_force` for statements written as text: of the table `freezes` as `f`, at `:now`."""
 INCOMPLETE: LiteralString = as_text(_FREEZE.is_incomplete)
 """`Freeze.is_incomplete` for statements written as text: of the table `freezes` as `f`."""
+
+
+class FreezeVersion(Base):
+    """A part of the version of an organisation's freezes: as long as all of its rows are the same, so are answers.
+
+    Triggers give a row a new value in each transaction that changes what answers about freezes show: freezes, what they
+    cover, windows, names, rules as read, and checks that begin to let a commit in. A transaction takes a row that no
+    other one has changed, and adds one where there is none: so nobody waits for another. Values are random, and not
+    numbers, since a restored database counts on from where it was.
+    """
+
+    __tablename__ = "freeze_versions"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    version: Mapped[UUID] = mapped_column(server_default=text("gen_random_uuid()"))
 
 
 class FreezeTarget(Base):

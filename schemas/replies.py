@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 
@@ -41,6 +42,17 @@ class SecretReply:
     """An object that contains a secret: its copy for retries is stored encrypted, and only for one hour."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LastingReply:
+    """An object that stays as it is until an instant, unless the version of the organisation's freezes changes.
+
+    Until then the same request is answered from memory.
+    """
+
+    value: Any
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)

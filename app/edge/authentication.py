@@ -33,10 +33,10 @@ from services.identity.access_tokens import AccessTokenClaims, InvalidTokenError
 from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_hash
 from services.identity.oauth.access_tokens import GrantTokenClaims
 
-_FIND_KEY = "SELECT * FROM find_api_key(%s)"
-_FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
+_FIND_KEY = "SELECT *, freeze_version(organization_id) AS freeze_version FROM find_api_key(%s)"
+_FIND_SESSION = "SELECT *, freeze_version(organization_id) AS freeze_version FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
-_FIND_GRANT = "SELECT * FROM find_oauth_grant(%s)"
+_FIND_GRANT = "SELECT *, freeze_version(organization_id) AS freeze_version FROM find_oauth_grant(%s)"
 _FIND_SLACK_PERSON = "SELECT * FROM find_slack_person(%s, %s)"
 _LOCK_KEY = "SELECT * FROM lock_api_key(%s)"
 _LOCK_SESSION = "SELECT * FROM lock_session(%s, %s)"
@@ -59,6 +59,8 @@ class Identity:
     """The number of the person's organisations, if the session has selected none."""
     confirm: Callable[[], Awaitable["Identity"]] | None = None
     """Identify the same credential again, without locks. Raise a 401 code."""
+    freeze_version: str | None = None
+    """The version of the organisation's freezes (`models.freezes.FreezeVersion`), as read with the credential."""
 
 
 class Credentials:
@@ -192,7 +194,9 @@ class Credentials:
         return Identity(principal, self._clock.read(row["now"]), lock, deleted)
 
     async def _identify_grant(self, claims: GrantTokenClaims) -> Identity:
-        identity = self._grant_identity(claims, await self._reads.fetch(_FIND_GRANT, (claims.grant_id,)))
+        rows = await self._reads.fetch(_FIND_GRANT, (claims.grant_id,))
+        identity = self._grant_identity(claims, rows)
+        identity.freeze_version = rows[0]["freeze_version"]
         identity.confirm = partial(self._identify_grant, claims)
         return identity
 
@@ -265,7 +269,9 @@ class Credentials:
         return found
 
     async def _identify_key(self, hashed: bytes) -> Identity:
-        identity = self._key_identity(hashed, await self._reads.fetch(_FIND_KEY, (hashed,)))
+        rows = await self._reads.fetch(_FIND_KEY, (hashed,))
+        identity = self._key_identity(hashed, rows)
+        identity.freeze_version = rows[0]["freeze_version"]
         self._key_uses.record(identity.principal.id, identity.now)
         identity.confirm = partial(self._identify_key, hashed)
         return identity
@@ -305,6 +311,7 @@ class Credentials:
     async def _identify_session(self, claims: AccessTokenClaims) -> Identity:
         rows = await self._reads.fetch(_FIND_SESSION, (claims.session_id, claims.organization_id))
         identity = self._token_identity(claims, rows)
+        identity.freeze_version = rows[0]["freeze_version"]
         identity.confirm = partial(self._identify_session, claims)
         return identity
 

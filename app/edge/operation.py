@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from app.edge.answer_memory import AnswerMemory, Asked, question_of
 from app.edge.authentication import Credentials, Identity
 from app.edge.authorization import Authorizer, require_entitlement
 from app.edge.bodies import UNVERIFIED_BODIES, BodyReader, discard_body, read_bytes, refuse_form
@@ -19,7 +20,7 @@ from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from app.edge.request_context import IDENTITY, Headers, Reply, RequestContext, client_address
-from app.edge.responses import ResponseBuilder, make_conditional
+from app.edge.responses import ResponseBuilder, add_tag, unless_known
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
@@ -59,6 +60,7 @@ class Edge:
     check_replies: bool
     health_checks: dict[str, HealthCheck] = field(default_factory=dict)
     cursor_secrets: tuple[bytes, ...] = (b"",)
+    memory: AnswerMemory = field(default_factory=AnswerMemory)
     slack: ReceiveSlack | None = None
     """Answers requests of Slack; None in tests that have no Slack app."""
 
@@ -90,6 +92,10 @@ class CompiledOperation:
         self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
         self._writes = operation.effect == "write"
+        # What a classic client asks is not in its address alone.
+        self._may_remember = (
+            self._asynchronous and operation.conditional and not (operation.classic or self._takes_headers)
+        )
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
         """Serve one request: set `scope["request_context"].reply`, or raise."""
@@ -103,6 +109,34 @@ class CompiledOperation:
             self._authorizer.check(identity)
         if refusal is not None:
             raise refusal
+        asked = self._asked(request, identity)
+        reply = None if asked is None else asked.find()
+        if reply is not None and identity is not None:
+            require_entitlement(identity, self.operation)
+        else:
+            reply = await self._reply(request, identity, fields)
+            if self.operation.conditional:
+                add_tag(reply)
+            if asked is not None:
+                asked.keep(reply)
+        request.reply = unless_known(reply, request) if self.operation.conditional else reply
+
+    def _asked(self, request: RequestContext, identity: Identity | None) -> Asked | None:
+        """Return what may be answered from memory; None if nothing of it may.
+
+        The version of freezes is taken from the identity: what is called later for the same request, by a tool or a
+        command, may follow a change that this operation makes.
+        """
+        if identity is None:
+            return None
+        version, identity.freeze_version = identity.freeze_version, None
+        question = question_of(request, identity.principal) if self._may_remember and version is not None else None
+        if version is None or question is None:
+            return None
+        return Asked(self._edge.memory, (self.operation.id, *question), version, identity.now)
+
+    async def _reply(self, request: RequestContext, identity: Identity | None, fields: Fields) -> Reply:
+        """Read the request and run the handler."""
         try:
             arguments, sent = await self._read(request, fields)
             if identity is not None:
@@ -123,7 +157,7 @@ class CompiledOperation:
         if self._classic is not None:  # its address may contain the token
             reply.headers.append(PRIVATE_NO_STORE)
             reply.cacheable = True
-        request.reply = make_conditional(reply, request) if self.operation.conditional else reply
+        return reply
 
     async def _identify(self, request: RequestContext, fields: Fields) -> Identity:
         """Authenticate the request and count it against the rate limits; `fields` are those of a classic client."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
@@ -61,6 +62,8 @@ class Reply:
     """The error code, or why a stream ended early, for logs and metrics."""
     stream: Stream | None = None
     """The body of a streamed response; `body` is empty then."""
+    until: datetime | None = None
+    """Until when the same request may be answered with it from memory, under the same version of freezes."""
     authorize: Callable[[], Awaitable[object]] | None = None
     """Authorize a streamed response again; raise a 401, 403 or 410 code."""
 

@@ -12,10 +12,10 @@ from app.edge.errors import JSON
 from app.edge.request_context import Reply, RequestContext
 from schemas.contract import Operation
 from schemas.dialect import Validators
-from schemas.replies import HeadedReply, RawReply, SecretReply, StreamedReply
+from schemas.replies import HeadedReply, LastingReply, RawReply, SecretReply, StreamedReply
 from schemas.serialization import Serializers
 
-_SPECIAL = (RawReply, SecretReply, HeadedReply, StreamedReply)
+_SPECIAL = (RawReply, SecretReply, HeadedReply, LastingReply, StreamedReply)
 _TAG = re.compile(rb'(?:W/)?"[^"]*"')
 
 
@@ -39,7 +39,7 @@ class ResponseBuilder:
 
     def reply(self, result: Any) -> Reply:
         """Return the response for a handler's result. Raise NonConformingReplyError if validation is on and fails."""
-        secret, extra = False, None
+        secret, extra, until = False, None, None
         if isinstance(result, _SPECIAL):
             if isinstance(result, RawReply):
                 headers = _headers(result.headers)
@@ -48,6 +48,7 @@ class ResponseBuilder:
                 return Reply(self._status, _headers(result.headers), stream=result.stream)
             secret = isinstance(result, SecretReply)
             extra = result.headers if isinstance(result, HeadedReply) else None
+            until = result.until if isinstance(result, LastingReply) else None
             result = result.value
         if self._serialize is None:
             if result is not None:
@@ -62,7 +63,7 @@ class ResponseBuilder:
         if self._location is not None:
             headers.append((b"location", self._created_at(content)))
         body = orjson.dumps(content, option=orjson.OPT_UTC_Z)
-        return Reply(self._status, headers, body, secret, cacheable=_controls_caching(headers))
+        return Reply(self._status, headers, body, secret, cacheable=_controls_caching(headers), until=until)
 
     def _raise_invalid(self, content: Any) -> None:
         check = self._check
@@ -94,18 +95,23 @@ def _headers(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[bytes, 
     ]
 
 
-def make_conditional(reply: Reply, request: RequestContext) -> Reply:
-    """Add a strong `ETag`, unless the handler has; return a 304 instead if the client already has this version."""
+def add_tag(reply: Reply) -> None:
+    """Add a strong `ETag` to a 200, unless the handler has, and say that it has to be asked for again."""
     if reply.status != 200:
-        return reply
-    tag = next((value for name, value in reply.headers if name == b"etag"), None)
-    if tag is None:
+        return
+    if all(name != b"etag" for name, _ in reply.headers):
         digest = hashlib.blake2b(reply.body, digest_size=16).digest()
-        tag = b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'
-        reply.headers.append((b"etag", tag))
+        reply.headers.append((b"etag", b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'))
     if not reply.cacheable:
         reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
         reply.cacheable = True
+
+
+def unless_known(reply: Reply, request: RequestContext) -> Reply:
+    """Return a 304 instead of a 200 if the client already has what its `ETag` names."""
+    if reply.status != 200 or request.header(b"if-none-match") is None:
+        return reply
+    tag = next(value for name, value in reply.headers if name == b"etag")
     if _matches(request.headers(b"if-none-match"), tag):
         kept = [(name, value) for name, value in reply.headers if name != b"content-type"]
         return Reply(304, kept, cacheable=True)

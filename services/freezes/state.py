@@ -1,12 +1,13 @@
 """The freeze state, which pipelines poll: one query each, on the event loop instead of worker threads.
 
-Where a planned window follows what freezes now, a second one reads what follows that.
+Where a planned window follows what freezes now, a second one reads what follows that. Every state says until when it
+stays so, if the version of the organisation's freezes does (`models.freezes.FreezeVersion`).
 
 The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from models.due_windows import DUE_WINDOWS
@@ -19,12 +20,16 @@ from rules.ids import has_prefix
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
 from rules.time.planned_windows import NamedBranch, PlannedWindow, end_of_cover, first_start, windows_by_branch
 from services.core.read_context import ReadContext
-from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM
+from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FACTS_UNTIL, FROM
 
 MAX_FREEZES = 20
 MAX_BRANCHES = 100
+MAX_AGE = timedelta(minutes=5)
+"""For how long a state may be remembered at most."""
 
 Row = Mapping[str, Any]
+State = tuple[dict[str, Any], datetime]
+"""What is answered, and until when that stays so."""
 Span = tuple[datetime, datetime | None]
 """From when until when; None: without a known end."""
 
@@ -37,6 +42,7 @@ _ENFORCEMENT: LiteralString = """
     LEFT JOIN installations i ON i.id = r.installation_id LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
 """
 _FACTS: LiteralString = BEGUN_FROZEN_KEY.replace(":now", "%(now)s")
+_FACTS_UNTIL: LiteralString = FACTS_UNTIL.replace(":now", "%(now)s")
 _NEXT_WINDOWS: LiteralString = NEXT_WINDOWS.replace(":now", "%(now)s").replace(":organization", "%(organization)s")
 WINDOWS_OF_SCHEDULES: LiteralString = (
     PLANNED_WINDOWS.replace(":schedules", "%(schedules)s").replace(":now", "%(now)s").replace(":limit", "%(limit)s")
@@ -58,11 +64,19 @@ _DUE: LiteralString = f"""
     ) END AS due
 """  # noqa: S608 - a constant
 """The due windows of the organisation that have not begun, in one row only."""
+_STARTS_LATER: LiteralString = """
+    CASE WHEN row_number() OVER () = 1 THEN (
+        SELECT min(later.started_at) FROM freezes later
+        WHERE later.organization_id = %(organization)s AND later.ended_at IS NULL AND later.started_at > %(now)s
+    ) END AS starts_later
+"""
+"""When a freeze starts that is recorded already: after the clock was set back."""
 _COLUMNS: LiteralString = f"""
     r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
     b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed,
     {REFERENCES} AS reference_names, {_PLANNED}, {_DUE}, CASE WHEN f.id IS NOT NULL THEN {_FACTS} END AS facts
 """
+_BOUNDS: LiteralString = f", CASE WHEN f.id IS NOT NULL THEN {_FACTS_UNTIL} END AS facts_until, {_STARTS_LATER} "
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "r.full_name_key = lower(%(repo)s) AND r.removed_at IS NULL"
 _FORMER_NAME: LiteralString = """
@@ -86,11 +100,12 @@ _ORGANIZATION: LiteralString = f"""
         JOIN watched ON watched.id = t.branch_id
         WHERE f.organization_id = %(organization)s AND {_IN_FORCE}
     ), blocking AS (
-        SELECT DISTINCT {_FACTS} AS facts FROM {FROM} WHERE b.id IN (SELECT branch_id FROM frozen)
+        SELECT {_FACTS} AS facts, {_FACTS_UNTIL} AS until FROM {FROM} WHERE b.id IN (SELECT branch_id FROM frozen)
     )
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
-           (SELECT array_agg(facts) FROM blocking) AS all_facts,
+           (SELECT array_agg(DISTINCT facts) FROM blocking) AS all_facts,
+           (SELECT min(until) FROM blocking) AS facts_until, {_STARTS_LATER},
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed, {_PLANNED}, {_DUE},
            CASE WHEN row_number() OVER () = 1 AND (EXISTS ({_NEXT_WINDOWS}) OR EXISTS {_DUE_WINDOWS}) THEN (
                SELECT jsonb_agg(jsonb_build_array(id, repository_id, repository, branch, reference_names)) FROM watched
@@ -105,8 +120,8 @@ _ORGANIZATION: LiteralString = f"""
 
 async def get_state(
     context: ReadContext, repo: str | None, branch: str | None, branch_id: str | None, organization: str | None
-) -> dict[str, Any]:
-    """Return the state of a repository, of one branch, or of the organisation.
+) -> State:
+    """Return the state of a repository, of one branch, or of the organisation, and until when it stays so.
 
     Raise `missing_parameter` or `invalid_parameter` unless exactly one of these is given, and `repository_not_found` or
     `branch_not_found`, also while the repository is disabled or the branch is not watched.
@@ -119,10 +134,11 @@ async def get_state(
     return await _of_organization(context)
 
 
-async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
+async def _of_branch(context: ReadContext, branch_id: str) -> State:
     rows = await context.fetch(
         "SELECT"
         + _COLUMNS
+        + _BOUNDS
         + "FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
         + _ENFORCEMENT
         + _COVERING
@@ -135,7 +151,7 @@ async def _of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     return await _branch_state(context, with_due(rows))
 
 
-async def _of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
+async def _of_repository(context: ReadContext, repository: str, branch: str | None) -> State:
     if has_prefix(repository, "rep"):
         rows = await _rows(context, _REPOSITORY_ID, repository, branch)
     else:
@@ -150,12 +166,12 @@ async def _of_repository(context: ReadContext, repository: str, branch: str | No
 
 async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
     return await context.fetch(
-        _of_repository_by(condition, of_branch=branch is not None),
+        _of_repository_by(condition, of_branch=branch is not None, more_columns=_BOUNDS),
         {"organization": context.organization, "repo": repository, "branch": branch, "now": context.now},
     )
 
 
-def _of_repository_by(condition: LiteralString, *, of_branch: bool, more_columns: LiteralString = "") -> LiteralString:
+def _of_repository_by(condition: LiteralString, *, of_branch: bool, more_columns: LiteralString) -> LiteralString:
     narrowed: LiteralString = " AND b.name = %(branch)s" if of_branch else ""
     where: LiteralString = "WHERE r.organization_id = %(organization)s AND "
     return (
@@ -184,7 +200,7 @@ def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
         raise ServiceError("repository_not_found", f"No enabled repository of this organisation is {repository!r}.")
 
 
-async def _of_organization(context: ReadContext) -> dict[str, Any]:
+async def _of_organization(context: ReadContext) -> State:
     rows: Sequence[Row] = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
     first = rows[0]
     subject = ("organization", first["organization_id"], first["organization"])
@@ -193,8 +209,8 @@ async def _of_organization(context: ReadContext) -> dict[str, Any]:
     newly = {branch_id for _, covered in due for branch_id in covered} - set(first["frozen"] or ())
     rows = [*rows, *(_row_of(first, window) for window, _ in due)]
     counts = first["watched_count"], first["frozen_count"] + len(newly)
-    state = await _state(context, subject, counts, rows, branches)
-    return {**state, "enforced": not due and _is_enforced(first["all_facts"] or ())}
+    state, until = await _state(context, subject, counts, rows, branches)
+    return {**state, "enforced": not due and _is_enforced(first["all_facts"] or ())}, until
 
 
 def _require_one_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
@@ -212,14 +228,14 @@ def _require_one_form(repo: str | None, branch: str | None, branch_id: str | Non
         )
 
 
-async def _branch_state(context: ReadContext, rows: Sequence[Row]) -> dict[str, Any]:
+async def _branch_state(context: ReadContext, rows: Sequence[Row]) -> State:
     first = rows[0]
     subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
     frozen = int(any(row["id"] is not None for row in rows))
     return await _state(context, subject, (1, frozen), rows, [named_branch(first)])
 
 
-async def _repository_state(context: ReadContext, rows: Sequence[Row]) -> dict[str, Any]:
+async def _repository_state(context: ReadContext, rows: Sequence[Row]) -> State:
     first = rows[0]
     frozen: dict[str, bool] = {}
     watched: dict[str, NamedBranch] = {}
@@ -229,13 +245,13 @@ async def _repository_state(context: ReadContext, rows: Sequence[Row]) -> dict[s
             frozen[row["branch_id"]] = frozen.get(row["branch_id"], False) or row["id"] is not None
     subject = ("repository", first["repository_id"], first["repository"])
     counts = len(frozen), sum(frozen.values())
-    state = await _state(context, subject, counts, rows, watched.values())
+    state, until = await _state(context, subject, counts, rows, watched.values())
     listed = sorted((one.branch.branch, branch_id) for branch_id, one in watched.items())
     state["branches"] = [
         {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]} for name, branch_id in listed[:MAX_BRANCHES]
     ]
     state["branches_truncated"] = len(listed) > MAX_BRANCHES
-    return state
+    return state, until
 
 
 def named_branch(row: Row) -> NamedBranch:
@@ -250,14 +266,14 @@ async def _state(
     counts: tuple[int, int],
     rows: Sequence[Row],
     branches: Collection[NamedBranch],
-) -> dict[str, Any]:
+) -> State:
     """Return the state of a subject; `counts` are the numbers of its watched and of its frozen branches."""
     watched, frozen = counts
     freezes = {row["id"]: row for row in rows if row["id"] is not None}
     newest = sorted(freezes.values(), key=lambda row: (row["started_at"], row["id"]), reverse=True)
     spans: list[Span] = [(row["started_at"], row["ends_at"]) for row in newest]
     windows, ends = next_windows(rows), [end for _, end in spans if end is not None]
-    return {
+    state = {
         "frozen": frozen > 0,
         "enforced": all(row.get("begun", True) for row in rows)
         and _is_enforced({row["facts"] for row in rows if row.get("facts") is not None}),
@@ -275,6 +291,9 @@ async def _state(
         "frozen_until": await _end_of_cover(context, spans, windows, branches) if spans else None,
         "next_change_at": min([*ends, *_next_start(windows, branches)], default=None),
     }
+    bounds = [row[name] for row in rows for name in ("facts_until", "starts_later") if row.get(name) is not None]
+    starts = [window.starts_at for window in windows]
+    return state, min([context.now + MAX_AGE, *ends, *starts, *bounds])
 
 
 async def _end_of_cover(

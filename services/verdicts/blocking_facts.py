@@ -79,6 +79,19 @@ BEGUN_FROZEN_KEY: LiteralString = FROZEN_KEY.replace(":due", "'{}'")
 """The same of a branch that a freeze in force covers."""
 FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
 """The same where exceptions cannot be read: they let nothing in."""
+_READ: LiteralString = "seen.rules_read_at"
+FACTS_UNTIL: LiteralString = f"""
+    CASE WHEN EXISTS ({_STANDS}) THEN CAST(:now AS timestamptz)
+         WHEN {_READ} >= CAST(:now AS timestamptz) - interval '30 minutes' THEN least(
+             {_READ} + interval '30 minutes',
+             CASE WHEN seen.rules_reported_at >= CAST(:now AS timestamptz) - interval '5 seconds'
+                  THEN seen.rules_reported_at + interval '5 seconds' END) END
+"""
+"""Until when the facts of a frozen branch stay as they are, unless the version of freezes changes (`FreezeVersion`).
+
+Null: without an end. What is read ages, and a report may outdate it. While a `success` stands they may change at any
+time: exceptions decide then, and verdicts are written, which is nothing that raises the version.
+"""
 KEY: LiteralString = _key(
     f"CASE WHEN {IS_FROZEN} THEN {STANDING} ELSE i.state = 'suspended' END",
     f"CASE WHEN seen.open_ways = '{{}}' THEN false WHEN seen.open_ways <@ ARRAY['deletion', 'creation'] "

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -27,6 +27,7 @@ from services.repositories import branches as branch_views
 from services.verdicts.blocking import blocking_of_branches
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Harness
+from tests.harness.remembered_states import RememberedStates
 from tools.fake_github.model.ways_in import WayIn, list_ways_in
 
 REPLACING = frozenset({"delete", "create", "rename_away", "rename_into"})
@@ -88,7 +89,7 @@ def what_is_said(harness: Harness, without: Collection[int] = ()) -> dict[tuple[
         said: dict[str, Said] = {branch_id: Said() for branch_id in frozen}
         _read_branches(uow, said)
         _read_freezes(uow, said, covering)
-        _read_polled(uow, said)
+        _read_polled(uow, said, [branch.id for branch, _ in rows], harness.remembered)
         _read_pull_requests(uow, said, {branch.id: repository for branch, repository in rows})
         return {(github_id, branch.name): said[branch_id] for branch_id, (github_id, branch) in frozen.items()}
 
@@ -124,16 +125,23 @@ def _read_freezes(uow: UnitOfWork, said: Mapping[str, Said], covering: Mapping[s
                 said[branch_id].states[f"all blocked by {view['id']}"] = "blocked"
 
 
-def _read_polled(uow: UnitOfWork, said: Mapping[str, Said]) -> None:
+def _read_polled(
+    uow: UnitOfWork, said: Mapping[str, Said], branch_ids: Iterable[str], remembered: RememberedStates
+) -> None:
+    """Read the freeze state of every branch, and compare it with what a process would remember."""
+    version: str = uow.session.scalar(text("SELECT freeze_version(:id)"), {"id": uow.organization}) or ""
     principal = Principal("session", str(ADA.id), ADA.name, uow.organization)
     context = ReadContext(_Reader(uow), None, principal, uow.now, {})  # type: ignore[arg-type]
-    for branch_id, one in said.items():
-        polled = asyncio.run(state.get_state(context, None, None, branch_id, None))
-        assert polled["frozen"]
-        one.states["freeze state"] = "partly" if polled["enforced"] else "not_blocked"
+    for branch_id in branch_ids:
+        computed = asyncio.run(state.get_state(context, None, None, branch_id, None))
+        remembered.compare((uow.organization, branch_id), version, uow.now, computed)
+        if branch_id in said:
+            assert computed[0]["frozen"]
+            said[branch_id].states["freeze state"] = "partly" if computed[0]["enforced"] else "not_blocked"
     whole = asyncio.run(state.get_state(context, None, None, None, "current"))
+    remembered.compare((uow.organization,), version, uow.now, whole)
     for one in said.values():
-        if whole["enforced"]:
+        if whole[0]["enforced"]:
             one.states["freeze state of the organisation"] = "partly"
 
 

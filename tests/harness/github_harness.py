@@ -28,6 +28,7 @@ from tests.factories.plans import BUSINESS
 from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.harness.probing import schedule_all_probes
+from tests.harness.remembered_states import RememberedStates
 from tests.harness.sessions import id_of
 from tests.harness.wakeups import RecordedWakeups
 from tools.fake_github import FakeGitHub
@@ -53,6 +54,7 @@ class Harness:
     github: GitHub
     reconciler: Reconciler
     branches: dict[str, WatchedBranch] = field(default_factory=dict)
+    remembered: RememberedStates = field(default_factory=RememberedStates)
 
     def freeze(self, scope: dict[str, Any] | None = None, **wanted: Any) -> str:
         """Start a freeze, of the whole organisation by default; GitHub does not show it yet."""

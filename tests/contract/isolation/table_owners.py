@@ -27,7 +27,7 @@ WITHOUT_OWNER = {
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}
 """Tables whose rows an organisation sees as long as they are of its members."""
-NEVER_SEEN = {"mails", "device_authorizations", "oauth_codes", "oauth_refresh_tokens"}
+NEVER_SEEN = {"mails", "device_authorizations", "oauth_codes", "oauth_refresh_tokens", "freeze_versions"}
 """Tables that the application may not read."""
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from app.database import Reads
 from mcp_server import server
 from mcp_server.tools import Tool
+from services.freezes import state
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Tenant
 from tests.harness.clock import MovableClock
@@ -36,6 +37,26 @@ def tokyo(acme: Tenant, session: Session, clock: MovableClock) -> Tenant:
     session.flush()
     clock.at = SATURDAY_NIGHT
     return acme
+
+
+class TestMemory:
+    @each_era
+    def test_freeze_state_is_answered_from_memory_until_it_changes(
+        self, acme: Tenant, session: Session, era: Era, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        compute, computed = state.get_state, []
+
+        async def note(*arguments: Any) -> state.State:
+            computed.append(arguments)
+            return await compute(*arguments)
+
+        monkeypatch.setattr(state, "get_state", note)
+        branch = factories.branch(session, acme.repository("web"))
+        client = McpClient(acme.connected("viewer", "freeze:read"), era)
+        told = [client.call("svc_get_freeze_state", branchId=branch.id).structured["frozen"] for _ in range(3)]
+        factories.freeze(session, acme.organization, [branch])
+        told.append(client.call("svc_get_freeze_state", branchId=branch.id).structured["frozen"])
+        assert (told, len(computed)) == ([False, False, False, True], 2)
 
 
 class TestClock:

@@ -6,6 +6,7 @@ follow from the code, so no layer below the edge knows HTTP.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 
@@ -43,6 +44,8 @@ class ServiceError(Exception):
         """Seconds until the same request may succeed, if known."""
         self.commit_on_error = commit_on_error
         """True if changes are committed in spite of the error, because the client's next step needs them."""
+        self.until: datetime | None = None
+        """Until when the same request fails alike, unless the version of the organisation's freezes changes."""
 
 
 class MethodNotAllowedError(ServiceError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from app.edge.request_context import Reply, RequestContext
 from rules.access.permissions import Principal
+from rules.errors import ServiceError
 
 MAX_BYTES = 8 * 2**20
 """Of all answers of a process: those of 5,000 branches."""
@@ -29,12 +30,16 @@ Question = tuple[Any, ...]
 """What is asked, of which organisation: an operation, and its parameters as they were sent."""
 
 
+Answer = Reply | ServiceError
+"""What a request is answered, or refused with."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Remembered:
     version: str
     since: datetime
     until: datetime
-    reply: Reply
+    answer: Answer
 
 
 class AnswerMemory:
@@ -43,27 +48,25 @@ class AnswerMemory:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._answers: OrderedDict[Question, _Answer] = OrderedDict()
+        self._answers: OrderedDict[Question, _Remembered] = OrderedDict()
 
-    def find(self, question: Question, version: str, now: datetime) -> Reply | None:
-        """Return the answer, to be sent once; None if there is none that is right now."""
+    def find(self, question: Question, version: str, now: datetime) -> Answer | None:
+        """Return the answer, to be sent or raised once; None if there is none that is right now."""
         found = self._answers.get(question)
         if found is None or found.version != version or not found.since <= now < found.until:
             return None
         self._answers.move_to_end(question)
-        known = found.reply
-        return Reply(known.status, list(known.headers), known.body, cacheable=known.cacheable)
+        return _copy(found.answer)
 
-    def keep(self, question: Question, version: str, now: datetime, reply: Reply) -> None:
+    def keep(self, question: Question, version: str, now: datetime, answer: Answer, until: datetime | None) -> None:
         """Remember an answer that was computed at `now`, unless it does not last."""
-        if reply.until is None or reply.until <= now:
+        if until is None or until <= now:
             return
         before = self._answers.pop(question, None)
         if before is not None:
             self._bytes -= _size(question, before)
-        kept = Reply(reply.status, list(reply.headers), reply.body, cacheable=reply.cacheable)
-        answer = self._answers[question] = _Answer(version, now, reply.until, kept)
-        self._bytes += _size(question, answer)
+        kept = self._answers[question] = _Remembered(version, now, until, _copy(answer))
+        self._bytes += _size(question, kept)
         while self._bytes > self._max_bytes:
             self._bytes -= _size(*self._answers.popitem(last=False))
 
@@ -77,18 +80,26 @@ class Asked:
     version: str
     now: datetime
 
-    def find(self) -> Reply | None:
-        """Return the remembered answer, to be sent once; None if there is none that is right now."""
+    def find(self) -> Answer | None:
+        """Return the remembered answer, to be sent or raised once; None if there is none that is right now."""
         return self.memory.find(self.question, self.version, self.now)
 
-    def keep(self, reply: Reply) -> None:
+    def keep(self, answer: Answer, until: datetime | None) -> None:
         """Remember the answer, if it lasts."""
-        self.memory.keep(self.question, self.version, self.now, reply)
+        self.memory.keep(self.question, self.version, self.now, answer, until)
 
 
-def _size(question: Question, answer: _Answer) -> int:
+def _copy(answer: Answer) -> Answer:
+    """Return an answer as it was computed: requests add their headers to it, and errors the places they pass."""
+    if isinstance(answer, ServiceError):
+        return ServiceError(answer.code, answer.message, details=answer.details)
+    return Reply(answer.status, list(answer.headers), answer.body, cacheable=answer.cacheable)
+
+
+def _size(question: Question, remembered: _Remembered) -> int:
     asked = sum(len(part) for part in question if isinstance(part, bytes | str))
-    return _BYTES_OF_AN_ENTRY + asked + len(answer.reply.body)
+    answer = remembered.answer
+    return _BYTES_OF_AN_ENTRY + asked + len(answer.message if isinstance(answer, ServiceError) else answer.body)
 
 
 def question_of(request: RequestContext, principal: Principal) -> Question | None:

@@ -110,15 +110,18 @@ class CompiledOperation:
         if refusal is not None:
             raise refusal
         asked = self._asked(request, identity)
-        reply = None if asked is None else asked.find()
-        if reply is not None and identity is not None:
-            require_entitlement(identity, self.operation)
-        else:
-            reply = await self._reply(request, identity, fields)
-            if self.operation.conditional:
-                add_tag(reply)
+        reply = None if asked is None or identity is None else self._recall(asked, identity)
+        if reply is None:
+            try:
+                reply = await self._reply(request, identity, fields)
+                if self.operation.conditional:
+                    add_tag(reply)
+            except ServiceError as error:
+                if asked is not None:
+                    asked.keep(error, error.until)
+                raise
             if asked is not None:
-                asked.keep(reply)
+                asked.keep(reply, reply.until)
         request.reply = unless_known(reply, request) if self.operation.conditional else reply
 
     def _asked(self, request: RequestContext, identity: Identity | None) -> Asked | None:
@@ -134,6 +137,16 @@ class CompiledOperation:
         if version is None or question is None:
             return None
         return Asked(self._edge.memory, (self.operation.id, *question), version, identity.now)
+
+    def _recall(self, asked: Asked, identity: Identity) -> Reply | None:
+        """Return the remembered answer, if there is one; raise it if it is a refusal."""
+        found = asked.find()
+        if found is None:
+            return None
+        require_entitlement(identity, self.operation)
+        if isinstance(found, ServiceError):
+            raise found
+        return found
 
     async def _reply(self, request: RequestContext, identity: Identity | None, fields: Fields) -> Reply:
         """Read the request and run the handler."""

@@ -27,6 +27,8 @@ MAX_BRANCHES = 100
 MAX_AGE = timedelta(minutes=5)
 """For how long a state may be remembered at most."""
 
+_NOT_FOUND = ("repository_not_found", "branch_not_found")
+
 Row = Mapping[str, Any]
 State = tuple[dict[str, Any], datetime]
 """What is answered, and until when that stays so."""
@@ -127,11 +129,16 @@ async def get_state(
     `branch_not_found`, also while the repository is disabled or the branch is not watched.
     """
     _require_one_form(repo, branch, branch_id, organization)
-    if repo is not None:
-        return await _of_repository(context, repo, branch)
-    if branch_id is not None:
-        return await _of_branch(context, branch_id)
-    return await _of_organization(context)
+    try:
+        if repo is not None:
+            return await _of_repository(context, repo, branch)
+        if branch_id is not None:
+            return await _of_branch(context, branch_id)
+        return await _of_organization(context)
+    except ServiceError as error:
+        if error.code in _NOT_FOUND:
+            error.until = context.now + MAX_AGE
+        raise
 
 
 async def _of_branch(context: ReadContext, branch_id: str) -> State:

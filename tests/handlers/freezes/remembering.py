@@ -89,7 +89,7 @@ class Processes:
     setting: Setting
 
     def ask(self, client: httpx.Client, **headers: str) -> list[Any]:
-        """Return the answers of one process to every question; None: not found."""
+        """Return the answers of one process to every question, or the codes of refusals."""
         questions = [
             {"repo": "acme/web", "branch": "main"},
             {"repo": "acme/web"},
@@ -97,11 +97,13 @@ class Processes:
             {"branchId": self.setting.main.id},
             {"branchId": self.setting.dev.id},
             {"organization": "current"},
+            {"repo": "acme/nowhere", "branch": "main"},
+            {"repo": "acme/web", "branch": "new"},
         ]
         given = {"Authorization": f"Bearer {self.setting.key}", **headers}
         answers = [client.get("/v1/freeze-state", params=one, headers=given) for one in questions]
         assert {answer.status_code for answer in answers} <= {200, 404}
-        return [answer.json() if answer.status_code == 200 else None for answer in answers]
+        return [answer.json() if answer.status_code == 200 else answer.json()["error"]["code"] for answer in answers]
 
     def agree(self) -> list[Any]:
         """Return what queries say; fail unless both processes say the same.

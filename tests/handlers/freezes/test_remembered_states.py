@@ -49,6 +49,11 @@ CHANGES = {
         VALUES ('wbr_00000000000000000000000000', :organization, :web, 'new', 'change-freeze/new', now())""",
     "a branch is watched no more": "UPDATE watched_branches SET unwatched_at = now() WHERE id = :main",
     "a branch has another name": "UPDATE watched_branches SET name = 'trunk' WHERE id = :dev",
+    "a repository is added": """
+        INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name,
+                                  default_branch, private, enabled, created_at, synced_at)
+        SELECT 'rep_00000000000000000000000000', organization_id, installation_id, 1, 'R_1', 'acme', 'nowhere',
+               'main', true, true, now(), now() FROM repositories WHERE id = :web""",
     "a repository has another name": "UPDATE repositories SET name = 'site' WHERE id = :web",
     "a repository has another owner": "UPDATE repositories SET owner = 'globex' WHERE id = :web",
     "a repository had another name": "UPDATE repositories SET name = 'x', former_names = '{}' WHERE id = :web",
@@ -238,25 +243,7 @@ def test_work_of_every_minute_leaves_states_remembered(processes: Processes, ses
     processes.remember()
     change(session, unchanged, processes)
     processes.agree()
-    assert COMPUTED["states"] == 6  # those of the judge
-
-
-def test_check_that_begins_to_stand_is_seen_beside_a_freeze_that_starts(
-    processes: Processes, session: Session, transaction: Session
-) -> None:
-    change(transaction, "SELECT id FROM checks WHERE branch_id = :dev FOR NO KEY UPDATE", processes)
-    change(transaction, TARGET, processes)
-    before = version(session, processes)
-    of_dev = CHECK.replace(":main", ":dev").replace("change-freeze/main", "change-freeze/dev")
-    change(session, of_dev.format(values="'success', 1, '', false"), processes)
-    assert version(session, processes) != before
-
-
-def test_state_is_not_remembered_while_a_success_stands(processes: Processes, session: Session) -> None:
-    change(session, CHECK.format(values="'success', 1, '', false"), processes)
-    processes.agree()
-    change(session, "UPDATE head_checks SET conclusion = 'failure'", processes)
-    assert processes.agree()[0]["enforced"] is True
+    assert COMPUTED["states"] == 8  # those of the judge
 
 
 def test_changes_at_the_same_time_wait_for_nothing_and_raise_the_version(
@@ -278,6 +265,24 @@ def test_changes_at_the_same_time_wait_for_nothing_and_raise_the_version(
     assert len(set(seen)) == 4
 
 
+def test_check_that_begins_to_stand_is_seen_beside_a_freeze_that_starts(
+    processes: Processes, session: Session, transaction: Session
+) -> None:
+    change(transaction, "SELECT id FROM checks WHERE branch_id = :dev FOR NO KEY UPDATE", processes)
+    change(transaction, TARGET, processes)
+    before = version(session, processes)
+    of_dev = CHECK.replace(":main", ":dev").replace("change-freeze/main", "change-freeze/dev")
+    change(session, of_dev.format(values="'success', 1, '', false"), processes)
+    assert version(session, processes) != before
+
+
+def test_state_is_not_remembered_while_a_success_stands(processes: Processes, session: Session) -> None:
+    change(session, CHECK.format(values="'success', 1, '', false"), processes)
+    processes.agree()
+    change(session, "UPDATE head_checks SET conclusion = 'failure'", processes)
+    assert processes.agree()[0]["enforced"] is True
+
+
 def test_change_after_one_that_was_rolled_back_raises_the_version(
     processes: Processes, session: Session, transaction: Session
 ) -> None:
@@ -294,7 +299,10 @@ def test_organisations_are_answered_each_for_itself(
     processes: Processes, clients: list[httpx.Client], session: Session
 ) -> None:
     other = Processes(clients, make_setting(session))
-    assert [one["subject"]["id"] for one in processes.remember()] != [one["subject"]["id"] for one in other.remember()]
+    assert processes.remember()[5]["subject"] != other.remember()[5]["subject"]
+    COMPUTED.clear()
+    assert processes.ask(clients[0])[5]["subject"] != other.ask(clients[0])[5]["subject"]
+    assert COMPUTED["states"] == 0
     change(session, "UPDATE freezes SET ended_at = now() WHERE id = :freeze", other)
     assert processes.agree() != other.agree()
 

@@ -23,9 +23,9 @@ from jobs.context import Context
 from jobs.loop_watch import MAX_SECONDS
 from jobs.registry import JOBS, jobs_with_work
 from models.requests import WINDOWS
-from services.audit.hash_chain import seal_entries
+from services.audit.hash_chain import MORE_SEALERS, SEALER, seal_entries
 from services.billing.trials import announce_trial_ends
-from services.core.sweep_tasks import queue_of, record_done, request_task, seconds_to_next_task
+from services.core.sweep_tasks import queue_of, record_done, request_tasks, seconds_to_next_task
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.maintenance.resync import resync
@@ -76,6 +76,8 @@ class Lane:
     limit: timedelta
     interval: float | None = None
     """Seconds from the end of a task to the next time, where it is not that of the configuration."""
+    helpers: tuple[str, ...] = ()
+    """Which of the tasks run only while another one requests them: they do the same beside it, in other processes."""
     queue: WorkQueue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class Lane:
 
 
 TIME = Lane("time", (WINDOWS,), timedelta(seconds=5))
-SEALS = Lane("seals", ("seals",), timedelta(seconds=2.5), SEAL_INTERVAL)
+SEALS = Lane("seals", (SEALER, *MORE_SEALERS), timedelta(seconds=2.5), SEAL_INTERVAL, MORE_SEALERS)
 UPKEEP = Lane("upkeep", ("restore", "schedules", "freezes", "resync", "retention", LOST_WORK), timedelta(seconds=15))
 LANES = (TIME, SEALS, UPKEEP)
 
@@ -121,7 +123,7 @@ class Sweeper:
         """
         steps: dict[str, tuple[Callable[[UnitOfWorkFactory], object], ...]] = {
             WINDOWS: (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed, announce_windows),
-            "seals": (seal_entries,),
+            **dict.fromkeys((SEALER, *MORE_SEALERS), (seal_entries,)),
             "restore": (partial(notice_restore, synchronous_standbys=self.synchronous_standbys),),
             "schedules": (verify_windows, compare_windows, resolve_outdated_alerts, extend_plans, find_overlaps),
             "freezes": (repair_completions, review_enforcement),
@@ -179,15 +181,21 @@ class Sweeper:
         def run(lease: Lease) -> None:
             done, jobs = self.run_task(lease.row.name)
             left.extend(jobs)
-            seconds = self.pause(interval) if lane is TIME else lane.interval or interval
+            seconds = self._seconds_until_again(lane, lease.row.name, interval)
             with self.context.uow_factory.open(SYSTEM_CALLER) as uow:
                 record_done(uow, lease, seconds)
                 if lane is TIME and done:
-                    request_task(uow, LOST_WORK)  # what it has made due, where no wake-up is sent
+                    request_tasks(uow, LOST_WORK)  # what it has made due, where no wake-up is sent
 
         found = lane.queue.work_on_next(self.context.uow_factory, run)
         self._run_jobs(left)  # their rows have leases of their own, and another process looks for work meanwhile
         return found
+
+    def _seconds_until_again(self, lane: Lane, task: str, interval: float) -> float | None:
+        """Return the seconds after which a task that was done is due again; None: when it is requested."""
+        if task in lane.helpers:
+            return None
+        return self.pause(interval) if lane is TIME else lane.interval or interval
 
     def _seconds_to_next(self, lane: Lane) -> float | None:
         """Return the seconds until a task is due that no process runs; None if all are run: its process may die."""

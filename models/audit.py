@@ -92,4 +92,4 @@ class UnsealedEntry(Base):
     entry_id: Mapped[Id]
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
 
-    __table_args__ = (Index("ix_audit_unsealed_organization_id", "organization_id"),)
+    __table_args__ = (Index("ix_audit_unsealed_next", "organization_id", "entry_id"),)

@@ -3,13 +3,13 @@
 The indexes are of small tables: installations, and checks, of which the largest deployment has some ten thousand.
 
 Revision ID: 0049
-Revises: 0047
+Revises: 0048
 """
 
 from alembic import op
 
 revision = "0049"
-down_revision = "0047"
+down_revision = "0048"
 branch_labels = None
 depends_on = None
 

@@ -10,8 +10,10 @@ from models.requests import PeriodicTask
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST, Lease, WorkQueue
 
+# One that was at rest has not been late until now.
 _REQUEST = text(
-    f"UPDATE periodic_tasks t SET due_at = {REQUEST.format(row='t')} WHERE name = :name"  # noqa: S608 - constants
+    f"UPDATE periodic_tasks t SET due_at = {REQUEST.format(row='t')}, "  # noqa: S608 - constants
+    "done_at = CASE WHEN due_at IS NULL THEN :now ELSE done_at END WHERE name = ANY(:names)"
 )
 
 
@@ -40,12 +42,12 @@ def seconds_to_next_task(uow: UnitOfWork, names: Collection[str]) -> float | Non
     return min(((due_at - uow.now).total_seconds() for due_at in free), default=None)
 
 
-def record_done(uow: UnitOfWork, lease: Lease, seconds: float) -> None:
-    """Record that the task of a lease is done, and due again in so many seconds."""
-    lease.release(uow, due_at=uow.now + timedelta(seconds=seconds))
+def record_done(uow: UnitOfWork, lease: Lease, seconds: float | None) -> None:
+    """Record that the task of a lease is done, and due again in so many seconds; None: when it is requested."""
+    lease.release(uow, due_at=None if seconds is None else uow.now + timedelta(seconds=seconds))
     uow.session.execute(update(PeriodicTask).where(PeriodicTask.name == lease.row.name).values(done_at=uow.now))
 
 
-def request_task(uow: UnitOfWork, name: str) -> None:
-    """Have a task run now, and not only when it is due."""
-    uow.session.execute(_REQUEST, {"now": uow.now, "name": name})
+def request_tasks(uow: UnitOfWork, *names: str) -> None:
+    """Have tasks run now, and not only when they are due."""
+    uow.session.execute(_REQUEST, {"now": uow.now, "names": list(names)})

@@ -1,6 +1,6 @@
 """Destinations of notifications: each has its position in the organisation's audit chain."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from sqlalchemy import delete, func, select, text, update
@@ -20,8 +20,8 @@ JOB = "notifications"
 _MAKE_DUE = text("""
     WITH wanted AS (
         SELECT d.id FROM notification_destinations d JOIN organizations o ON o.id = d.organization_id
-        WHERE d.organization_id = :organization AND o.deleted_at IS NULL
-          AND (:notified OR d.channel = ANY(:for_systems))
+        WHERE d.organization_id = ANY(:organizations) AND o.deleted_at IS NULL
+          AND (d.organization_id = ANY(:notified) OR d.channel = ANY(:for_systems))
         ORDER BY d.id FOR NO KEY UPDATE OF d
     )
     UPDATE notification_destinations d SET due_at = least(coalesce(d.due_at, :now), :now)
@@ -77,12 +77,12 @@ def remove_destination(uow: UnitOfWork, destination_id: str) -> None:
     )
 
 
-def make_due(uow: UnitOfWork, organization_id: str, actions: Collection[str]) -> None:
-    """Have entries with these actions, which this transaction has sealed, read for the organisation's destinations."""
+def make_due(uow: UnitOfWork, sealed: Mapping[str, Collection[str]]) -> None:
+    """Have entries that this transaction has sealed read for the destinations: their actions, by organisation."""
     values = {
-        "organization": organization_id,
+        "organizations": list(sealed),
+        "notified": [each for each, actions in sealed.items() if not NOTIFIED_ACTIONS.isdisjoint(actions)],
         "now": uow.now,
-        "notified": not NOTIFIED_ACTIONS.isdisjoint(actions),
         "for_systems": list(FOR_SYSTEMS),
     }
     if uow.session.execute(_MAKE_DUE, values).all():

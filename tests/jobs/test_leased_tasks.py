@@ -9,13 +9,16 @@ import pytest
 
 from jobs import context
 from jobs.context import Context
-from jobs.sweep import LANES, LOST_WORK, TIME, Sweeper
+from jobs.sweep import LANES, LOST_WORK, SEALS, TIME, Sweeper
 from models.requests import WINDOWS
+from services.core.sweep_tasks import request_tasks
+from services.core.unit_of_work import SYSTEM_CALLER
 from tests.harness.clock import MovableClock
 from tests.harness.concurrency import PATIENCE, eventually, meanwhile
 from tests.harness.github_harness import Harness
 
 INTERVAL = 0.2
+HELPERS = {task for lane in LANES for task in lane.helpers}
 
 
 @pytest.fixture
@@ -59,11 +62,24 @@ class TestLeases:
         with meanwhile(lambda over: sweeper.run(over, INTERVAL)):
             eventually(lambda: names <= set(ran))
         rows = harness.sql("SELECT name FROM periodic_tasks WHERE due_at > done_at AND lease_token IS NULL")
-        assert names == {name for (name,) in rows}
+        assert names - HELPERS == {name for (name,) in rows}
 
     def test_task_is_run_again_after_its_interval(self, sweeper: Sweeper, ran: list[str]) -> None:
         with meanwhile(lambda over: sweeper.run(over, INTERVAL)):
             eventually(lambda: ran.count(WINDOWS) >= 3 and ran.count(LOST_WORK) >= 3)
+
+    def test_helper_is_run_once_for_each_request(self, harness: Harness, sweeper: Sweeper, ran: list[str]) -> None:
+        [helper, *_] = SEALS.helpers
+        harness.sql("INSERT INTO periodic_tasks (name, done_at) VALUES (:name, now() - interval '1 hour')", name=helper)
+        assert not sweeper._run_next(SEALS, INTERVAL)
+        with harness.jobs.open(SYSTEM_CALLER) as uow:
+            request_tasks(uow, helper)
+        assert harness.sql(
+            "SELECT 1 FROM periodic_tasks WHERE name = :name AND done_at > now() - interval '1 min'", name=helper
+        )
+        assert sweeper._run_next(SEALS, INTERVAL)
+        assert not sweeper._run_next(SEALS, INTERVAL)
+        assert ran == [helper]
 
     def test_task_that_another_process_runs_is_left_to_it(
         self, harness: Harness, sweeper: Sweeper, ran: list[str]

@@ -17,6 +17,7 @@ NAMES = (
     "notifications",
     "processes",
     "restarts",
+    "scale",
 )
 
 

@@ -165,9 +165,26 @@ class TestConcurrency:
     ) -> None:
         record()
         with jobs.open(SYSTEM_CALLER) as first:
-            assert hash_chain._seal_batch(first, acme.id) == 1
+            assert hash_chain._seal_batch(first, {acme.id: ""}) == (1, {})
             assert seal_entries(jobs) == 0
         assert len(seals(session, acme)) == 1
+
+    def test_other_sealer_seals_other_organizations_meanwhile(
+        self,
+        session: Session,
+        jobs: UnitOfWorkFactory,
+        acme: Organization,
+        globex: Organization,
+        unit_of: UnitOfWorkOpener,
+        record: Record,
+    ) -> None:
+        record()
+        with unit_of(globex) as uow:
+            entry_of(uow)
+        with jobs.open(SYSTEM_CALLER) as first:
+            hash_chain._seal_batch(first, {acme.id: ""})
+            assert seal_entries(jobs) == 1
+            assert [len(seals(session, each)) for each in (acme, globex)] == [0, 1]
 
     @pytest.mark.check
     @pytest.mark.slow(5)

@@ -71,8 +71,15 @@ _OF_BRANCHES = """
     WHERE b.id = ANY(:ids)
 """
 # Branches before their checks, as everywhere.
-_BRANCHES = "SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
-_CHECKS = f"{_OF_BRANCHES} AND b.id IN (SELECT id FROM branches)"  # noqa: S608 - constants of ours
+_BRANCHES = """
+    SELECT id, repository_id, pattern_check_name FROM watched_branches WHERE id = ANY(:ids)
+    ORDER BY id FOR NO KEY UPDATE
+"""
+_CHECKS = """
+    SELECT c.id FROM branches b JOIN checks c ON c.branch_id = b.id
+    UNION
+    SELECT c.id FROM branches b JOIN checks c ON c.repository_id = b.repository_id AND c.name = b.pattern_check_name
+"""
 _LOCK = text(f"""
     WITH branches AS MATERIALIZED ({_BRANCHES})
     SELECT id FROM checks WHERE id IN ({_CHECKS}) OR id = ANY(CAST(:checks AS bigint[])) ORDER BY id FOR NO KEY UPDATE

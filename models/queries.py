@@ -54,7 +54,12 @@ _COVERING = (
     )
     .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
     .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
-    .where(is_one_of(FreezeTarget.branch_id, "branches"), FreezeTarget.operation == "apply", Freeze.is_in_force(NOW))
+    .where(
+        is_one_of(FreezeTarget.branch_id, "branches"),
+        FreezeTarget.operation == "apply",
+        Freeze.is_in_force(NOW),
+        Freeze.id != bindparam("besides", type_=Text),
+    )
     .order_by(Freeze.started_at, Freeze.id)
 )
 _DISCREET = (
@@ -87,22 +92,22 @@ _ACTIVE_EXCEPTIONS = (
 
 
 def covering_freezes(
-    session: Session, branch_ids: Collection[str], now: datetime
+    session: Session, branch_ids: Collection[str], now: datetime, *, besides: str = ""
 ) -> Mapping[str, list[CoveringFreeze]]:
     """Return, for each branch that is frozen at `now`, the freezes that cover it, oldest first.
 
-    Due windows that have not begun count. They are read first: one that begins in between is in both, and not in
-    neither.
+    The freeze `besides` does not count. Due windows that have not begun count. They are read first: one that begins in
+    between is in both, and not in neither.
     """
     due = due_on_branches(session, branch_ids, now)
-    rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now})
+    rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now, "besides": besides})
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)
     for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch, public_text in rows:
         permitted = by_freeze and by_branch
         found = CoveringFreeze(freeze_id, reason, started_at, ends_at, permitted, public_text=public_text)
         covering[branch_id].append(found)
     for branch_id, windows in due.items():
-        covering[branch_id] = _with_due(covering[branch_id], windows)
+        covering[branch_id] = _with_due(covering[branch_id], [one for one in windows if one.freeze_id != besides])
     return covering
 
 

@@ -116,20 +116,15 @@ def view_with_others(uow: UnitOfWork, freeze: Freeze, name: str) -> dict[str, An
     return {**view(uow, freeze), **frozen_branches(uow, branch_ids, name, besides=freeze.id)}
 
 
-def frozen_branches(
-    uow: UnitOfWork, branch_ids: Collection[str], name: str, besides: str | None = None
-) -> dict[str, Any]:
+def frozen_branches(uow: UnitOfWork, branch_ids: Collection[str], name: str, besides: str = "") -> dict[str, Any]:
     """Return, as the property `name`, the first of the branches that freezes cover, and as `<name>_count` how many do.
 
     The freeze `besides` does not count.
     """
-    covering = {
-        branch_id: [freeze.id for freeze in freezes if freeze.id != besides]
-        for branch_id, freezes in sorted(covering_freezes(uow.session, branch_ids, uow.now).items())
-    }
-    found = [branch_id for branch_id, ids in covering.items() if ids]
+    covering = covering_freezes(uow.session, branch_ids, uow.now, besides=besides)
+    found = sorted(branch_id for branch_id, freezes in covering.items() if freezes)
     _, named = first_branches(uow, WatchedBranch.id == any_of(found[:MAX_LISTED]), MAX_LISTED)
-    listed = [{**branch, "freeze_ids": covering[branch["branch_id"]]} for branch in named]
+    listed = [{**one, "freeze_ids": [freeze.id for freeze in covering[one["branch_id"]]]} for one in named]
     return {name: listed, f"{name}_count": len(found)}
 
 

@@ -73,13 +73,14 @@ def resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     while True:
         with uow_factory.open(SYSTEM_CALLER) as uow:
             due = uow.session.scalars(_DUE, {"now": uow.now}).all()
-        now_taken = for_each_isolated(due, lambda installation_id: _take_one(uow_factory, installation_id, period))
+        now_taken = for_each_isolated(due, lambda installation_id: take_one(uow_factory, installation_id, period))
         taken += now_taken
         if not now_taken:
             return taken > 0
 
 
-def _take_one(uow_factory: UnitOfWorkFactory, installation_id: int, period: timedelta) -> bool:
+def take_one(uow_factory: UnitOfWorkFactory, installation_id: int, period: timedelta) -> bool:
+    """Take the step of an installation, if it is due and no other process takes it; True if taken."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         due = uow.session.execute(_LOCK, {"id": installation_id, "now": uow.now}).first()
         if due is not None:

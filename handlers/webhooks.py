@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+from services.core.early_answers import answers_early
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 from services.webhooks import deliveries, stripe_events
 
 
+@answers_early(deliveries.acknowledge)
 def receive_github_webhook(
     uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str], x_github_event: str, x_github_delivery: str
 ) -> object:

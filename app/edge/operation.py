@@ -30,6 +30,7 @@ from rules.errors import ServiceError
 from schemas.contract import Contract, ContractError, DatabaseRole, Operation
 from schemas.dialect import Validators
 from schemas.serialization import Serializers
+from services.core.early_answers import early_answer_of
 from services.core.read_context import Downloads, HealthCheck, ReadContext, Reader
 from services.core.unit_of_work import Authorization, Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import installation_of
@@ -73,12 +74,15 @@ class CompiledOperation:
         self._edge = edge
         self._handler = handler
         self._asynchronous = inspect.iscoroutinefunction(handler)
+        self._early_answer = early_answer_of(handler)
         self._takes_session_token = operation.accepts("SessionToken")
         self._takes_credential = any(map(operation.accepts, ("ApiKey", "Session", "SessionToken")))
         writes_for_caller = operation.effect == "write" and self._takes_credential
         if self._asynchronous and (writes_for_caller or operation.installation_required):
             message = "a handler that writes for its caller, or needs the installation, must be synchronous"
             raise ContractError(f"{operation.id}: {message}")
+        if self._early_answer is not None and self._takes_credential:
+            raise ContractError(f"{operation.id}: what takes a credential must not answer early")
         wanted = inspect.signature(handler).parameters
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted
@@ -156,12 +160,7 @@ class CompiledOperation:
                 require_entitlement(identity, self.operation)
             if self.operation.rate_limit is not None:
                 await self._count_value(request, *self.operation.rate_limit)
-            if self._asynchronous:
-                reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
-            else:
-                key = read_idempotency_key(request, sent) if self._writes and identity else None
-                workers = self._edge.workers[self.operation.database_role]
-                reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
+            reply = await self._answer(request, identity, arguments, sent)
         finally:
             if request.unverified_bytes:
                 UNVERIFIED_BODIES.release(request.unverified_bytes)
@@ -171,6 +170,27 @@ class CompiledOperation:
             reply.headers.append(PRIVATE_NO_STORE)
             reply.cacheable = True
         return reply
+
+    async def _answer(
+        self, request: RequestContext, identity: Identity | None, arguments: dict[str, Any], sent: Any
+    ) -> Reply:
+        """Run the handler: on the event loop if it is asynchronous, else in a thread and a unit of work."""
+        if self._asynchronous:
+            return self._responses.reply(await self._handler(self._context(request, identity), **arguments))
+        early = self._answer_early(arguments)
+        if early is not None:
+            return early
+        key = read_idempotency_key(request, sent) if self._writes and identity else None
+        workers = self._edge.workers[self.operation.database_role]
+        return await workers.run(lambda: self._perform(request, identity, arguments, key))
+
+    def _answer_early(self, arguments: dict[str, Any]) -> Reply | None:
+        """Return the response to a request for which nothing is to be done, or None."""
+        if self._early_answer is None:
+            return None
+        dependencies = self._edge.uow_factories[self.operation.database_role].dependencies
+        answer = self._early_answer(dependencies, **arguments)
+        return None if answer is None else self._responses.reply(answer)
 
     async def _identify(self, request: RequestContext, fields: Fields) -> Identity:
         """Authenticate the request and count it against the rate limits; `fields` are those of a classic client."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 import orjson
 from sqlalchemy import ARRAY, Text, any_, bindparam, select, text, update
 
-from integrations.github import GitHub, GitHubError
+from integrations.github import GitHub, GitHubError, GitHubSettings
 from integrations.github.events import (
     BranchRefresh,
     InstallationRefresh,
@@ -31,7 +31,7 @@ from models.checks import mark_dirty, request_read_back
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from rules.webhook_log import LogEntry
-from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import GITHUB_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.github_access import client
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 10
+MAX_EARLY_BYTES = 131_072
+"""Of a delivery that is read on the event loop, in less than a millisecond."""
 _OF_CHECKS = {"check_run", "check_suite"}
 """Events of which GitHub sends two for every check that anything writes, we ourselves above all.
 
@@ -65,6 +67,36 @@ DELIVERIES = WorkQueue(
 )
 
 
+def acknowledge(
+    dependencies: Dependencies,
+    raw_body: bytes,
+    headers: Mapping[str, str],
+    x_github_event: str,
+    x_github_delivery: str,
+) -> dict[str, Any] | None:
+    """Return the answer to a signed delivery about a check that requests nothing; None for every other one.
+
+    Nothing is read or stored for it: there are more of these than of all others together. What is not certain is left
+    to `receive`.
+    """
+    is_json = headers.get("content-type", "").startswith(JSON)
+    if x_github_event not in _OF_CHECKS or not is_json or len(raw_body) > MAX_EARLY_BYTES:
+        return None
+    settings = None if dependencies.github is None else dependencies.github.settings
+    if settings is None or not _is_signed(settings, raw_body, headers.get("x-hub-signature-256")):
+        return None
+    payload = _quickly(raw_body)
+    if not isinstance(payload, dict) or read_event(x_github_event, payload, app_id=settings.app_id):
+        return None
+    return {"delivery_id": x_github_delivery, "duplicate": False}
+
+
+def _is_signed(settings: GitHubSettings, raw_body: bytes, signature: str | None) -> bool:
+    """True if the raw bytes are signed with our secret or the previous one."""
+    secrets = (settings.webhook_secret, settings.previous_webhook_secret)
+    return any(verify(secret, raw_body, signature) for secret in secrets)
+
+
 def receive(
     uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str, content_type: str = JSON
 ) -> dict[str, Any]:
@@ -75,8 +107,7 @@ def receive(
     Raise `invalid_signature` unless the raw bytes are signed with our secret or the previous one, and `malformed_json`.
     """
     settings = client.github(uow).settings
-    secrets = (settings.webhook_secret, settings.previous_webhook_secret)
-    if not any(verify(secret, raw_body, signature) for secret in secrets):
+    if not _is_signed(settings, raw_body, signature):
         raise ServiceError("invalid_signature", "X-Hub-Signature-256 does not match the request body.")
     payload = _parsed(_form_payload(raw_body) if content_type.lower().lstrip().startswith(FORM) else raw_body)
     requests = to_stored(read_event(event, payload, app_id=settings.app_id))

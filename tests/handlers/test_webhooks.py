@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.requests import WebhookDelivery
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import WEBHOOK_SECRET
 from tests.harness.concurrency import at_once
@@ -207,6 +208,22 @@ class TestReceiveGithubWebhook:
         assert (answer.status_code, answer.json()["duplicate"]) == (202, False)
         assert len(stored(session)) == kept
         assert all(requests_of(row) for row in stored(session))
+
+    @pytest.mark.parametrize("event", ["check_run", "check_suite"])
+    def test_webhook_of_our_own_check_takes_no_transaction(
+        self, http: httpx.Client, monkeypatch: pytest.MonkeyPatch, event: str
+    ) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("a transaction has begun")
+
+        about = {"head_sha": "a" * 40, "app": {"id": 1, "slug": "change-freeze"}}
+        body = {**PUSH, "action": "completed", "sender": {"login": "change-freeze[bot]"}, event: about}
+        with monkeypatch.context() as without:
+            without.setattr(UnitOfWorkFactory, "open", refuse)
+            answer = deliver(http, json.dumps(body).encode(), X_GitHub_Event=event)
+        assert (answer.status_code, answer.json()) == (202, {"deliveryId": GUID, "duplicate": False})
+        refusal(deliver(http, b"{}", X_GitHub_Event=event, signature="sha256=" + "0" * 64), 401, "invalid_signature")
+        refusal(deliver(http, b"{", X_GitHub_Event=event), 400, "malformed_json")
 
     @pytest.mark.parametrize(
         ("header", "value", "code"),

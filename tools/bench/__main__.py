@@ -8,6 +8,7 @@ NAMES = (
     "compat",
     "credentials",
     "mcp",
+    "webhooks",
     "pushes",
     "fan_out",
     "two_installations",

@@ -45,15 +45,15 @@ def make_scope(method: str, path: str, headers: Mapping[str, str]) -> Json:
 
 
 def make_request(
-    application: Application, method: str, path: str, headers: Mapping[str, str], body: bytes = b""
+    application: Application, method: str, path: str, headers: Mapping[str, str], body: bytes = b"", status: int = 200
 ) -> MeasuredRequest:
-    """Return a request to the application, which fails unless it is answered with 200."""
+    """Return a request to the application, which fails unless it is answered with this status."""
 
     async def receive() -> Json:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Json) -> None:
-        assert message.get("status", 200) == 200, message
+        assert message.get("status", status) == status, message
 
     scope = make_scope(method, path, headers)
 

@@ -22,7 +22,7 @@ import sqlalchemy.exc
 from jobs.context import Context
 from jobs.loop_watch import MAX_SECONDS
 from jobs.registry import JOBS, jobs_with_work
-from models.requests import WINDOWS
+from models.requests import MORE_WINDOWS, WINDOWS
 from services.audit.hash_chain import MORE_SEALERS, SEALER, seal_entries
 from services.billing.trials import announce_trial_ends
 from services.core.sweep_tasks import queue_of, record_done, request_tasks, seconds_to_next_task
@@ -85,7 +85,7 @@ class Lane:
         object.__setattr__(self, "queue", queue_of(self.name, self.tasks, self.limit))
 
 
-TIME = Lane("time", (WINDOWS,), timedelta(seconds=5))
+TIME = Lane("time", (WINDOWS, *MORE_WINDOWS), timedelta(seconds=5), helpers=MORE_WINDOWS)
 SEALS = Lane("seals", (SEALER, *MORE_SEALERS), timedelta(seconds=2.5), SEAL_INTERVAL, MORE_SEALERS)
 UPKEEP = Lane("upkeep", ("restore", "schedules", "freezes", "resync", "retention", LOST_WORK), timedelta(seconds=15))
 LANES = (TIME, SEALS, UPKEEP)
@@ -122,6 +122,7 @@ class Sweeper:
         Windows start before freezes end, so that a branch stays blocked when one follows the other.
         """
         steps: dict[str, tuple[Callable[[UnitOfWorkFactory], object], ...]] = {
+            **dict.fromkeys(MORE_WINDOWS, (start_windows, end_freezes)),
             WINDOWS: (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed, announce_windows),
             **dict.fromkeys((SEALER, *MORE_SEALERS), (seal_entries,)),
             "restore": (partial(notice_restore, synchronous_standbys=self.synchronous_standbys),),

@@ -51,6 +51,8 @@ class WebhookDelivery(Leased, Base):
 
 WINDOWS = "windows"
 """The task of the sweep that starts windows and records ends."""
+MORE_WINDOWS = ("windows_2", "windows_3", "windows_4")
+"""Tasks that do the same beside it, while more is due than one process does at once."""
 
 
 class PeriodicTask(Leased, Base):

@@ -1,7 +1,8 @@
 """Batches of rows, isolated from each other's failures, and periodic tasks that one process runs per period."""
 
 import logging
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -9,12 +10,13 @@ import sqlalchemy.exc
 from sqlalchemy import update
 from sqlalchemy.dialects.postgresql import insert
 
-from models.requests import PeriodicTask
-from services.core.unit_of_work import UnitOfWork
+from models.requests import MORE_WINDOWS, PeriodicTask
+from services.core.sweep_tasks import request_tasks
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 logger = logging.getLogger(__name__)
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=Hashable)
 
 
 def for_each_isolated(rows: Iterable[Row], work: Callable[[Row], object]) -> int:
@@ -27,6 +29,39 @@ def for_each_isolated(rows: Iterable[Row], work: Callable[[Row], object]) -> int
             raise  # the database is unavailable, for the others too
         except Exception:  # any error of one row; it is logged with its traceback, and the row is retried
             logger.exception("task failed for %s and will be retried", each)
+    return done
+
+
+def for_each_due(
+    uow_factory: UnitOfWorkFactory,
+    find: Callable[[Row | None], Sequence[Row]],
+    work: Callable[[Row], object],
+    *,
+    page: int,
+    group: Callable[[Row], str],
+) -> int:
+    """Call `work` for all rows that `find` returns after a row, in pages; return how many returned true.
+
+    While a page is full, other processes are asked to help. Each begins with another group of rows, and looks again
+    where it meets a row that is done; rows of a group stay in their order.
+    """
+    done, after, tried = 0, None, set[Row]()
+    while found := find(after):
+        left = [row for row in found if row not in tried]
+        is_full = len(found) == page
+        if not left:
+            after = found[-1]
+        elif is_full:
+            with uow_factory.open(SYSTEM_CALLER) as uow:
+                request_tasks(uow, *MORE_WINDOWS)
+            first = group(random.choice(left))  # noqa: S311 - spreads work, hides nothing
+            left.sort(key=lambda row: group(row) < first)
+        for row in left:
+            tried.add(row)
+            is_done = for_each_isolated([row], work)
+            done += is_done
+            if is_full and not is_done:
+                break
     return done
 
 

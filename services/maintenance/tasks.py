@@ -4,15 +4,17 @@ Every task is idempotent and safe with any number of processes: rows are locked 
 by the process that acquires its period.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
+from typing import NamedTuple
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, func, select, tuple_
 
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
-from services.core.batch import acquire_periodic, for_each_isolated
+from services.core.batch import acquire_periodic, for_each_due, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
@@ -30,27 +32,42 @@ MAX_COVERING_SECONDS = 1.0
 """Time limit for adding targets per sweep, since windows must start and end on time meanwhile."""
 
 
+class _OverFreeze(NamedTuple):
+    """A freeze whose end has come."""
+
+    ends_at: datetime | None
+    id: str
+    organization_id: str
+
+
 def end_freezes(uow_factory: UnitOfWorkFactory) -> int:
     """Record the end of freezes that have reached it, each in its own unit of work; return their number."""
-    ended = 0
-    while True:
-        with uow_factory.open(SYSTEM_CALLER) as uow:
-            over = uow.session.execute(
-                select(Freeze.id, Freeze.organization_id)
-                .where(Freeze.ended_at.is_(None), Freeze.ends_at <= uow.now)
-                .order_by(Freeze.ends_at)
-                .limit(MAX_ENDED_AT_ONCE)
-            ).all()
-        now_ended = for_each_isolated(over, lambda row: _end_one(uow_factory, row))
-        ended += now_ended
-        if now_ended < MAX_ENDED_AT_ONCE:
-            return ended
+    return for_each_due(
+        uow_factory,
+        partial(_over, uow_factory),
+        partial(_end_one, uow_factory),
+        page=MAX_ENDED_AT_ONCE,
+        group=lambda over: over.id,
+    )
 
 
-def _end_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
-    freeze_id, organization_id = row
-    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
-        return expire_freeze(uow, freeze_id)
+def _over(uow_factory: UnitOfWorkFactory, after: _OverFreeze | None) -> list[_OverFreeze]:
+    """Return the next freezes whose end has come, earliest first."""
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        query = (
+            select(Freeze.ends_at, Freeze.id, Freeze.organization_id)
+            .where(Freeze.ended_at.is_(None), Freeze.ends_at <= uow.now)
+            .order_by(Freeze.ends_at, Freeze.id)
+            .limit(MAX_ENDED_AT_ONCE)
+        )
+        if after is not None:
+            query = query.where(tuple_(Freeze.ends_at, Freeze.id) > (after.ends_at, after.id))
+        return [_OverFreeze(*row) for row in uow.session.execute(query)]
+
+
+def _end_one(uow_factory: UnitOfWorkFactory, over: _OverFreeze) -> bool:
+    with uow_factory.open(Caller(over.organization_id, SYSTEM, "system")) as uow:
+        return expire_freeze(uow, over.id)
 
 
 def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:

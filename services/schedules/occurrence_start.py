@@ -3,7 +3,8 @@
 Invariants (I7), with any number of workers, even if one dies:
 
 - Once: the row of the occurrence and of its schedule are locked, and rows locked by others are skipped. The freeze and
-  the state of the occurrence are committed together.
+  the state of the occurrence are committed together. Where very many are due at the same minute, several workers start
+  them.
 - In order: by start within a schedule, as found across schedules.
 - Late rather than never: an open window starts however late it is, and is marked as late. A window that has passed is
   not started any more (`missed_windows.py`).
@@ -16,6 +17,7 @@ again starts then.
 """
 
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import select, tuple_
@@ -25,7 +27,7 @@ from models.schedules import Occurrence, Schedule
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from services.alerts.alerts import open_alert
-from services.core.batch import for_each_isolated
+from services.core.batch import for_each_due
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.windows import start_window
 from services.schedules import alerts
@@ -47,11 +49,13 @@ class DueOccurrence(NamedTuple):
 
 def start_windows(uow_factory: UnitOfWorkFactory) -> int:
     """Start all due windows, each in its own unit of work; return their number."""
-    started, after = 0, None
-    while found := _due(uow_factory, after):
-        started += for_each_isolated(found, lambda due: _start_one(uow_factory, due))
-        after = found[-1]
-    return started
+    return for_each_due(
+        uow_factory,
+        partial(_due, uow_factory),
+        partial(_start_one, uow_factory),
+        page=BATCH_SIZE,
+        group=lambda due: due.schedule_id,
+    )
 
 
 def _due(uow_factory: UnitOfWorkFactory, after: DueOccurrence | None) -> list[DueOccurrence]:

@@ -6,54 +6,34 @@ as the roles of the service, under row-level security. Rows are made by a few st
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 
-from sqlalchemy import Connection, create_engine, text
-
-from app.database import APP_ROLE, WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from models.installations import begin_full_resync
 from rules.access.permissions import Actor
 from services.audit.hash_chain import seal_entries
-from services.core.clock import DatabaseClock
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Dependencies, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from services.freezes.views import view_with_others
 from services.maintenance import resync
 from services.reconcile.leases import Turn, other_installations_due
+from services.schedules.occurrence_start import start_windows
 from tests.factories.plans import BUSINESS
-from tools.bench.servers import cpu_seconds, machine, storage
+from tools.bench.servers import machine
 from tools.bench.stack import scaled
+from tools.bench.worlds import World, units_of, world
 
 BRANCHES = (1_000, 10_000, 60_000)
 ORGANIZATIONS = (10, 100, 1_000)
 TARGETS = (1_000, 10_000)
 PERIOD = timedelta(days=1)
 ENTRIES = (10_000, 100_000, 300_000)
-_READ = text("SELECT sum(blks_hit + blks_read) FROM pg_stat_database")
-_FLUSH = text("SELECT pg_stat_force_next_flush()")
-Result = TypeVar("Result")
-_EMPTY = "TRUNCATE organizations, installations CASCADE"
-# Each branch is the `main` of a repository of its own.
-_WORLD = """
-    INSERT INTO organizations (id, name, slug, settings, created_at)
-    SELECT 'org_' || o, 'Org ' || o, 'org-' || o, '{{}}', now() FROM generate_series(1, {organizations}) o;
-    INSERT INTO installations (id, organization_id, account, permissions, created_at)
-    SELECT o, 'org_' || o, 'org-' || o, '{{}}', now() FROM generate_series(1, {organizations}) o;
-    INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
-                              private, enabled, created_at, synced_at)
-    SELECT 'rep_' || o || '_' || b, 'org_' || o, o, o * 1000000 + b, o || '-' || b, 'org-' || o, 'service-' || b,
-           'main', true, true, now(), now()
-    FROM generate_series(1, {organizations}) o, generate_series(1, {branches}) b;
-    INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)
-    SELECT 'wbr_' || o || '_' || b, 'org_' || o, 'rep_' || o || '_' || b, 'main', 'change-freeze/main', now()
-    FROM generate_series(1, {organizations}) o, generate_series(1, {branches}) b;
-"""
+WORKERS = 2
 _ENTRIES = """
     INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
     SELECT 'aud_' || lpad(n::text, 26, '0'), 'org_' || 1 + mod(n, {organizations}), now(), 'freeze.started',
@@ -65,71 +45,16 @@ _DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generatio
 _ENFORCEMENT = """
     INSERT INTO branch_enforcement (branch_id, organization_id) SELECT id, organization_id FROM watched_branches;
 """
-
-
-@dataclass(slots=True)
-class NoWakeups:
-    """Workers that are not there."""
-
-    sent: set[str] = field(default_factory=set)
-
-    def send(self, names: set[str]) -> None:
-        """Remember the names."""
-        self.sent |= names
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """A database, and units of work as requests and as workers open them."""
-
-    owner: Connection
-    requests: UnitOfWorkFactory
-    jobs: UnitOfWorkFactory
-
-    def fill(self, organizations: int, branches: int, *more: str, **sizes: int) -> None:
-        """Replace all rows by organisations with so many branches each, and what further statements make."""
-        self.add(_EMPTY, _WORLD, *more, organizations=organizations, branches=branches, **sizes)
-
-    def add(self, *statements: str, **sizes: int) -> None:
-        """Run statements with these sizes."""
-        for statement in statements:
-            self.owner.exec_driver_sql(statement.format(**sizes))
-        self.owner.exec_driver_sql("VACUUM ANALYZE")
-
-    def cost(self, work: Callable[[], Result]) -> tuple[Result, float, int]:
-        """Run something; return its result, its milliseconds, and the blocks that PostgreSQL read meanwhile."""
-        before, begun = self._blocks(), time.perf_counter()
-        result = work()
-        took = time.perf_counter() - begun
-        return result, took * 1000, self._blocks() - before
-
-    def cpu(self) -> float:
-        """Return the CPU time in seconds that this process and the server processes for requests have taken."""
-        with self.requests.open(SYSTEM_CALLER) as uow:
-            process = uow.session.scalar(text("SELECT pg_backend_pid()"))
-        return time.process_time() + cpu_seconds(int(process or 0))
-
-    def _blocks(self) -> int:
-        for units in (self.requests, self.jobs):  # a server process says at times only what it has read
-            with units.open(SYSTEM_CALLER) as uow:
-                uow.session.execute(_FLUSH)
-        return int(self.owner.scalar(_READ) or 0)
-
-
-@contextmanager
-def world() -> Iterator[World]:
-    """Start PostgreSQL, with nothing in it."""
-    with storage() as stores:
-        url = stores.database_url
-        owner = create_engine(url, isolation_level="AUTOCOMMIT")
-        engines = {role: make_engine(url, 4, role) for role in (APP_ROLE, WORKER_ROLE)}
-        requests, jobs = (
-            UnitOfWorkFactory(engines[role], DatabaseClock(), NoWakeups(), Dependencies()) for role in engines
-        )
-        with owner.connect() as connection:
-            yield World(connection, requests, jobs)
-        for engine in (owner, *engines.values()):
-            engine.dispose()
+_WINDOWS = """
+    INSERT INTO schedules (id, organization_id, name, scope, timezone, recurrence, wall_clock_window, reason,
+                           exceptions_allowed, enabled, allow_overlap, source, created_by, created_at, updated_at)
+    SELECT 'sch_' || o, 'org_' || o, 'Nights', '{{"type": "organization"}}', 'UTC', '{{}}', '{{}}', 'Release window',
+           true, true, false, 'manual', '{{}}', now(), now()
+    FROM generate_series(1, {organizations}) o;
+    INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at)
+    SELECT 'occ_' || lpad(o::text, 26, '0'), 'org_' || o, 'sch_' || o, now(), now() + interval '1 hour'
+    FROM generate_series(1, {organizations}) o;
+"""
 
 
 def sealing(one: World) -> None:
@@ -193,7 +118,32 @@ def freezing(one: World) -> None:
         print(f"{branches:>35,}" + "".join(f" {seconds * 1000:>8,.0f}" for seconds in times))
 
 
-CURVES = (sealing, turns, rounds, freezing)
+def _begin(url: str, ready: Barrier, times: "Queue[tuple[float, float, float]]") -> None:
+    jobs = units_of(url, WORKER_ROLE)
+    ready.wait()
+    begun, cpu = time.perf_counter(), time.process_time()
+    start_windows(jobs)
+    times.put((begun, time.perf_counter(), time.process_time() - cpu))
+
+
+def windows(one: World) -> None:
+    """Print how long several workers take to begin windows of 50 branches each that are due at the same minute."""
+    print(f"windows of 50 branches {'windows':>12} {'workers':>8} {'seconds':>8} {'CPU (ours)':>11}")
+    processes = get_context("spawn")
+    for organizations in map(scaled, ORGANIZATIONS):
+        for workers in (1, WORKERS):
+            one.fill(organizations, 50, _ENFORCEMENT, _WINDOWS)
+            ready, times = processes.Barrier(workers), processes.Queue()
+            running = [processes.Process(target=_begin, args=(one.url, ready, times)) for _ in range(workers)]
+            for each in running:
+                each.start()
+            begun, ended, cpu = zip(*(times.get() for _ in running), strict=True)
+            for each in running:
+                each.join()
+            print(f"{organizations:>35,} {workers:>8} {max(ended) - min(begun):>8.1f} {sum(cpu):>11.1f}")
+
+
+CURVES = (sealing, turns, rounds, freezing, windows)
 
 
 def main() -> None:

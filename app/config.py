@@ -193,7 +193,7 @@ class Config:
     max_targets: Annotated[int, Variable("Branches that one freeze request may cover", parse.number(1, 10**6))] = 10_000
     delivery_retention_days: Annotated[
         timedelta, Variable("Days for which webhooks of GitHub are kept", parse.days(4, 400))
-    ] = timedelta(days=30)
+    ] = timedelta(days=7)
     message_retention_days: Annotated[
         timedelta, Variable("Days for which mails, Slack messages and outgoing webhooks are kept", parse.days(30, 400))
     ] = timedelta(days=30)

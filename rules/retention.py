@@ -8,7 +8,7 @@ from datetime import timedelta
 class Retention:
     """The periods that an operator may choose."""
 
-    deliveries: timedelta = timedelta(days=30)
+    deliveries: timedelta = timedelta(days=7)
     """Of GitHub's webhooks: GitHub delivers one again for three days, and a delivery that is known does nothing."""
     messages: timedelta = timedelta(days=30)
     """Of mails, messages of Slack and outgoing webhooks."""

@@ -85,8 +85,8 @@ def test_expired_rows_are_deleted_in_batches(
     session: Session, jobs: UnitOfWorkFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH_SIZE", 2)
-    receive(session, 5, days_ago=31)
-    receive(session, 1, days_ago=29, prefix="new")
+    receive(session, 5, days_ago=8)
+    receive(session, 1, days_ago=6, prefix="new")
     with counted_rows(jobs) as rows:
         assert purge_expired(jobs)
     assert rows == [2, 2, 1]

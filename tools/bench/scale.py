@@ -41,7 +41,7 @@ _ENTRIES = """
            '{{"id": "frz_1", "name": "Quarter-end close", "type": "freeze"}}', jsonb_build_object('targets', n)
     FROM generate_series({first}, {last}) n;
 """
-_DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generation = 1 WHERE installation_id = 7"
+_DUE = "UPDATE checks SET due_at = now() - interval '1 minute', wanted_generation = 1 WHERE installation_id = 1"
 _ENFORCEMENT = """
     INSERT INTO branch_enforcement (branch_id, organization_id) SELECT id, organization_id FROM watched_branches;
 """
@@ -71,13 +71,14 @@ def sealing(one: World) -> None:
 
 
 def rounds(one: World) -> None:
-    """Print what a full resync of one organisation costs beside others, and its longest step."""
+    """Print what a full resync of an organisation costs, and its longest step."""
     print(f"a full resync {'branches':>24} {'steps':>8} {'longest ms':>11} {'blocks a branch':>16}")
     for branches in map(scaled, BRANCHES):
-        one.fill(10, branches // 10, _ENFORCEMENT)
+        one.fill(1, branches, _ENFORCEMENT)
         with one.jobs.open(SYSTEM_CALLER) as uow:
             begin_full_resync(uow.session, uow.now)
-        steps = [one.cost(partial(resync.take_one, one.jobs, 1, PERIOD)) for _ in range(branches // 10 // resync.STEP)]
+        number = branches // resync.STEP
+        steps = [one.cost(partial(resync.take_one, one.jobs, 1, PERIOD)) for _ in range(number)]
         longest, blocks = max(took for _, took, _ in steps), sum(read for _, _, read in steps)
         print(f"{branches:>38,} {len(steps):>8} {longest:>11,.1f} {blocks / len(steps) / resync.STEP:>16,.1f}")
 
@@ -88,7 +89,7 @@ def turns(one: World) -> None:
     def choose() -> None:
         with one.jobs.open(SYSTEM_CALLER) as uow:
             assert Turn().next(uow)
-            assert not other_installations_due(uow, 7)
+            assert not other_installations_due(uow, 1)
 
     print(f"the next installation {'organisations':>16} {'branches':>10} {'ms':>8} {'blocks':>8}")
     for organizations in map(scaled, ORGANIZATIONS):

@@ -49,6 +49,9 @@ BACKGROUND_READ_SHARE = 0.5
 BACKGROUND_WRITE_SHARE = 0.4
 """The same for those that write: what is left of the half is for reading, so that a setup of a thousand repositories
 stops neither probes nor comparisons. Of 1,800 points it is 720, below the 900 that the REST API takes in a minute."""
+QUOTA_FOR_VERDICTS = 0.2
+"""The share of the hourly quota, of REST and of GraphQL, that is kept for verdicts: while no more is left, background
+calls wait until GitHub gives a new one."""
 MIN_BACKGROUND_WAIT = timedelta(seconds=5)
 """A background job that has used up its share waits at least so long, and then makes more than one call."""
 
@@ -100,6 +103,11 @@ def background_wait(
     else:
         wait = wait_for_query(limits.share(BACKGROUND_READ_SHARE), usage, now)
     return max(wait, MIN_BACKGROUND_WAIT) if wait > NO_WAIT else NO_WAIT
+
+
+def is_quota_short(remaining: int | None, limit: int | None) -> bool:
+    """True if so little of an hourly quota is left that it is kept for verdicts; False as long as it is not known."""
+    return remaining is not None and bool(limit) and remaining <= QUOTA_FOR_VERDICTS * (limit or 0)
 
 
 def content_of(counting: Counting, checks: int) -> int:

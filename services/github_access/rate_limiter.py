@@ -10,12 +10,12 @@ Calls on behalf of a request are not recorded (`GitHubLimits` leaves some budget
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from sqlalchemy import text
 
-from integrations.github import GitHub, InstallationClient
+from integrations.github import Budget, GitHub, InstallationClient
 from rules.rate_budget import (
     HOUR,
     MINUTE,
@@ -29,6 +29,7 @@ from rules.rate_budget import (
     background_wait,
     content_of,
     grant_checks,
+    is_quota_short,
     stricter_counting,
     wait_for_query,
 )
@@ -83,19 +84,24 @@ def background_client(
     """Return the client for background calls, which no merge waits for.
 
     It records each call before it is made, in a transaction of its own, or raises `ThrottledError` while the
-    installation is paused or the share is used up, and `WithheldError` for a write while the database counts as
-    restored. The same transaction renews `lease`, under which the calls are made; raise `LeaseLostError` if it has
-    ended. Only for jobs, and outside any transaction.
+    installation is paused, the share is used up or the rest of the hourly quota is kept for verdicts, and
+    `WithheldError` for a write while the database counts as restored. The same transaction renews `lease`, under which
+    the calls are made; raise `LeaseLostError` if it has ended. Only for jobs, and outside any transaction.
     """
-    return github.client(installation_id).with_hook(partial(_reserve_share, uow_factory, installation_id, lease))
+    client = github.client(installation_id)
+    return client.with_hook(partial(_reserve_share, uow_factory, client, lease))
 
 
-def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
+def _reserve_share(
+    uow_factory: UnitOfWorkFactory, client: InstallationClient, lease: Lease | None, *, writes: bool
+) -> None:
+    installation_id = client.installation_id
     limits = uow_factory.dependencies.github_limits
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
         require_no_pause(uow, installation_id)
+        _require_quota(client.budget, uow.now)
         if writes:
             require_confirmed(uow)
         counting = _counting(uow, installation_id, limits) if writes else "off"
@@ -105,6 +111,14 @@ def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, lease: 
             raise ThrottledError("The rest of GitHub's rate limit is reserved for verdicts", wait)
         points = MUTATION_POINTS if writes else QUERY_POINTS
         _save_usage(uow, installation_id, points, content_of(counting, 1) if writes else 0)
+
+
+def _require_quota(budget: Budget, now: datetime) -> None:
+    """Raise `ThrottledError` while what is left of an hourly quota is kept for verdicts."""
+    for quota in (budget.rest, budget.graphql):
+        left = timedelta(seconds=(quota.reset_at or 0) - now.timestamp())
+        if left > NO_WAIT and is_quota_short(quota.remaining, quota.limit):
+            raise ThrottledError("The rest of GitHub's hourly quota is kept for verdicts", left)
 
 
 def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: GitHubLimits) -> None:

@@ -17,7 +17,7 @@ from integrations.github import INACTIVE_INSTALLATION, BranchRef, ErrorKind, Git
 from models.checks import lock_affected
 from rules.batches import batches
 from rules.freezes.merge_rank import NOTHING_OPEN
-from rules.rate_budget import NO_WAIT, GitHubLimits
+from rules.rate_budget import NO_WAIT, GitHubLimits, is_quota_short
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import (
@@ -51,8 +51,6 @@ from services.reconcile.write_order import order_updates, take_commits
 
 logger = logging.getLogger(__name__)
 
-MIN_SPARE_QUOTA = 0.2
-"""The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
 MAX_EVALUATION_AGE = 3.0
 """Seconds after which an evaluation is repeated before anything is sent: this process was stopped.
 
@@ -258,7 +256,7 @@ class Pass:
         if update.head.paths or update.frozen:
             return True
         quota = self.client.budget.graphql
-        return quota.remaining is None or not quota.limit or quota.remaining / quota.limit > MIN_SPARE_QUOTA
+        return not is_quota_short(quota.remaining, quota.limit)
 
     def _without_withheld(self, updates: Sequence[CheckUpdate]) -> list[CheckUpdate]:
         """Return the updates that may be written; the checks of the others wait for an operator."""

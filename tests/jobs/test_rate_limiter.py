@@ -21,7 +21,9 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probes import probe_due
 from services.enforcement.ruleset_removal import withdraw
 from services.enforcement.setup_runs import apply_due
+from services.github_access.failures import ThrottledError
 from services.github_access.pauses import pause_installation
+from services.github_access.rate_limiter import background_client
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
@@ -352,3 +354,20 @@ class TestRequests:
         harness.sql("UPDATE installations SET paused_until = NULL")
         assert sync_due(harness.jobs, harness.github)
         assert harness.sql("SELECT name FROM repositories") == [("web",)]
+
+
+def test_background_calls_leave_a_fifth_of_the_hourly_quota_to_verdicts(harness: Harness, build: Builder) -> None:
+    build("web", pulls=1)
+    harness.run_until_idle()
+    client = harness.github.client(installation_of(harness))
+    node_ids = [record.node_id for record in harness.fake_github.world.repositories.values()]
+    while (used := (client.budget.graphql.limit or 0) - (client.budget.graphql.remaining or 0)) < 40:
+        client.branch_tips(node_ids)
+    harness.fake_github.settings.graphql_points_per_hour = int(used * 1.25)
+    background = background_client(harness.jobs, harness.github, installation_of(harness))
+    background.branch_tips(node_ids)
+    with pytest.raises(ThrottledError, match="kept for verdicts"):
+        background.branch_tips(node_ids)
+    harness.freeze()
+    harness.run_until_idle()
+    assert set(harness.conclusions().values()) == {"failure"}

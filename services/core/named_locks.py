@@ -4,10 +4,13 @@ from sqlalchemy import text
 
 from services.core.unit_of_work import UnitOfWork
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+# The time is read when the lock is held: the first row is only made then.
+_LOCK = text("""
+    WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended(:name, 0)))
+    SELECT clock_timestamp() FROM held
+""")
 
 
 def acquire_lock(uow: UnitOfWork, name: str) -> None:
     """Wait for the lock and hold it until the end of the transaction; `uow.now` is then the time of its acquisition."""
-    uow.session.execute(_LOCK, {"name": name})
-    uow.refresh_now()
+    uow.refresh_now(_LOCK, name=name)

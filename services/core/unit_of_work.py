@@ -13,7 +13,7 @@ from functools import partial
 from secrets import token_bytes
 from typing import Any, Protocol
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, TextClause, text
 from sqlalchemy.orm import Session
 
 from integrations.client_documents import ClientDocuments
@@ -42,6 +42,8 @@ from services.core.transactions import begin
 logger = logging.getLogger(__name__)
 
 _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
+
+_PRESENT = text("SELECT clock_timestamp()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +219,12 @@ class UnitOfWork:
         """Run the block as the service itself."""
         return self.impersonate(**{"actor": SYSTEM, "source": "system", "claimed_by": None, **changes})
 
-    def refresh_now(self) -> None:
-        """Set `now` to the present, after waiting for a lock.
+    def refresh_now(self, after: TextClause = _PRESENT, **values: Any) -> None:
+        """Set `now` to the present, after waiting for a lock; `after` is a statement that waits and returns the time.
 
         Otherwise rows that were committed during the wait would appear to be in the future.
         """
-        self.now = max(self.now, self.clock.read(self.session.execute(text("SELECT clock_timestamp()")).scalar_one()))
+        self.now = max(self.now, self.clock.read(self.session.execute(after, values).scalar_one()))
 
     @contextmanager
     def outside_transaction(self) -> Iterator[None]:

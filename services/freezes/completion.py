@@ -77,7 +77,7 @@ def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """
     if freeze_ids:
         lock_freezes(uow, freeze_ids)
-        record_enforcement(uow, uow.session.scalars(_WRITTEN, {"freezes": list(freeze_ids)}).all())
+        _record_locked(uow, uow.session.scalars(_WRITTEN, {"freezes": list(freeze_ids)}).all())
         released = uow.session.scalars(_RELEASED, {"freezes": list(freeze_ids), "now": uow.now}).all()
         _log_written(uow, released, "released")
 
@@ -89,11 +89,18 @@ def record_enforcement(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """
     found = _in_force(uow, freeze_ids)
     changed = [freeze.id for freeze, counts in found if _differs(freeze, counts)]
-    if not changed:
+    if changed:
+        lock_freezes(uow, changed)
+        _record_locked(uow, changed)
+
+
+def _record_locked(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
+    """Record which of these locked freezes are enforced now, or not any more."""
+    if not freeze_ids:
         return
-    lock_freezes(uow, changed)
     uow.refresh_now()
-    for freeze, counts in _in_force(uow, changed):
+    found = _in_force(uow, freeze_ids)
+    for freeze, counts in found:
         if _differs(freeze, counts):
             with uow.act_as_service(organization_id=freeze.organization_id):
                 _record(uow, freeze, counts)

@@ -39,7 +39,7 @@ class Installation(Base):
     resync_began_at: Mapped[datetime | None]
     """When the round began; None between two."""
     resync_urgent: Mapped[bool] = mapped_column(server_default="false")
-    """Whether the round waits neither for its steps' interval nor for its share of the quota."""
+    """Whether the steps of the round follow each other at once."""
     synced_at: Mapped[datetime | None]
     """When its list of repositories was last read completely."""
 

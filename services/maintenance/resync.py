@@ -2,14 +2,14 @@
 
 It finds what no webhook told, and checks that others changed. A round is taken in steps: each has the next checks of an
 installation, in the order of their ids, read back, and the rules of their branches read. After the last step the
-repositories are compared. The next round begins when the period is over, and a step waits while the calls of the last
-hour are more than a tenth of what GitHub allows at least. So a small installation is read every few minutes, and a
-large one as often as takes nothing from a freeze.
+repositories are compared. The next round begins when the period is over. Steps follow each other quickly while the
+calls of the last hour are less than a tenth of what GitHub allows at least, and slowly otherwise. So a small
+installation is read every few minutes, and a large or busy one as often as takes nothing from a freeze.
 
 An urgent round, after webhooks were lost or the database was restored, waits for nothing.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, text
@@ -25,8 +25,8 @@ from services.reconcile.read_backs import request_read_backs
 STEP = 100
 """Checks that one step requests: four queries for their heads, and as many for the rules of their branches."""
 STEP_INTERVAL = timedelta(seconds=10)
-WAIT = timedelta(minutes=1)
-"""How long a step waits for the share of the quota."""
+SLOW_STEP_INTERVAL = timedelta(minutes=5)
+"""The same of an installation that has used up its share of the quota."""
 MAX_CALLS_AN_HOUR = 500
 """A tenth of the 5,000 that GitHub allows an installation at least; all calls of it count."""
 FULL_RESYNC = "full_resync"
@@ -91,9 +91,6 @@ def take_one(uow_factory: UnitOfWorkFactory, installation_id: int, period: timed
 def _take_step(uow: UnitOfWork, due: Row[Any], period: timedelta) -> None:
     """Request the next checks of a locked installation, or its comparison at the end of the round."""
     active = due.state == "active"
-    if active and not due.resync_urgent and _calls(uow, due.id) >= MAX_CALLS_AN_HOUR:
-        _save(uow, due, uow.now + WAIT, due.resync_after)
-        return
     values = {"id": due.id, "after": due.resync_after, "limit": STEP}
     found = uow.session.execute(_NEXT, values).all() if active else []
     present = [row for row in found if row.present]
@@ -103,20 +100,21 @@ def _take_step(uow: UnitOfWork, due: Row[Any], period: timedelta) -> None:
         request_read_backs(uow, ids, uow.now)
         schedule_probes(uow, [row.branch_id for row in present if row.branch_id is not None])
         uow.wake("reconcile")
-    soon = uow.now if due.resync_urgent else uow.now + STEP_INTERVAL
     if len(found) == STEP:
-        _save(uow, due, soon, found[-1].id)
+        _save(uow, due, uow.now if due.resync_urgent else uow.now + _interval(uow, due.id), found[-1].id)
         return
     request_comparison(uow, [due.id])
     resolve_unprobed_alerts(uow)
-    _save(uow, due, max(uow.now + STEP_INTERVAL, due.began_at + period), None)
+    _save(uow, due, max(uow.now + _interval(uow, due.id), due.began_at + period), None)
 
 
-def _calls(uow: UnitOfWork, installation_id: int) -> int:
-    return int(uow.session.scalar(_CALLS, {"id": installation_id, "since": uow.now - HOUR}) or 0)
+def _interval(uow: UnitOfWork, installation_id: int) -> timedelta:
+    """Return the time until the next step."""
+    calls = uow.session.scalar(_CALLS, {"id": installation_id, "since": uow.now - HOUR}) or 0
+    return STEP_INTERVAL if calls < MAX_CALLS_AN_HOUR else SLOW_STEP_INTERVAL
 
 
-def _save(uow: UnitOfWork, due: Row[Any], next_at: Any, after: int | None) -> None:
+def _save(uow: UnitOfWork, due: Row[Any], next_at: datetime, after: int | None) -> None:
     """Save where the round stands; it is over if there is no check after which it goes on."""
     goes_on = after is not None
     values = {"due": next_at, "after": after or 0, "began": due.began_at if goes_on else None, "urgent": goes_on}

@@ -35,6 +35,8 @@ new Promise(resolve => {
 """
 TYPE = "document.getElementById('%s').dispatchEvent(new Event('input', { bubbles: true }));"
 REFRESH = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'));"
+RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+"""Wait until the page is on the screen."""
 
 
 def swap(browser: Browser, action: str) -> None:
@@ -186,6 +188,7 @@ def test_lift_opens_in_a_dialog_by_keyboard_and_closes(browser: Browser, site: s
     browser.tab_to("Lift the freeze")
     browser.press_and_go()
     assert "The freeze is lifted." in browser.text
+    browser.value(RENDERED)  # only then Chromium has moved the focus to what has `autofocus`
     assert browser.value("document.activeElement.className") == "notice"
 
 

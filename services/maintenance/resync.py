@@ -20,7 +20,7 @@ from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.probe_requests import resolve_unprobed_alerts, schedule_probes
 from services.installations.sync_requests import request_comparison
-from services.reconcile.read_backs import request_read_backs
+from services.reconcile.read_backs import read_back
 
 STEP = 100
 """Checks that one step requests: four queries for their heads, and as many for the rules of their branches."""
@@ -44,11 +44,6 @@ _NEXT = text("""
     SELECT c.id, c.branch_id, r.removed_at IS NULL AS present
     FROM checks c JOIN repositories r ON r.id = c.repository_id
     WHERE c.installation_id = :id AND c.id > :after ORDER BY c.id LIMIT :limit
-""")
-_MAKE_DUE = text("""
-    WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
-    UPDATE checks c SET due_at = CASE WHEN :at_once THEN :now ELSE coalesce(c.due_at, :now) END
-    FROM locked WHERE c.id = locked.id
 """)
 _SAVE = text("""
     UPDATE installations SET resync_due_at = :due, resync_after = :after, resync_began_at = :began,
@@ -76,7 +71,11 @@ def resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
         now_taken = for_each_isolated(due, lambda installation_id: take_one(uow_factory, installation_id, period))
         taken += now_taken
         if not now_taken:
-            return taken > 0
+            break
+    if taken:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            resolve_unprobed_alerts(uow)
+    return taken > 0
 
 
 def take_one(uow_factory: UnitOfWorkFactory, installation_id: int, period: timedelta) -> bool:
@@ -95,16 +94,12 @@ def _take_step(uow: UnitOfWork, due: Row[Any], period: timedelta) -> None:
     found = uow.session.execute(_NEXT, values).all() if active else []
     present = [row for row in found if row.present]
     if present:
-        ids = [row.id for row in present]
-        uow.session.execute(_MAKE_DUE, {"ids": ids, "now": uow.now, "at_once": due.resync_urgent})
-        request_read_backs(uow, ids, uow.now)
+        read_back(uow, [row.id for row in present], at_once=due.resync_urgent)
         schedule_probes(uow, [row.branch_id for row in present if row.branch_id is not None])
-        uow.wake("reconcile")
     if len(found) == STEP:
         _save(uow, due, uow.now if due.resync_urgent else uow.now + _interval(uow, due.id), found[-1].id)
         return
     request_comparison(uow, [due.id])
-    resolve_unprobed_alerts(uow)
     _save(uow, due, max(uow.now + _interval(uow, due.id), due.began_at + period), None)
 
 

@@ -28,6 +28,18 @@ _MAKE_DUE = text("""
     WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
     UPDATE checks c SET wanted_generation = nextval('generations'), due_at = :now FROM locked WHERE c.id = locked.id
 """)
+_MAKE_DUE_AGAIN = text("""
+    WITH locked AS MATERIALIZED (SELECT id FROM checks WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE)
+    UPDATE checks c SET due_at = CASE WHEN :at_once THEN :now ELSE coalesce(c.due_at, :now) END
+    FROM locked WHERE c.id = locked.id
+""")
+
+
+def read_back(uow: UnitOfWork, check_ids: Collection[int], *, at_once: bool) -> None:
+    """Have checks read back by their next pass; `at_once`: also those that wait for their next attempt."""
+    uow.session.execute(_MAKE_DUE_AGAIN, {"ids": list(check_ids), "now": uow.now, "at_once": at_once})
+    request_read_backs(uow, check_ids, uow.now)
+    uow.wake("reconcile")
 
 
 def read_back_now(uow: UnitOfWork, check_ids: Collection[int]) -> None:

@@ -42,7 +42,6 @@ from services.core.transactions import begin
 logger = logging.getLogger(__name__)
 
 _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
-
 _PRESENT = text("SELECT clock_timestamp()")
 
 

@@ -202,13 +202,7 @@ class WorkQueue:
         column, value = within or (None, None)
         if column not in self._acquiring:  # to make the statement takes longer than to run it
             self._acquiring[column] = self._acquiring_statement(column)
-        values = {
-            "now": uow.now,
-            "token": token,
-            "holder": holder,
-            "until": uow.now + self.lease,
-            "within": value,
-        }
+        values = {"now": uow.now, "token": token, "holder": holder, "until": uow.now + self.lease, "within": value}
         rows = tuple(uow.session.execute(self._acquiring[column], {**values, "limit": limit}))
         if not rows:
             return None

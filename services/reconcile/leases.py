@@ -155,13 +155,11 @@ class Turn:
 
     def next(self, uow: UnitOfWork) -> Row[int, dict[str, str]] | None:
         """Lock and return the next installation that has due checks, and the App's permissions there."""
-        for after in (self.after, 0):
+        for after in dict.fromkeys((self.after, 0)):
             found = uow.session.execute(_NEXT_INSTALLATION, {"after": after, "now": uow.now}).first()
             if found is not None:
                 self.after = found.id
                 return found
-            if not after:
-                return None
         return None
 
 

@@ -83,7 +83,7 @@ class Reconciler:
         return self.uow_factory.dependencies.github_limits
 
     def run_pass(self) -> bool:
-        """Serve the installation that has waited longest; False if nothing is due that is not leased already."""
+        """Serve the installation whose turn it is; False if nothing is due that is not leased already."""
         others_due = False
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
             batch = acquire(uow, self.turn)

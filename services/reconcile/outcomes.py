@@ -41,10 +41,11 @@ _UNFINISHED: LiteralString = """
     JOIN freeze_targets t ON t.branch_id = b.id
     WHERE f.id = ANY(:checks) AND t.state IN ('pending', 'releasing', 'failed')
 """
-# In a statement of its own: the next one then sees what another pass has committed that had locked a target.
-_LOCK_TARGETS = text(
-    f"SELECT id FROM freeze_targets WHERE id IN ({_UNFINISHED}) ORDER BY id FOR NO KEY UPDATE"  # noqa: S608 - of ours
-)
+# In a statement of its own: the next one then sees what another pass has committed that had locked a target. Here and
+# below, no join of all targets: where the planner takes the tables for empty, that costs the cube of their number.
+_LOCK_TARGETS = text(f"""
+    SELECT id FROM freeze_targets WHERE id = ANY(ARRAY({_UNFINISHED})) ORDER BY id FOR NO KEY UPDATE
+""")  # noqa: S608 - a constant of ours
 _WRITTEN_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,
@@ -52,10 +53,10 @@ _WRITTEN_TARGETS = text("""
         released_at = CASE t.operation WHEN 'release' THEN :now ELSE t.released_at END,
         heads_written = t.heads_total, attempts = t.attempts + 1,
         last_error_code = NULL, last_error_message = NULL, next_attempt_at = NULL
-    WHERE t.id = ANY(:targets) AND NOT EXISTS (
-        SELECT FROM watched_branches b
+    WHERE t.id = ANY(:targets) AND t.generation <= ALL (
+        SELECT c.written_generation FROM watched_branches b
         JOIN checks c ON c.repository_id = b.repository_id AND c.name IN (b.check_name, b.pattern_check_name)
-        WHERE b.id = t.branch_id AND c.written_generation < t.generation)
+        WHERE b.id = t.branch_id)
     RETURNING t.freeze_id
 """)
 _UNENFORCED = text("""

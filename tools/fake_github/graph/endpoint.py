@@ -13,6 +13,7 @@ from tools.fake_github.graph import (
     queries,
     review_fields,
     rule_fields,
+    ruleset_mutations,
     search,
     values,
 )
@@ -30,6 +31,7 @@ RESOLVER_MODULES = (
     queries,
     review_fields,
     rule_fields,
+    ruleset_mutations,
     search,
     values,
 )  # imported because they register resolvers

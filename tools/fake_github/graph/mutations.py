@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.fake_github.graph.queries import Args, find_node, repository_of
+from tools.fake_github.graph.queries import Args, find_node_of, repository_of
 from tools.fake_github.graph.resolvers import Context, GraphError, resolver
 from tools.fake_github.model import checks, merges, pulls, queue
 from tools.fake_github.model.protection import merge_violations
@@ -31,13 +31,6 @@ def _run_fields(given: Args) -> dict[str, Any]:
     return fields
 
 
-def _node(context: Context, identifier: str, kind: type, name: str) -> Any:
-    found = find_node(context, identifier)
-    if not isinstance(found, kind):
-        raise GraphError("NOT_FOUND", f"Could not resolve to {name} node with the global id of '{identifier}'.")
-    return found
-
-
 def _writer(context: Context) -> int:
     """Return the App that writes checks; no one else may."""
     context.caller.require("checks:write")
@@ -51,7 +44,7 @@ def _writer(context: Context) -> int:
 def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     given = args["input"]
     app_id = _writer(context)
-    repository = _node(context, given["repositoryId"], Repository, "Repository")
+    repository = find_node_of(context, given["repositoryId"], Repository, "Repository")
     answer = {"checkRun": None, "clientMutationId": given.get("clientMutationId")}
     fault = context.github.faults.hit("null_check_run", "graphql createCheckRun")
     if fault is None or fault.after:
@@ -64,8 +57,8 @@ def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
 def _update(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     given = args["input"]
     app_id = _writer(context)
-    repository = _node(context, given["repositoryId"], Repository, "Repository")
-    run = _node(context, given["checkRunId"], CheckRun, "CheckRun")
+    repository = find_node_of(context, given["repositoryId"], Repository, "Repository")
+    run = find_node_of(context, given["checkRunId"], CheckRun, "CheckRun")
     if run.repository_id != repository.id or run.app_id != app_id:
         raise forbidden_to_integration()
     checks.update_check_run(context.world, context.caller.actor, repository, run, _run_fields(given))
@@ -76,14 +69,14 @@ def _update(_value: Any, args: Args, context: Context) -> dict[str, Any]:
 def _rerequest(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     given = args["input"]
     context.caller.require("checks:write")
-    suite = _node(context, given["checkSuiteId"], CheckSuite, "CheckSuite")
+    suite = find_node_of(context, given["checkSuiteId"], CheckSuite, "CheckSuite")
     checks.rerequest_suite(context.world, context.caller.actor, repository_of(context, suite), suite)
     return {"checkSuite": suite, "clientMutationId": given.get("clientMutationId")}
 
 
 def _pull(context: Context, identifier: str) -> tuple[Repository, PullRequest]:
     context.caller.require("pull_requests:write")
-    pull = _node(context, identifier, PullRequest, "PullRequest")
+    pull = find_node_of(context, identifier, PullRequest, "PullRequest")
     return repository_of(context, pull), pull
 
 
@@ -137,7 +130,7 @@ def _merge(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     """Merge as REST does, with its words if something forbids it; every method leaves a merge commit here."""
     given = args["input"]
     context.caller.require("contents:write")
-    pull = _node(context, given["pullRequestId"], PullRequest, "PullRequest")
+    pull = find_node_of(context, given["pullRequestId"], PullRequest, "PullRequest")
     sha, title = given.get("expectedHeadOid"), given.get("commitHeadline")
     merges.merge(context.world, context.caller.actor, repository_of(context, pull), pull, sha, title)
     return _pull_answer(context, pull, given)

@@ -63,6 +63,14 @@ def find_node(context: Context, identifier: str) -> Any:
     return found
 
 
+def find_node_of(context: Context, identifier: str, kind: type | tuple[type, ...], name: str) -> Any:
+    """Return what a node id names, if it is of a kind and the caller may see it; else raise GitHub's NOT_FOUND."""
+    found = find_node(context, identifier)
+    if not isinstance(found, kind):
+        raise GraphError("NOT_FOUND", f"Could not resolve to {name} node with the global id of '{identifier}'.")
+    return found
+
+
 @resolver("Query", "id")
 def _query_id(_value: Any, _args: Args, _context: Context) -> str:
     return "Q_kwDOAA"

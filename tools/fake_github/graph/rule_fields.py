@@ -106,10 +106,31 @@ def _source(ruleset: Ruleset, _args: Args, context: Context) -> Repository | Acc
 
 
 @resolver("RepositoryRuleset", "conditions")
-def _conditions(ruleset: Ruleset, _args: Args, _context: Context) -> dict[str, Any]:
-    names = ruleset.conditions.get("ref_name")
-    shown = {side: names.get(side, []) for side in ("include", "exclude")} if names is not None else None
-    return {"refName": shown}
+def _conditions(ruleset: Ruleset, _args: Args, context: Context) -> dict[str, Any]:
+    given = ruleset.conditions
+    by_id, by_name = given.get("repository_id"), _sides(given.get("repository_name"))
+    by_property = _sides(given.get("repository_property"))
+    return {
+        "refName": _sides(given.get("ref_name")),
+        "repositoryId": by_id and {"repositoryIds": _node_ids(by_id.get("repository_ids", []), context)},
+        "repositoryName": by_name and by_name | {"protected": given["repository_name"].get("protected")},
+        "repositoryProperty": by_property
+        and {side: [_property(each) for each in listed] for side, listed in by_property.items()},
+    }
+
+
+def _node_ids(numbers: list[int], context: Context) -> list[str]:
+    found = context.world.repositories
+    return [found[number].node_id for number in numbers if number in found]
+
+
+def _sides(condition: dict[str, Any] | None) -> dict[str, list[Any]] | None:
+    """Return what a condition includes and excludes; None without one."""
+    return None if condition is None else {side: condition.get(side, []) for side in ("include", "exclude")}
+
+
+def _property(wanted: dict[str, Any]) -> dict[str, Any]:
+    return {"name": wanted["name"], "propertyValues": wanted["property_values"], "source": wanted.get("source")}
 
 
 @resolver("RepositoryRuleset", "rules")

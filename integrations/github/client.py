@@ -5,13 +5,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from integrations.github import checks, heads, rulesets, tips
+from integrations.github import checks, heads, ruleset_batches, rulesets, tips
 from integrations.github.activity import Activity, PullOfCommit, list_activity, list_pulls_of_commit
 from integrations.github.budget import Budget
 from integrations.github.calls import BeforeRequest, Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.responses import parsing
 from integrations.github.rules import BranchRules, RulesetDetails, read_rules, read_rulesets
+from integrations.github.ruleset_batches import CreatedRuleset, RulesetBody
 from integrations.github.values import (
     BranchHeads,
     BranchInfo,
@@ -152,6 +153,26 @@ class InstallationClient:
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
         """Return bypass actors and required checks of each ruleset by node id; one query per hundred."""
         return read_rulesets(self._calls, node_ids)
+
+    def read_ruleset_bodies(self, node_ids: Sequence[str]) -> list[RulesetBody | GitHubError]:
+        """Return each ruleset as it can be written back, in the given order; one query for every 20.
+
+        A ruleset that is gone, or not shown, is an error of kind `NOT_FOUND`. An exception concerns all of them.
+        """
+        return ruleset_batches.read_ruleset_bodies(self._calls, node_ids)
+
+    def write_rulesets(self, updates: Sequence[tuple[str, Mapping[str, Any]]]) -> list[GitHubError | None]:
+        """Replace up to 20 rulesets, node id and whole body, with one mutation; the results are in the given order.
+
+        Each result is None or an error. An exception concerns the whole request; if it has `maybe_applied`, any of the
+        rulesets may have been written. Raise ValueError, with nothing sent, for a body that is not complete
+        (`RulesetBody`), or for more than 20: the caller makes the batches.
+        """
+        return ruleset_batches.write_rulesets(self._calls, updates)
+
+    def create_rulesets(self, creations: Sequence[tuple[str, Mapping[str, Any]]]) -> list[CreatedRuleset | GitHubError]:
+        """Create up to 20 rulesets, node id of the repository and body, as `write_rulesets` writes them."""
+        return ruleset_batches.create_rulesets(self._calls, creations)
 
     def activity(self, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
         """Return the activities of a branch at `since` or later, newest first; one call per hundred.

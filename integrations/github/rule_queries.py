@@ -1,7 +1,7 @@
-"""The GraphQL documents that read rules, validated by hand against npm `@octokit/graphql-schema` 15.26.1.
+"""The GraphQL documents of rules and rulesets, validated by hand against npm `@octokit/graphql-schema` 15.26.1.
 
-There are two, because GitHub computes the cost of a query from its `first:` arguments: bypass actors are read once per
-ruleset, not below each rule of each branch. 25 branches cost one point, 100 rulesets two.
+Rules and rulesets are read apart, because GitHub computes the cost of a query from its `first:` arguments: bypass
+actors are read once per ruleset, not below each rule of each branch. 25 branches cost one point, 100 rulesets two.
 """
 
 from functools import lru_cache
@@ -38,6 +38,36 @@ RULESETS = f"""query Rulesets($ids:[ID!]!){{
    parameters{{...on RequiredStatusChecksParameters{{requiredStatusChecks{{context integrationId}}}}}}}}}}}}}}
 }}"""
 """Rulesets by node id: bypass actors, and the checks that they require or, if inactive, would require."""
+
+RULESET_BODIES = f"""query RulesetBodies($ids:[ID!]!){{
+ {RATE}
+ nodes(ids:$ids){{...on RepositoryRuleset{{id name target enforcement
+  conditions{{refName{{include exclude}}
+   repositoryId{{__typename}} repositoryName{{__typename}} repositoryProperty{{__typename}}}}
+  bypassActors(first:1){{totalCount}}
+  rules(first:20){{pageInfo{{hasNextPage}} nodes{{type
+   parameters{{...on RequiredStatusChecksParameters{{
+    strictRequiredStatusChecksPolicy doNotEnforceOnCreate requiredStatusChecks{{context integrationId}}}}}}}}}}}}}}
+}}"""
+"""Rulesets by node id, with all that is needed to write them back."""
+
+
+@lru_cache(maxsize=32)
+def update_rulesets(updates: int) -> str:
+    """Return the mutation that changes rulesets: `$i0`, `$i1 …` are the inputs, `r0`, `r1 …` the payloads."""
+    return _mutation("UpdateRulesets", "updateRepositoryRuleset", "UpdateRepositoryRulesetInput", updates)
+
+
+@lru_cache(maxsize=32)
+def create_rulesets(creations: int) -> str:
+    """Return the mutation that creates rulesets: `$i0`, `$i1 …` are the inputs, `r0`, `r1 …` the payloads."""
+    return _mutation("CreateRulesets", "createRepositoryRuleset", "CreateRepositoryRulesetInput", creations)
+
+
+def _mutation(name: str, field: str, given: str, count: int) -> str:
+    variables = ",".join(f"$i{n}:{given}!" for n in range(count))
+    fields = "\n".join(f" r{n}:{field}(input:$i{n}){{ruleset{{id databaseId}}}}" for n in range(count))
+    return f"mutation {name}({variables}){{\n{fields}\n}}"
 
 
 @lru_cache(maxsize=64)

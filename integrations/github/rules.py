@@ -141,12 +141,12 @@ def _rules(connection: Mapping[str, Any] | None) -> tuple[ActiveRule, ...] | Non
 
 def _checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
     return tuple(
-        RequiredCheck(str(check["context"]), _app(check.get("integrationId")))
+        RequiredCheck(str(check["context"]), app_of(check.get("integrationId")))
         for check in parameters.get("requiredStatusChecks") or ()
     )
 
 
-def _app(number: Any) -> int | None:
+def app_of(number: Any) -> int | None:
     """Return the id of the App that must write a check; None for any (GitHub uses null or a non-positive number)."""
     return int(number) if number is not None and int(number) > 0 else None
 
@@ -172,7 +172,7 @@ def _listed(node: Mapping[str, Any]) -> ListedRuleset:
 def _classic(node: Mapping[str, Any]) -> ClassicProtection:
     required = (node["requiredStatusChecks"] or ()) if node["requiresStatusChecks"] else ()
     checks = tuple(
-        RequiredCheck(str(check["context"]), _app((check.get("app") or {}).get("databaseId"))) for check in required
+        RequiredCheck(str(check["context"]), app_of((check.get("app") or {}).get("databaseId"))) for check in required
     )
     return ClassicProtection(checks, bool(node["isAdminEnforced"]), bool(node["lockBranch"]))
 
@@ -202,7 +202,7 @@ def _rest_rules(calls: Calls, found: BranchRules, repository: RepositoryInfo) ->
 
 def _rest_checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
     return tuple(
-        RequiredCheck(str(check["context"]), _app(check.get("integration_id")))
+        RequiredCheck(str(check["context"]), app_of(check.get("integration_id")))
         for check in parameters.get(_STATUS_CHECKS) or ()
     )
 

@@ -22,6 +22,9 @@ DOCUMENTS = {
     "rules of one branch": rule_queries.rules(1),
     "rules of 25 branches": rule_queries.rules(25),
     "rulesets": rule_queries.RULESETS,
+    "bodies of rulesets": rule_queries.RULESET_BODIES,
+    "20 changed rulesets": rule_queries.update_rulesets(20),
+    "20 new rulesets": rule_queries.create_rulesets(20),
 }
 
 

@@ -1,32 +1,19 @@
 """The client against the simulated GitHub, as a freeze uses it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from integrations.github import (
-    BranchRef,
-    CheckAction,
-    CheckWrite,
-    GitHub,
-    GitHubError,
-    GitHubSettings,
-    InstallationClient,
-)
+from integrations.github import BranchRef, CheckAction, GitHubError
 from integrations.github.events import BranchRefresh, InstallationRefresh, read_event
-from tests.harness.app_key import AppKey
-from tests.integrations.github.conftest import WallClock
-from tools.fake_github import FakeGitHub, Handle
-from tools.fake_github.builder import RepositoryBuilder
+from tests.integrations.github.conftest import NAME, SimulatedGitHub, WallClock
 from tools.fake_github.model.branches import create_branch
 from tools.fake_github.model.installations import suspend, uninstall
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.repositories import delete, rename
-from tools.fake_github.model.world import Actor, Event
+from tools.fake_github.model.world import Event
 
-NAME = "Change freeze / main"
 QUEUE = {
     "name": "queue",
     "target": "branch",
@@ -47,38 +34,6 @@ QUEUE = {
         }
     ],
 }
-
-
-@dataclass
-class SimulatedGitHub:
-    """A GitHub with one organisation, and the App's clients for it."""
-
-    host: FakeGitHub
-    web: RepositoryBuilder
-    github: GitHub
-    client: InstallationClient
-    maintainer: Actor
-
-    def write(self, sha: str, conclusion: Any = "failure", external_id: str = "g1", node_id: str = "") -> CheckWrite:
-        node_id = node_id or self.web.record.node_id
-        return CheckWrite(node_id, NAME, sha, conclusion, "Frozen", "Until Monday", external_id, "https://x.test/f")
-
-    @property
-    def main(self) -> BranchRef:
-        return BranchRef(self.web.record.node_id, "main")
-
-
-@pytest.fixture
-def simulated(app_key: AppKey, clock: WallClock, fake_github_server: Handle) -> Iterator[SimulatedGitHub]:
-    host = FakeGitHub(app_id=42, app_public_key=app_key.public)
-    fake_github_server.replace(host)
-    acme = host.organization("acme")
-    web = acme.repository("web", branches=("release/9",))
-    acme.installed(installation_id=7)
-    base = fake_github_server.base_url
-    github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", app_key.private, "hush"), clock)
-    yield SimulatedGitHub(host, web, github, github.client(7), Actor(host.maintainer))
-    host.sender.stop()
 
 
 def failing(simulated: SimulatedGitHub) -> GitHubError:

@@ -20,10 +20,11 @@ from services.billing.sync import CUSTOMERS, sync_customer
 from services.bypass_detection.detection import TIPS, detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import WorkQueue
-from services.enforcement.frozen_branches import FROZEN_BRANCHES, write_due
+from services.enforcement.frozen_branches import FROZEN_BRANCHES, STOPS, write_due
 from services.enforcement.probe_queue import PROBES
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import SETUPS, apply_due
+from services.enforcement.stops import has_stops, stop_due
 from services.mail.delivery import MAILS, send_due
 from services.maintenance.webhook_log import LOG, read_log
 from services.notifications.dispatch import dispatch_due
@@ -103,6 +104,7 @@ JOBS = {
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES),
         Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
+        Job(STOPS.kind, _with_github(stop_due), has_stops, TIME_SLICE),
         Job("reconcile", lambda context: context.reconciler.run_pass(), CHECKS, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
         Job("setup", _with_github(apply_due), SETUPS),

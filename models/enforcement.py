@@ -49,6 +49,8 @@ class BranchEnforcement(Leased, Base):
     """When the last probe began to which GitHub showed the rules."""
     rules_reported_at: Mapped[datetime | None]
     """When GitHub last reported a change that may concern the rules."""
+    stop: Mapped[str | None]
+    """The context of the stop that is in force on the branch (`FrozenBranchRuleset`); None: none is."""
 
     __table_args__ = (Index("ix_branch_enforcement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 
@@ -73,7 +75,9 @@ class WrittenRuleset(Base):
 class FrozenBranchRuleset(Leased, Base):
     """The ruleset of a repository that keeps its frozen branches from being deleted, created or renamed.
 
-    Due when it may not name exactly the branches that are frozen: these are computed when the work is done.
+    It may have a *stop*: a required context that no head has, so that nothing can merge until the checks are written.
+    Due when it may not name exactly the branches that are frozen, or have the stop that they need: both are computed
+    when the work is done.
     """
 
     __tablename__ = "frozen_branch_rulesets"
@@ -87,6 +91,20 @@ class FrozenBranchRuleset(Leased, Base):
     branch_names: Mapped[list[str]] = mapped_column(server_default="{}")
     """The branches that it named when it was last written or read, in order."""
     written_at: Mapped[datetime | None]
+    node_id: Mapped[str | None]
+    """GitHub's id of the ruleset in the graph; None: not known."""
+    may_stop: Mapped[bool] = mapped_column(server_default="false")
+    """Whether a freeze began with more heads that show `success` than one batch of checks writes."""
+    stop_context: Mapped[str | None]
+    """The context that the ruleset requires for a stop, or may require; None: no stop is on."""
+    stop_written_at: Mapped[datetime | None]
+    """When GitHub answered that the stop is on; None: the answer is not known."""
+    stop_in_force_at: Mapped[datetime | None]
+    """Since when the stop was seen in force on every branch that the ruleset names."""
+    stop_ending_at: Mapped[datetime | None]
+    """When GitHub answered that the stop is off; None once the checks were written again that GitHub waits for."""
+    stop_refused_at: Mapped[datetime | None]
+    """When people disabled or deleted the ruleset while its stop was in force: freezes from before get no other."""
 
     __table_args__ = (Index("ix_frozen_branch_rulesets_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 

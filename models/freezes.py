@@ -42,8 +42,10 @@ class Freeze(Base):
     claimed_by: Mapped[str | None]
     """Whom a client of the compatibility API names as its user: a claim, and no identity."""
     ended_by: Mapped[dict[str, Any] | None]
+    blocked_at: Mapped[datetime | None]
+    """Since when GitHub refuses merges into all of its branches, by a stop or by checks; None while it does not."""
     enforced_at: Mapped[datetime | None]
-    """Since when GitHub refuses merges into all of its branches; None while it does not."""
+    """Since when it refuses them by checks, which last; None while it does not."""
     first_enforced_at: Mapped[datetime | None]
     """When that was so for the first time."""
     unprotected_causes: Mapped[list[str] | None] = mapped_column(server_default="{}")

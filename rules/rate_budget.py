@@ -33,6 +33,10 @@ class GitHubLimits:
     content_per_hour: int = 500
     points_per_minute: int = 1800
     """Of 2,000, since requests of the API and of people count as well."""
+    stop_above: int = 25
+    """A freeze with more heads that show `success` is held by a stop: one batch of checks is quicker for fewer."""
+    ruleset_delay: timedelta = timedelta(seconds=20)
+    """How long GitHub may take to enforce a changed ruleset after it shows it: not documented; people report it."""
 
     def share(self, part: float) -> "GitHubLimits":
         """Return a part of these limits, enough for a single call at least."""

@@ -2,8 +2,9 @@
 
 A check alone stops nothing. A branch is blocked if a rule in force, as it was read from GitHub, requires our check, and
 no commit has our `success`, or may still get it from a write that is under way; a missing check and a `failure` block.
-Heads that an exception lets in do not count. Everything that speaks of blocking asks this module: receipts, events,
-pages, messages, metrics. Nothing may be computed from what this service meant to write.
+While a stop is in force, a `success` does not help. Heads that an exception lets in do not count. Whatever speaks of
+blocking asks this module: receipts, events, pages, messages, metrics. Nothing may be computed from what this service
+meant to write.
 
 People who may bypass the rule do not end the blocking; they are named beside it.
 """
@@ -96,26 +97,36 @@ class BlockingFacts:
     """Whether a commit that no exception lets in has our `success` of the check that decides, or may still get it."""
     open: bool
     """Whether the rules leave a way open (`WAYS`)."""
+    stopped: bool = False
+    """Whether a stop is in force: a required context that only heads have which an exception lets in."""
 
     @property
     def key(self) -> str:
         """The facts as one text, which queries make as well."""
-        flags = (self.removed, self.archived, self.required, self.standing, self.open)
+        flags = (self.removed, self.archived, self.required, self.standing, self.open, self.stopped)
         return self.reading + "".join("1" if flag else "0" for flag in flags)
 
     @classmethod
     def of_key(cls, key: str) -> "BlockingFacts":
         """Return the facts of a key."""
-        removed, archived, required, standing, is_open = (flag == "1" for flag in key[-5:])
-        reading: Reading = "none" if key[:-5] == "none" else "old" if key[:-5] == "old" else "current"
-        return cls(removed, archived, reading, required, standing, is_open)
+        removed, archived, required, standing, is_open, stopped = (flag == "1" for flag in key[-6:])
+        reading: Reading = "none" if key[:-6] == "none" else "old" if key[:-6] == "old" else "current"
+        return cls(removed, archived, reading, required, standing, is_open, stopped)
 
     @classmethod
     def every(cls) -> Iterator["BlockingFacts"]:
         """Yield all facts that there can be."""
         for reading in ("none", "old", "current"):
-            for removed, archived, required, standing, is_open in product((False, True), repeat=5):
-                yield cls(removed, archived, reading, required, standing, is_open)
+            for removed, archived, required, standing, is_open, stopped in product((False, True), repeat=6):
+                yield cls(removed, archived, reading, required, standing, is_open, stopped)
+
+    @property
+    def held_by_stop(self) -> bool:
+        """Whether the branch is blocked only as long as the stop is in force.
+
+        A stop counts only where a rule requires our check as well: nothing may open when the stop ends.
+        """
+        return self.standing and self.stopped and self.required and self.reading == "current"
 
 
 def state_of(facts: BlockingFacts) -> State:
@@ -124,7 +135,7 @@ def state_of(facts: BlockingFacts) -> State:
         return "not_blocked"
     if facts.archived:
         return "blocked"
-    if facts.standing or (facts.reading == "current" and not facts.required):
+    if (facts.standing and not facts.held_by_stop) or (facts.reading == "current" and not facts.required):
         return "not_blocked"
     if facts.reading != "current":
         return "unknown"
@@ -171,6 +182,8 @@ class Blocking:
     """Of `WAYS`, if it is partly blocked."""
     bypass_actors: int | None = 0
     """How many actors may bypass the rule; None: GitHub does not show it."""
+    by_stop: bool = False
+    """Whether a stop blocks it, until its checks are written."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -201,7 +214,8 @@ def blocking_of(
     """Return the blocking of a branch that is frozen."""
     state = state_of(facts)
     shown = tuple(way for way in WAYS if way in set(ways)) if state == "partly" else ()
-    return Blocking(state, cause_of(facts, waits_for), shown, 0 if facts.archived else bypass_actors)
+    by_stop = state in ENFORCED and facts.held_by_stop and not facts.archived
+    return Blocking(state, cause_of(facts, waits_for), shown, 0 if facts.archived else bypass_actors, by_stop)
 
 
 @dataclass(slots=True)
@@ -211,21 +225,29 @@ class BlockingCounts:
     states: Counter[State] = field(default_factory=Counter)
     gaps: Counter[tuple[State, str]] = field(default_factory=Counter)
     """By state and code of `GAPS`: how many are in that state for that cause, or leave that way open."""
+    by_stop: int = 0
+    """Those that a stop blocks, until their checks are written."""
     late: int = 0
     """Those that are not blocked, have a rule, and have waited for longer than `MAX_WRITE_DELAY`."""
 
     def add(self, blocking: Blocking, branches: int, *, late: bool) -> None:
         """Count so many branches."""
         self.states[blocking.state] += branches
+        self.by_stop += branches if blocking.by_stop else 0
         for gap in blocking.gaps:
             self.gaps[blocking.state, gap] += branches
         if late and blocking.state == "not_blocked" and blocking.cause not in WITHOUT_RULE:
             self.late += branches
 
     @property
-    def is_enforced(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if every branch is blocked, or partly."""
         return all(state in ENFORCED for state, branches in self.states.items() if branches)
+
+    @property
+    def is_enforced(self) -> bool:
+        """True if every branch is blocked, or partly, by checks, which last."""
+        return self.is_blocked and not self.by_stop
 
     @property
     def worst_gaps(self) -> list[tuple[State, str, int]]:

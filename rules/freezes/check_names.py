@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rules.freezes.globs import compile_globs
 
 PREFIX = "change-freeze/"
+_STOP = PREFIX + "stop:"
 
 
 def check_name(branch: str) -> str:
@@ -31,6 +32,19 @@ def pattern_check_name(branch: str, auto_watch: Sequence[str]) -> str | None:
 def is_pattern_check(name: str) -> bool:
     """True if a check is a pattern's: no branch has `*` in its name (git-check-ref-format)."""
     return "*" in name
+
+
+def stop_context(number: str) -> str:
+    """Return the context that a stop requires, by a number that is never used again.
+
+    It is the name of no check of a branch: no branch has `:` in its name (git-check-ref-format).
+    """
+    return _STOP + number
+
+
+def is_stop(name: str) -> bool:
+    """True if a context is that of a stop."""
+    return name.startswith(_STOP)
 
 
 def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from rules.freezes.blocking import Way
-from rules.freezes.check_names import PREFIX
+from rules.freezes.check_names import PREFIX, is_stop
 from rules.rulesets import findings
 from rules.rulesets.findings import Finding, Light, light_of
 
@@ -152,6 +152,8 @@ class Enforcement:
     findings: tuple[Finding, ...]
     seen: bool
     """Whether the rules could be read at all."""
+    stops: tuple[str, ...] = ()
+    """The contexts of stops that active rules require from our App."""
 
 
 def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
@@ -181,6 +183,12 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
         merge_queue=_merge_queue(facts, facts.rules),
         findings=findings.worst_first(noted),
         seen=True,
+        stops=tuple(
+            check.context
+            for rule in facts.rules
+            for check in rule.checks
+            if is_stop(check.context) and check.app_id == facts.app_id
+        ),
     )
 
 
@@ -339,7 +347,8 @@ def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding
     """Yield findings about required checks of ours that are not written on this branch."""
     required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
     for check in (*required, *(facts.classic.checks if facts.classic else ())):
-        ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
+        named = check.context.startswith(PREFIX) and not is_stop(check.context)
+        ours = named and check.app_id in {None, facts.app_id}
         if ours and check.context not in facts.check_names and not facts.archived:
             yield findings.other_check_required(check.context)
 

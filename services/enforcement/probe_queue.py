@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, select
+from sqlalchemy import Row, and_, exists, select
 
-from models.enforcement import BranchEnforcement
+from models.enforcement import BranchEnforcement, FrozenBranchRuleset
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import UnitOfWork
@@ -16,9 +16,7 @@ from services.github_access.pauses import is_callable
 
 MAX_BRANCHES = 200
 """Branches that one lease holds."""
-PROBES = WorkQueue(
-    "verify",
-    BranchEnforcement,
+_DUE = (
     select(
         BranchEnforcement.branch_id,
         BranchEnforcement.organization_id,
@@ -38,6 +36,7 @@ PROBES = WorkQueue(
         BranchEnforcement.open_ways,
         BranchEnforcement.rules_read_at,
         BranchEnforcement.rules_reported_at,
+        BranchEnforcement.stop,
         Repository.rulesets_authorized_at.is_not(None).label("authorized"),
         Installation.id.label("installation_id"),
     )
@@ -48,8 +47,21 @@ PROBES = WorkQueue(
         Repository.removed_at.is_(None),
         is_callable(),
     )
-    .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id),
+    .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id)
 )
+PROBES = WorkQueue("verify", BranchEnforcement, _DUE)
+PROBES_OF_STOPS = WorkQueue(
+    "verify",
+    BranchEnforcement,
+    _DUE.where(
+        exists().where(
+            FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
+            FrozenBranchRuleset.stop_context.is_not(None),
+            FrozenBranchRuleset.stop_in_force_at.is_(None),
+        )
+    ),
+)
+"""Those of branches whose stop is written and not seen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,7 @@ class LeasedProbe:
     open_ways: list[str]
     rules_read_at: datetime | None
     rules_reported_at: datetime | None
+    stop: str | None
     authorized: bool
     """Whether an administrator at GitHub has authorised us to write the rulesets of its repository."""
 
@@ -102,12 +115,12 @@ class LeasedProbes:
         return [probe for probe in probes if probe.branch_id in held]
 
 
-def acquire_probes(uow: UnitOfWork, *, limit: int = MAX_BRANCHES) -> LeasedProbes | None:
+def acquire_probes(uow: UnitOfWork, queue: WorkQueue = PROBES, *, limit: int = MAX_BRANCHES) -> LeasedProbes | None:
     """Lease due branches of the installation that has waited longest; None if none is due."""
-    first = PROBES.first(uow)
+    first = queue.first(uow)
     if first is None:
         return None
-    lease = PROBES.acquire(uow, within=(Installation.id, first.installation_id), limit=limit)
+    lease = queue.acquire(uow, within=(Installation.id, first.installation_id), limit=limit)
     if lease is None:
         return None
     return LeasedProbes(first.installation_id, lease, tuple(_leased_probe(row) for row in lease.rows))

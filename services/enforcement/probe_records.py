@@ -52,7 +52,8 @@ class ProbeResult:
         after = (self.found.decisive_check, list(self.found.open_ways))
         read_at, reported_at = self.probe.rules_read_at, self.probe.rules_reported_at
         is_old = read_at is None or read_at < max(now - MAX_READING_AGE, reported_at or read_at)
-        return self.found.seen and (is_old or before != after)
+        stop_changes = bool(self.found.stops) != (self.probe.stop is not None)
+        return self.found.seen and (is_old or before != after or stop_changes)
 
     @property
     def changed_externally(self) -> bool:
@@ -80,11 +81,24 @@ _SAVE = text("""
                                  ELSE rule_requested_at END,
         ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
-        verified_at = :started, rules_read_at = CASE WHEN :seen THEN :started ELSE rules_read_at END
+        verified_at = :started, rules_read_at = CASE WHEN :seen THEN :started ELSE rules_read_at END,
+        stop = CASE WHEN NOT :seen THEN stop ELSE (
+            SELECT s.stop_context FROM watched_branches b
+            JOIN frozen_branch_rulesets s ON s.repository_id = b.repository_id
+            WHERE b.id = :branch AND s.stop_context = ANY(CAST(:stops AS text[]))
+              AND s.stop_written_at <= :enforced) END
     WHERE branch_id = :branch
 """).bindparams(
     *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
 )
+
+
+# So that no stop counts which is about to be taken away; before branches are locked, as by those who write rulesets.
+_LOCK_STOPS = text("""
+    SELECT FROM frozen_branch_rulesets WHERE stop_context IS NOT NULL AND repository_id IN (
+        SELECT repository_id FROM watched_branches WHERE id = ANY(:branches))
+    ORDER BY repository_id FOR SHARE
+""")
 
 
 def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeResult]) -> None:
@@ -93,6 +107,8 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     Where a branch has got or lost a rule of its own, other heads may or may not show a `success` of its pattern's
     check, which is due. It is locked first, as by everything that changes what is watched.
     """
+    if any(each.found.stops for each in probed):
+        uow.session.execute(_LOCK_STOPS, {"branches": [each.probe.branch_id for each in probed]})
     changed = [each.probe for each in probed if each.own_rule_changed and each.probe.pattern_check_name is not None]
     if changed:
         mark_dirty(uow.session, [probe.branch_id for probe in changed], uow.now)
@@ -100,7 +116,11 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     held = {probe.branch_id for probe in batch.held(uow, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
-        uow.session.execute(_SAVE, [{**_row(each), "started": batch.started_at} for each in kept])
+        times = {
+            "started": batch.started_at,
+            "enforced": batch.started_at - uow.dependencies.github_limits.ruleset_delay,
+        }
+        uow.session.execute(_SAVE, [{**_row(each), **times} for each in kept])
         batch.lease.release(uow, held)
     for each in kept:
         if each.lost or each.restored:
@@ -122,6 +142,7 @@ def _row(each: ProbeResult) -> dict[str, object]:
         "own_rule": found.own_rule,
         "decisive": found.decisive_check,
         "ways": list(found.open_ways),
+        "stops": list(found.stops),
         "watched": each.probe.watched,
         "ruleset": {**found.ruleset.as_json(), "updated_at": found.ruleset.updated_at} if found.ruleset else None,
         "pinned": found.pinned,

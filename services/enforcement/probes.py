@@ -11,10 +11,10 @@ cannot be read is retried with back-off; a rate limit pauses the installation fo
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
-from integrations.github import GitHub, GitHubError
+from integrations.github import GitHub, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules
 from models.installations import Installation
 from rules.access.permissions import CODE_HOST
@@ -22,8 +22,9 @@ from rules.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.own_rules import request_own_rules
-from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
+from services.enforcement.probe_queue import PROBES, LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
@@ -37,22 +38,31 @@ logger = logging.getLogger(__name__)
 Failed = list[tuple[LeasedProbe, GitHubError]]
 
 
+ClientOf = Callable[[UnitOfWorkFactory, GitHub, int, Lease], InstallationClient]
+
+
 def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Probe the due branches of one installation; False if none is due."""
+    return probe_next(uow_factory, github, PROBES, background_client)
+
+
+def probe_next(uow_factory: UnitOfWorkFactory, github: GitHub, queue: WorkQueue, client_of: ClientOf) -> bool:
+    """Probe the due branches of one installation that a queue has; False if it has none."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        batch = acquire_probes(uow)
+        batch = acquire_probes(uow, queue)
     if batch is None:
         return False
     with batch.lease.while_held(uow_factory):
-        _probe_all(uow_factory, github, batch)
+        client = client_of(uow_factory, github, batch.installation_id, batch.lease)
+        _probe_all(uow_factory, github, client, batch)
     return True
 
 
-def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> None:
+def _probe_all(uow_factory: UnitOfWorkFactory, github: GitHub, client: InstallationClient, batch: LeasedProbes) -> None:
     failed: Failed = []
     try:
         permissions = _permissions(uow_factory, github, batch)
-        probed = list(_probe(uow_factory, github, batch, permissions, failed))
+        probed = list(_probe(github, client, batch, permissions, failed))
     except GitHubError as error:
         _fail(uow_factory, batch, [(probe, error) for probe in batch.probes])
         return
@@ -83,10 +93,9 @@ def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedPr
 
 
 def _probe(
-    uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
+    github: GitHub, client: InstallationClient, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[ProbeResult]:
     """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
-    client = background_client(uow_factory, github, batch.installation_id, batch.lease)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
     for chunk in batches(batch.probes, github.settings.branches_per_query):
         try:

@@ -1,39 +1,55 @@
 """Requests for the rulesets of frozen branches: make repositories due whose ruleset may name other branches than these.
 
 Requested wherever freezes begin or cease to cover branches, and after each probe, so that what people changed is put
-right. What a ruleset must name is computed when the work is done. A row that is requested while it is worked on stays
-due.
+right. Where more heads show `success` than `GitHubLimits.stop_above`, a stop may be needed, and goes before the rest.
+What a ruleset must name is computed when the work is done. A row that is requested while it is worked on stays due.
 """
 
 from collections.abc import Collection
-from typing import Any, cast
 
-from sqlalchemy import CursorResult, text
+from sqlalchemy import text
 
 from models.freezes import IN_FORCE
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
 JOB = "frozen_branches"
+STOPS_JOB = "stops"
 WRITABLE = """
     r.rulesets_authorized_at IS NOT NULL AND r.removed_at IS NULL AND NOT r.archived
     AND i.state = 'active' AND i.permissions ->> 'administration' = 'write'
 """
 """SQL: the condition of repositories `r` of installations `i` in which the App may write rulesets, for its freezes."""
 
+# Of the frozen ones of these branches: whether more heads show `success`, or may, than a freeze has without a stop.
+_MAY_STOP = f"""
+    SELECT count(*) > :stop_above FROM (
+        SELECT FROM watched_branches b
+        LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
+        JOIN head_checks h ON h.repository_id = b.repository_id
+             AND h.check_name = coalesce(seen.decisive_check, b.check_name)
+             AND (h.conclusion = 'success' OR h.unconfirmed)
+        WHERE b.id = ANY(:ids) AND EXISTS (
+            SELECT FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+            WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE})
+        LIMIT :stop_above + 1) AS shown
+"""  # noqa: S608 - a constant
 _REQUEST = text(f"""
-    INSERT INTO frozen_branch_rulesets AS s (repository_id, organization_id, due_at)
-    SELECT r.id, r.organization_id, :now
+    INSERT INTO frozen_branch_rulesets AS s (repository_id, organization_id, due_at, may_stop)
+    SELECT r.id, r.organization_id, :now, ({_MAY_STOP})
     FROM repositories r
     JOIN installations i ON i.id = r.installation_id
     LEFT JOIN frozen_branch_rulesets known ON known.repository_id = r.id
     WHERE r.id IN (SELECT repository_id FROM watched_branches WHERE id = ANY(:ids))
-      AND (known.due_at IS NOT NULL OR known.writing IS NOT NULL OR known.branch_names <> '{{}}' OR {WRITABLE}
+      AND (known.due_at IS NOT NULL OR known.writing IS NOT NULL OR known.branch_names <> '{{}}'
+           OR known.stop_context IS NOT NULL OR {WRITABLE}
            AND EXISTS (SELECT FROM watched_branches b JOIN freeze_targets t ON t.branch_id = b.id
                        JOIN freezes f ON f.id = t.freeze_id
                        WHERE b.repository_id = r.id AND t.operation = 'apply' AND {IN_FORCE}))
     ORDER BY r.id
-    ON CONFLICT (repository_id) DO UPDATE SET attempts = 0, due_at = {REQUEST.format(row="s")}
+    ON CONFLICT (repository_id) DO UPDATE
+    SET attempts = 0, due_at = {REQUEST.format(row="s")}, may_stop = s.may_stop OR excluded.may_stop
+    RETURNING may_stop OR stop_context IS NOT NULL OR stop_ending_at IS NOT NULL
 """)  # noqa: S608 - a constant
 
 
@@ -44,6 +60,7 @@ def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> Non
     of all of them at once, before it ends the first.
     """
     if branch_ids:
-        requested = uow.session.execute(_REQUEST, {"ids": list(branch_ids), "now": uow.now})
-        if cast(CursorResult[Any], requested).rowcount:
-            uow.wake(JOB)
+        limit = uow.dependencies.github_limits.stop_above
+        values = {"ids": list(branch_ids), "now": uow.now, "stop_above": limit}
+        for stops in set(uow.session.scalars(_REQUEST, values)):
+            uow.wake(STOPS_JOB if stops else JOB)

@@ -1,8 +1,9 @@
 """The completion of a freeze as a whole: since when it is enforced, or released, on all of its branches.
 
-A freeze is enforced while every branch of it is blocked, or partly (`rules/freezes/blocking.py`). That can end, and
-begin again. It is recorded, with the audit entries that people are notified of, by the passes and probes after which it
-may have changed, and by the sweep, because rules get old and writes get late without anything happening.
+A freeze is blocked while every branch of it is, or partly (`rules/freezes/blocking.py`), and enforced while that is so
+by checks, which last, and not by a stop. That can end, and begin again. It is recorded, with the audit entries that
+people are notified of, by the passes and probes after which it may have changed, and by the sweep, because rules get
+old and writes get late without anything happening.
 
 It is recorded in a transaction of its own. A pass of the reconciler holds branches and targets when it finishes the
 last one, while a lift of the freeze holds the freeze and waits for the branches: both orders together would deadlock.
@@ -145,8 +146,14 @@ def _is_enforced(freeze: Freeze, counts: BlockingCounts) -> bool:
     return counts.is_enforced and not freeze.targets_pending
 
 
+def _is_blocked(freeze: Freeze, counts: BlockingCounts) -> bool:
+    return counts.is_blocked and not freeze.targets_pending
+
+
 def _differs(freeze: Freeze, counts: BlockingCounts) -> bool:
     """True if something of a freeze has to be recorded."""
+    if _is_blocked(freeze, counts) != (freeze.blocked_at is not None):
+        return True
     if _is_enforced(freeze, counts):
         return freeze.enforced_at is None
     reported = freeze.unprotected_causes
@@ -157,12 +164,13 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
     """Record what a locked freeze is now. A freeze from before an upgrade is recorded in silence, once."""
     silent, reported = freeze.unprotected_causes is None, freeze.unprotected_causes or []
     target = ("freeze", freeze.id, freeze.reason)
+    freeze.blocked_at = (freeze.blocked_at or uow.now) if _is_blocked(freeze, counts) else None
     if _is_enforced(freeze, counts):
         again = freeze.first_enforced_at is not None
         freeze.enforced_at, freeze.unprotected_causes = uow.now, []
         freeze.first_enforced_at = freeze.first_enforced_at or uow.now
         if not silent and (reported or not again):
-            times = {"startedAt": freeze.started_at, "enforcedAt": uow.now}
+            times = {"startedAt": freeze.started_at, "blockedAt": freeze.blocked_at, "enforcedAt": uow.now}
             uow.audit("freeze.enforced", target, **_numbers(counts), **times)
         return
     freeze.enforced_at = None

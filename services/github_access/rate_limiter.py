@@ -92,6 +92,30 @@ def background_client(
     return client.with_hook(partial(_reserve_share, uow_factory, client, lease))
 
 
+def urgent_client(
+    uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int, lease: Lease | None = None
+) -> InstallationClient:
+    """Return the client for the few calls that hold a freeze: they go before everything else, verdicts included.
+
+    It does what `background_client` does, and may use all of the budget. A ruleset is no created content.
+    """
+    return github.client(installation_id).with_hook(partial(_reserve_first, uow_factory, installation_id, lease))
+
+
+def _reserve_first(uow_factory: UnitOfWorkFactory, installation_id: int, lease: Lease | None, *, writes: bool) -> None:
+    limits = uow_factory.dependencies.github_limits
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if lease is not None and not lease.renew(uow):
+            raise LeaseLostError
+        require_no_pause(uow, installation_id)
+        if writes:
+            require_confirmed(uow)
+        wait = wait_for_query(limits, _recent_usage(uow, installation_id, MINUTE), uow.now)
+        if wait > NO_WAIT:
+            raise ThrottledError("GitHub's rate limit is used up", wait)
+        _save_usage(uow, installation_id, MUTATION_POINTS if writes else QUERY_POINTS, 0)
+
+
 def _reserve_share(
     uow_factory: UnitOfWorkFactory, client: InstallationClient, lease: Lease | None, *, writes: bool
 ) -> None:

@@ -70,6 +70,7 @@ def _key(standing: LiteralString, is_open: LiteralString) -> LiteralString:
     || CASE WHEN seen.decisive_check IS NOT NULL THEN '1' ELSE '0' END
     || CASE WHEN {standing} THEN '1' ELSE '0' END
     || CASE WHEN {is_open} THEN '1' ELSE '0' END
+    || CASE WHEN seen.stop IS NOT NULL THEN '1' ELSE '0' END
 """
 
 

@@ -37,7 +37,7 @@ NOT_SHOWN = {
     "freezes": {
         *("public_text", "scope", "source", "end_reason", "previewed_repo_count", "impact_acknowledged", "schedule_id"),
         *("occurrence_id", "claimed_by", "ended_by", "enforced_at", "first_enforced_at", "unprotected_causes"),
-        *("released_at", "targets_pending", "failing_since"),
+        *("blocked_at", "released_at", "targets_pending", "failing_since"),
     },
     "freeze_targets": {
         *("state", "generation", "heads_total", "heads_written", "next_attempt_at", "applied_at", "released_at"),

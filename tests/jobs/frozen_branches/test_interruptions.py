@@ -8,7 +8,8 @@ import pytest
 from rules.rulesets.frozen_branches import NAME
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement import frozen_branches
-from services.enforcement.frozen_branches import write_due
+from services.enforcement.frozen_branches import RulesetWork, write_due
+from services.enforcement.frozen_ruleset_records import RulesetFacts
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import deletes, hurry, named, ours, row, scope, settle, write
@@ -98,8 +99,8 @@ def test_freeze_that_ends_while_its_ruleset_is_written_is_not_lost(
     freeze = web.freeze(scope(web, "next"))
     read = frozen_branches._read
 
-    def lift_after_reading(*given: frozen_branches._Work) -> frozen_branches._FrozenFacts | None:
-        facts = read(*given)
+    def lift_after_reading(work: RulesetWork) -> RulesetFacts | None:
+        facts = read(work)
         monkeypatch.undo()
         web.lift(freeze)
         return facts

@@ -38,6 +38,13 @@ WHOLE = BlockingFacts(removed=False, archived=False, reading="current", required
         pytest.param(replace(WHOLE, reading="old", standing=True), "not_blocked", "writing", id="old rules, a success"),
         pytest.param(replace(WHOLE, reading="old", required=False), "unknown", "outdated", id="no rule, long ago"),
         pytest.param(replace(WHOLE, required=False, standing=True), "not_blocked", "no_rule", id="neither"),
+        pytest.param(replace(WHOLE, standing=True, stopped=True), "blocked", None, id="a success under a stop"),
+        pytest.param(replace(WHOLE, required=False, stopped=True), "not_blocked", "no_rule", id="a stop without a rule"),
+        pytest.param(
+            replace(WHOLE, reading="old", standing=True, stopped=True),
+            *("not_blocked", "writing"),
+            id="a success under a stop that was read long ago",
+        ),
     ],
 )
 def test_state_follows_from_facts(facts: BlockingFacts, state: State, gap: str | None) -> None:
@@ -50,13 +57,22 @@ def test_state_follows_from_facts(facts: BlockingFacts, state: State, gap: str |
 def test_nothing_is_blocked_unless_every_clause_holds() -> None:
     for facts in BlockingFacts.every():
         if state_of(facts) in {"blocked", "partly"} and not facts.archived:
-            assert (facts.removed, facts.reading, facts.required, facts.standing) == (False, "current", True, False)
+            assert (facts.removed, facts.reading, facts.required) == (False, "current", True)
+            assert not facts.standing or facts.stopped
 
 
 def test_every_fact_survives_its_key() -> None:
     every = list(BlockingFacts.every())
     assert [BlockingFacts.of_key(facts.key) for facts in every] == every
-    assert len({facts.key for facts in every}) == len(every) == 96
+    assert len({facts.key for facts in every}) == len(every) == 192
+
+
+def test_freeze_that_a_stop_holds_is_blocked_and_not_enforced() -> None:
+    counts = BlockingCounts()
+    counts.add(blocking_of(WHOLE), 3, late=False)
+    assert (counts.is_blocked, counts.is_enforced) == (True, True)
+    counts.add(blocking_of(replace(WHOLE, standing=True, stopped=True)), 1, late=False)
+    assert (counts.is_blocked, counts.is_enforced, counts.by_stop) == (True, False, 1)
 
 
 @pytest.mark.parametrize("found", ["green", "amber", "red"])

@@ -1,0 +1,305 @@
+"""Stops: for a freeze with many open heads, nothing can merge before their checks are written.
+
+A stop is a context that no head has (`rules/freezes/stops.py`), and that the ruleset of a repository's frozen branches
+requires. The rows of `frozen_branch_rulesets` say what GitHub may have; what is needed is computed each time, from
+freezes and from records of checks. One call writes the rulesets of many repositories.
+
+- **On.** The ruleset requires a new context. `GitHubLimits.ruleset_delay` later the rules are read; where they show the
+  context, the branch is *stopped*, and counts as blocked.
+- **Held.** A stop that is on is looked at every few seconds, without a call, so that no lost message keeps it on.
+- **Off**, when no `success` stands on a frozen branch any more, or no branch is frozen. The branches cease to count as
+  stopped first. GitHub does not look again at what waits for a rule, so the checks of heads with auto-merge, and of
+  commits of a merge queue, are then written again.
+- **Refused.** Where people have disabled or deleted the ruleset while its stop was in force, only a freeze that starts
+  later is stopped again. What they loosened otherwise is put right.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, LiteralString
+
+from sqlalchemy import Row, text
+
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
+from models.checks import mark_dirty
+from models.enforcement import FrozenBranchRuleset
+from models.repositories import Repository
+from rules.access.permissions import SYSTEM
+from rules.freezes.merge_rank import AUTO_MERGE
+from rules.rulesets.frozen_branches import Stop, restored_ruleset
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease, LeaseLostError
+from services.enforcement.frozen_branches import STOPS, RulesetWork, bring_up_to_date, find, record_failure
+from services.enforcement.frozen_ruleset_records import (
+    RulesetFacts,
+    audit_change,
+    probe_named,
+    read_facts,
+    record_intent,
+    record_refusal,
+    record_written,
+    withdraw_intent,
+)
+from services.enforcement.probe_queue import PROBES_OF_STOPS
+from services.enforcement.probes import probe_next
+from services.github_access.failures import require_confirmed
+from services.github_access.rate_limiter import urgent_client
+
+HELD_FOR = timedelta(seconds=5)
+"""How often a stop that is in force is looked at."""
+READ_AGAIN = timedelta(seconds=1)
+"""How often it is looked whether a stop was seen that has been written."""
+
+# GitHub looks at auto-merge, and at a merge queue that waits, when a check completes, and not when a rule is gone.
+_WAITS: LiteralString = """
+    b.repository_id = ANY(:repositories) AND h.repository_id = b.repository_id
+    AND h.check_name IN (b.check_name, b.pattern_check_name) AND h.conclusion = 'success'
+    AND (EXISTS (SELECT FROM pull_requests p
+                 WHERE p.repository_id = h.repository_id AND p.head_sha = h.head_sha AND p.state = 'open'
+                   AND p.merge_rank <= :auto_merge)
+         OR EXISTS (SELECT FROM queue_entries q WHERE q.branch_id = b.id AND q.head_sha = h.head_sha))
+"""
+_WAITING = text(f"SELECT DISTINCT b.id FROM watched_branches b, head_checks h WHERE {_WAITS}")  # noqa: S608 - a constant
+_WRITE_AGAIN = text(f"""
+    UPDATE head_checks h SET unconfirmed = true FROM watched_branches b WHERE b.id = ANY(:branches) AND {_WAITS}
+""")  # noqa: S608 - a constant
+
+
+def stop_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
+    """Bring the due stops of one installation up to date, or read back what was written; False if none is due."""
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        first = STOPS.first(uow)
+        lease = None
+        if first is not None:
+            within = (Repository.installation_id, first.installation_id)
+            lease = STOPS.acquire(uow, within=within, limit=RULESETS_PER_REQUEST)
+    if lease is None:
+        return probe_next(uow_factory, github, PROBES_OF_STOPS, urgent_client)
+    with lease.while_held(uow_factory):
+        client = urgent_client(uow_factory, github, lease.rows[0].installation_id, lease)
+        _Batch(uow_factory, github, client, lease).run()
+    return True
+
+
+def has_stops(uow: UnitOfWork) -> bool:
+    """Return whether a stop is due, or was written and has to be read back."""
+    return STOPS.has_work(uow) or PROBES_OF_STOPS.has_work(uow)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next with the stop of a repository, and when to look again after a step that needs no call."""
+
+    action: Literal["write", "write_again", "forget", "count", "read", "wait"]
+    """`write` the ruleset, as it has to be; `write_again` the checks of what GitHub merges by itself; `forget`, since
+    no stop is needed; `count` one that was seen in force; `read` the rules; `wait`."""
+    wait: timedelta = timedelta(0)
+
+
+def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
+    """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
+    if facts.stop is None and not facts.needs_stop:
+        if facts.stop_ending_at is None:
+            return Step("forget")
+        left = facts.stop_ending_at + delay - now
+        return Step("write_again") if left <= timedelta(0) else Step("wait", left)
+    renamed = facts.frozen_names != facts.branch_names
+    if not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed:
+        return Step("write")
+    if all(branch.stop == facts.stop for branch in facts.frozen):
+        return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
+    if facts.stop_in_force_at is not None:
+        return Step("write")
+    left = facts.stop_written_at + delay - now
+    return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A ruleset that has to be written: what it is, and what it has to be."""
+
+    facts: RulesetFacts
+    ids: tuple[int, str]
+    context: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The work of one lease."""
+
+    uow_factory: UnitOfWorkFactory
+    github: GitHub
+    client: InstallationClient
+    lease: Lease
+    rows: dict[str, Row[Any]] = field(init=False)
+    """By repository."""
+
+    def __post_init__(self) -> None:
+        self.rows = {row.repository_id: row for row in self.lease.rows}
+
+    def run(self) -> None:
+        """Do what each repository needs: first what no call needs, then what can be written together, then the rest."""
+        due, ended = self._look()
+        self._write_again(ended)
+        known = [each for each in due if each.ruleset_id is not None and each.node_id is not None]
+        found = self._read_bodies(known)
+        self._write_together([each for each in known if each.repository_id in found], found)
+        for facts in due:
+            if facts.repository_id not in found and facts.repository_id in self.rows:
+                self._write_alone(facts)
+
+    def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
+        """Return the repositories whose rulesets have to be read, and those whose stop ended; release the others."""
+        due, ended = [], []
+        with self._transaction() as uow:
+            for facts in read_facts(uow, self.rows):
+                step = next_step(facts, uow.now, uow.dependencies.github_limits.ruleset_delay)
+                if step.action == "write":
+                    due.append(facts)
+                elif step.action == "write_again":
+                    ended.append(facts)
+                else:
+                    self._take(uow, facts, step)
+        return due, ended
+
+    def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: Step) -> None:
+        """Take a step that needs no call, and release the repository."""
+        row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+        if step.action == "forget":
+            row.may_stop = False
+        elif step.action == "count":
+            row.stop_in_force_at = uow.now
+        elif step.action == "read":
+            probe_named(uow, facts)
+        self._release(uow, facts, step.wait)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[UnitOfWork]:
+        """Open a transaction under the lease; what it does not hold any more is left to others."""
+        with self.uow_factory.open(Caller(self.lease.rows[0].organization_id, SYSTEM, "system")) as uow:
+            held = self.lease.renew(uow, list(self.rows))
+            self.rows = {key: row for key, row in self.rows.items() if key in held}
+            if not held:
+                raise LeaseLostError
+            yield uow
+
+    def _release(self, uow: UnitOfWork, facts: RulesetFacts, wait: timedelta) -> None:
+        uow.session.flush()
+        self.lease.release(uow, [facts.repository_id], due_at=uow.now + wait)
+        self.rows.pop(facts.repository_id, None)
+
+    def _fail(self, facts: RulesetFacts, error: GitHubError) -> None:
+        record_failure(self.uow_factory, self.lease, self.rows.pop(facts.repository_id), error)
+
+    def _write_again(self, ended: Sequence[RulesetFacts]) -> None:
+        """Have the checks written again for which GitHub merges by itself, now that stops are off.
+
+        In a transaction of its own, since branches are locked before rulesets; to do it twice does no harm.
+        """
+        if not ended:
+            return
+        with self.uow_factory.open(SYSTEM_CALLER) as uow:
+            values = {"repositories": [facts.repository_id for facts in ended], "auto_merge": AUTO_MERGE}
+            branch_ids = sorted(set(uow.session.scalars(_WAITING, values)))
+            if branch_ids:
+                mark_dirty(uow.session, branch_ids, uow.now, outdated=False)
+                uow.session.execute(_WRITE_AGAIN, {**values, "branches": branch_ids})
+                uow.wake("reconcile")
+        with self._transaction() as uow:
+            for facts in ended:
+                if facts.repository_id in self.rows:
+                    uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_ending_at = None
+                    self._release(uow, facts, timedelta(0))
+
+    def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
+        """Return, by repository, the rulesets that can be written together with others."""
+        try:
+            read = self.client.read_ruleset_bodies([str(each.node_id) for each in known]) if known else []
+        except GitHubError as error:
+            read = [error] * len(known)
+        found: dict[str, dict[str, Any]] = {}
+        for facts, body in zip(known, read, strict=True):
+            if isinstance(body, RulesetBody):
+                if body.complete:
+                    found[facts.repository_id] = body.body
+            elif body.kind is not ErrorKind.NOT_FOUND:
+                self._fail(facts, body)
+        return found
+
+    def _write_together(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> None:
+        """Write, in one call, the rulesets of which nothing but ours is there."""
+        writes: list[_Write] = []
+        if known:
+            with self._transaction() as uow:
+                require_confirmed(uow)
+                for facts in known:
+                    if facts.repository_id in self.rows:
+                        writes += self._plan(uow, facts, found[facts.repository_id])
+        if writes:
+            self._record(list(zip(writes, self._send(writes), strict=True)))
+
+    def _send(self, writes: Sequence[_Write]) -> Sequence[GitHubError | None]:
+        try:
+            return self.client.write_rulesets([(each.ids[1], each.after) for each in writes])
+        except GitHubError as error:
+            return [error] * len(writes)
+
+    def _record(self, results: Sequence[tuple[_Write, GitHubError | None]]) -> None:
+        """Record what was written, and what was not."""
+        with self._transaction() as uow:
+            for write, error in results:
+                if write.facts.repository_id not in self.rows:
+                    continue
+                if error is None:
+                    self._record_written(uow, write)
+                elif not error.maybe_applied:
+                    withdraw_intent(uow, write.facts, writing=None)
+        for write, error in results:
+            if error is not None and write.facts.repository_id in self.rows:
+                self._fail(write.facts, error)
+
+    def _plan(self, uow: UnitOfWork, facts: RulesetFacts, found: dict[str, Any]) -> list[_Write]:
+        """Return what has to be written, with its intent recorded; if GitHub has it already, release the repository."""
+        if facts.stop_in_force_at is not None and found["enforcement"] != "active":
+            facts = record_refusal(uow, facts)
+        context = facts.next_stop()
+        stop = None if context is None else Stop(context, self.github.settings.app_id)
+        ids = (int(facts.ruleset_id or 0), str(facts.node_id))
+        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, stop))
+        if write.before == write.after:
+            record_written(uow, facts, ids, stop=context)
+            probe_named(uow, facts)
+            self._release(uow, facts, READ_AGAIN)
+            return []
+        record_intent(uow, facts, stop=context)
+        return [write]
+
+    def _record_written(self, uow: UnitOfWork, write: _Write) -> None:
+        facts = write.facts
+        record_written(uow, facts, write.ids, stop=write.context, changed=True)
+        row = self.rows[facts.repository_id]
+        audit_change(uow, f"{row.owner}/{row.name}", write.ids[0], ("ruleset.updated", write.before, write.after))
+        self._release(uow, facts, uow.dependencies.github_limits.ruleset_delay)
+
+    def _write_alone(self, facts: RulesetFacts) -> None:
+        """Create a ruleset, or write one to which people have added something."""
+        row = self.rows[facts.repository_id]
+        access = self.client.repository_rulesets(row.owner, row.name)
+        work = RulesetWork(self.uow_factory, self.lease, row, access, self.github.settings.app_id)
+        try:
+            with self.client.shared_deadline():
+                found, taken = find(access, facts)
+            if facts.stop_in_force_at is not None and (found is None or found["enforcement"] != "active"):
+                with work.transaction() as uow:
+                    facts = record_refusal(uow, facts)
+            bring_up_to_date(work, facts, found, taken, facts.next_stop())
+        except GitHubError as error:
+            self._fail(facts, error)
+            return
+        with self._transaction() as uow:
+            self._release(uow, facts, uow.dependencies.github_limits.ruleset_delay)

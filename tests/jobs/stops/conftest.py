@@ -1,0 +1,21 @@
+"""A repository with open pull requests that show `success`, in which the App may write rulesets."""
+
+import pytest
+
+from tests.harness.github_harness import Harness
+from tests.jobs.frozen_branches.requests import settle
+from tests.jobs.probes.requests import look
+from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.stops.requests import stop_from
+
+
+@pytest.fixture
+def web(harness: Harness) -> Harness:
+    """Return a harness with acme/web, where two branches have two open pull requests each."""
+    stop_from(harness)
+    add(harness, "web", branches=("main", "next"), pulls=2)
+    ask(harness)
+    work(harness)
+    look(harness)
+    settle(harness)
+    return harness

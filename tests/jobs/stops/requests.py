@@ -1,0 +1,85 @@
+"""Stops in tests: do what is due, and ask GitHub what it would accept."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from rules.freezes.check_names import is_stop
+from rules.rulesets.frozen_branches import NAME
+from services.enforcement.stops import stop_due
+from tests.harness.blocking_surfaces import ways_in
+from tests.harness.clock import MovableClock
+from tests.harness.github_harness import Harness
+from tools.fake_github.model.records import Ruleset
+
+RULESET_DELAY = timedelta(seconds=20)
+
+
+def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0)) -> None:
+    """Have every freeze stopped that has more heads than this, at a GitHub that enforces rulesets after `delay`."""
+    limits = replace(harness.jobs.dependencies.github_limits, stop_above=heads, ruleset_delay=delay)
+    for units in (harness.jobs, harness.uow_factory):
+        units.dependencies = replace(units.dependencies, github_limits=limits)
+
+
+def stop(harness: Harness) -> int:
+    """Do what is due for stops until nothing is; return how many steps it took."""
+    steps = 0
+    while stop_due(harness.jobs, harness.github):
+        steps += 1
+        assert steps < 100, "stops do not come to rest"
+    return steps
+
+
+def pass_time(harness: Harness, length: timedelta) -> None:
+    """Let time pass here, and at GitHub."""
+    cast(MovableClock, harness.jobs.clock).offset += length
+
+
+def settle(harness: Harness) -> None:
+    """Do all that is due, also what is due in some seconds."""
+    for _ in range(6):
+        harness.run_until_idle()
+        stop(harness)
+        pass_time(harness, timedelta(seconds=6))
+    harness.read_rules()
+
+
+def required(harness: Harness, repository: str = "web") -> list[str]:
+    """Return the contexts of stops that active rulesets of a repository require, at GitHub."""
+    record = harness.fake_github.organization("acme").repository(repository).record
+    found = harness.fake_github.world.rules_of.get(("Repository", record.id), {}).values()
+    return [context for ruleset in found if ruleset.enforcement == "active" for context in contexts(ruleset)]
+
+
+def contexts(ruleset: Ruleset) -> list[str]:
+    checks = [
+        check["context"]
+        for rule in ruleset.rules
+        if rule["type"] == "required_status_checks"
+        for check in rule["parameters"]["required_status_checks"]
+    ]
+    return [context for context in checks if is_stop(context)]
+
+
+def ours(harness: Harness) -> Ruleset:
+    """Return the only ruleset of frozen branches."""
+    [found] = [each for each in harness.fake_github.world.rulesets.values() if each.name == NAME]
+    return found
+
+
+def ways(harness: Harness, branch: str = "main", repository: str = "web") -> set[str]:
+    """Return the ways in which something could enter a branch at GitHub now."""
+    record = harness.fake_github.organization("acme").repository(repository).record
+    return {way.way for way in ways_in(harness, record.id, branch)}
+
+
+def times(harness: Harness) -> Any:
+    """Return since when the only freeze is blocked, and since when enforced."""
+    [found] = harness.sql("SELECT blocked_at, enforced_at FROM freezes")
+    return found
+
+
+def branch(harness: Harness, name: str = "main") -> dict[str, Any]:
+    """Return the scope of a freeze of one branch."""
+    return {"type": "branch", "branchId": harness.branches[f"acme/web:{name}"].id}

@@ -1,0 +1,108 @@
+"""A freeze with many open heads holds before their checks are written, and nothing of the stop is left afterwards."""
+
+from datetime import timedelta
+
+from tests.harness.github_harness import Harness
+from tests.jobs.frozen_branches.requests import named
+from tests.jobs.stops.requests import (
+    RULESET_DELAY,
+    branch,
+    ours,
+    pass_time,
+    required,
+    settle,
+    stop,
+    stop_from,
+    times,
+    ways,
+)
+
+
+def test_nothing_merges_once_a_freeze_is_blocked_although_no_check_is_written(web: Harness) -> None:
+    web.freeze()
+    assert ways(web) >= {"merge", "push"}
+    stop(web)
+    assert ways(web) == ways(web, "next") == set()
+    assert set(web.conclusions().values()) == {"success"}
+    blocked_at, enforced_at = times(web)
+    assert blocked_at is not None
+    assert enforced_at is None
+
+
+def test_stop_ends_when_every_check_is_written(web: Harness) -> None:
+    web.freeze()
+    stop(web)
+    blocked_at, _ = times(web)
+    assert len(required(web)) == 1
+    settle(web)
+    assert required(web) == []
+    assert named(web) == ["main", "next"]
+    assert ways(web) == set()
+    after, enforced_at = times(web)
+    assert after == blocked_at < enforced_at
+
+
+def test_freeze_with_few_open_heads_has_no_stop(web: Harness) -> None:
+    stop_from(web, heads=4)
+    web.freeze()
+    assert stop(web) == 0
+    settle(web)
+    assert times(web).blocked_at == times(web).enforced_at is not None
+
+
+def test_stop_of_a_lifted_freeze_ends_and_its_branches_are_free(web: Harness) -> None:
+    freeze = web.freeze()
+    stop(web)
+    web.lift(freeze)
+    stop(web)
+    assert required(web) == []
+    settle(web)
+    assert ways(web) >= {"merge", "push"}
+    assert web.sql("SELECT stop_context, stop_ending_at, may_stop FROM frozen_branch_rulesets") == [(None, None, False)]
+
+
+def test_branch_that_is_not_frozen_is_not_stopped(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    assert ways(web) == set()
+    assert ways(web, "next") >= {"merge", "push"}
+    assert ours(web).conditions["ref_name"]["include"] == ["refs/heads/main"]
+
+
+def test_freeze_that_adds_a_branch_gets_a_new_context(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    [first] = required(web)
+    web.freeze(branch(web, "next"))
+    stop(web)
+    [second] = required(web)
+    assert first != second
+    assert ways(web, "next") == set()
+
+
+def test_lift_of_one_of_two_freezes_frees_its_branch_alone(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    other = web.freeze(branch(web, "next"))
+    stop(web)
+    web.lift(other)
+    stop(web)
+    assert ways(web) == set()
+    assert ways(web, "next") >= {"merge", "push"}
+    assert len(required(web)) == 1
+
+
+def test_stop_counts_only_once_github_enforces_it(web: Harness) -> None:
+    stop_from(web, delay=RULESET_DELAY)
+    web.fake_github.settings.ruleset_delay_seconds = RULESET_DELAY.total_seconds()
+    web.freeze()
+    stop(web)
+    web.read_rules()
+    assert len(required(web)) == 1
+    assert ways(web) >= {"merge", "push"}
+    assert times(web).blocked_at is None
+    pass_time(web, RULESET_DELAY + timedelta(seconds=1))
+    web.fake_github.settings.ruleset_delay_seconds = 0
+    stop(web)
+    assert ways(web) == set()
+    assert times(web).blocked_at is not None

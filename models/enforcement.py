@@ -105,6 +105,8 @@ class FrozenBranchRuleset(Leased, Base):
     """When GitHub answered that the stop is off; None once the checks were written again that GitHub waits for."""
     stop_refused_at: Mapped[datetime | None]
     """When people disabled or deleted the ruleset while its stop was in force: freezes from before get no other."""
+    stop_passed: Mapped[list[str]] = mapped_column(server_default="{}")
+    """The commits that got the context of the stop, because exceptions let them in."""
 
     __table_args__ = (Index("ix_frozen_branch_rulesets_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 

@@ -22,6 +22,7 @@ COLUMNS = {
         "stop_in_force_at TIMESTAMP WITH TIME ZONE",
         "stop_ending_at TIMESTAMP WITH TIME ZONE",
         "stop_refused_at TIMESTAMP WITH TIME ZONE",
+        "stop_passed TEXT[] DEFAULT '{}' NOT NULL",
     ),
     "branch_enforcement": ("stop TEXT",),
     "freezes": ("blocked_at TIMESTAMP WITH TIME ZONE",),

@@ -22,6 +22,12 @@ BUTTON = "Request exception"
 """The label of the check's button; GitHub allows 20 characters."""
 BUTTON_DESCRIPTION = "Ask for this pull request to be merged"
 """GitHub allows 40 characters."""
+EXEMPT_TITLE = "Exempt from the stop"
+EXEMPT_SUMMARY = (
+    "A change freeze holds this branch until the checks of all open pull requests say so. "
+    "An exception lets this commit in meanwhile."
+)
+"""What the context of a stop says on a commit that has it."""
 REQUEST_EXCEPTION = "request_exception"
 """The identifier in the webhook of the requested action; GitHub allows 20 characters."""
 

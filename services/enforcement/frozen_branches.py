@@ -71,6 +71,7 @@ def _queue(kind: str, *conditions: ColumnElement[bool]) -> WorkQueue:
             Repository.owner,
             Repository.name,
             Repository.installation_id,
+            Repository.node_id.label("repository_node_id"),
             Repository.rulesets_authorized_at.is_not(None).label("authorized"),
         )
         .join(Repository, Repository.id == FrozenBranchRuleset.repository_id)

@@ -43,6 +43,8 @@ class RulesetFacts:
     stop_written_at: datetime | None
     stop_in_force_at: datetime | None
     stop_ending_at: datetime | None
+    stop_passed: frozenset[str]
+    """The commits that got the context."""
     needs_stop: bool
 
     @property
@@ -115,6 +117,7 @@ def _facts(row: FrozenBranchRuleset, frozen: tuple[FrozenBranch, ...]) -> Rulese
         row.stop_written_at,
         row.stop_in_force_at,
         row.stop_ending_at,
+        frozenset(row.stop_passed),
         needs_stop(frozen, is_on=row.stop_context is not None, refused_at=row.stop_refused_at),
     )
 
@@ -133,6 +136,8 @@ def record_intent(
     uow.session.execute(_OPEN, named)
     if facts.stop is not None:
         uow.session.execute(_NOT_STOPPED, {**named, "every": stop != facts.stop})
+    if stop != facts.stop:
+        row.stop_passed = []
     if stop is not None or facts.stop is not None:
         row.stop_context = stop or facts.stop
         row.stop_written_at = row.stop_in_force_at = None
@@ -141,6 +146,7 @@ def record_intent(
 def withdraw_intent(uow: UnitOfWork, facts: RulesetFacts, *, writing: dict[str, Any] | None) -> None:
     """Record again what was there before GitHub refused a write; a stop that was on has to be seen again."""
     row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+    row.stop_passed = sorted(facts.stop_passed) if row.stop_context != facts.stop else row.stop_passed
     row.branch_names, row.writing = list(facts.branch_names), writing
     row.stop_context, row.stop_written_at = facts.stop, facts.stop_written_at
 
@@ -184,6 +190,13 @@ def record_written(
     uow.session.flush()
     if changed and stop is None:
         probe_named(uow, facts)
+
+
+def record_passed(uow: UnitOfWork, facts: RulesetFacts, context: str, shas: Collection[str]) -> None:
+    """Record the commits that got the context of a stop."""
+    row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+    if row.stop_context == context:
+        row.stop_passed = sorted({*row.stop_passed, *shas})
 
 
 def probe_named(uow: UnitOfWork, facts: RulesetFacts) -> None:

@@ -7,6 +7,8 @@ freezes and from records of checks. One call writes the rulesets of many reposit
 - **On.** The ruleset requires a new context. `GitHubLimits.ruleset_delay` later the rules are read; where they show the
   context, the branch is *stopped*, and counts as blocked.
 - **Held.** A stop that is on is looked at every few seconds, without a call, so that no lost message keeps it on.
+- **Passed** by exempt heads (`exempt_heads.py`): they get the context before the ruleset requires it, or as soon as an
+  exception lets them in.
 - **Off**, when no `success` stands on a frozen branch any more, or no branch is frozen. The branches cease to count as
   stopped first. GitHub does not look again at what waits for a rule, so the checks of heads with auto-merge, and of
   commits of a merge queue, are then written again.
@@ -14,6 +16,7 @@ freezes and from records of checks. One call writes the rulesets of many reposit
   later is stopped again. What they loosened otherwise is put right.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,16 +25,19 @@ from typing import Any, Literal, LiteralString
 
 from sqlalchemy import Row, text
 
-from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
 from models.checks import mark_dirty
 from models.enforcement import FrozenBranchRuleset
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
+from rules.batches import batches
+from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from rules.freezes.merge_rank import AUTO_MERGE
 from rules.rulesets.frozen_branches import Stop, restored_ruleset
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
+from services.enforcement.exempt_heads import exempt_heads
 from services.enforcement.frozen_branches import STOPS, RulesetWork, bring_up_to_date, find, record_failure
 from services.enforcement.frozen_ruleset_records import (
     RulesetFacts,
@@ -39,6 +45,7 @@ from services.enforcement.frozen_ruleset_records import (
     probe_named,
     read_facts,
     record_intent,
+    record_passed,
     record_refusal,
     record_written,
     withdraw_intent,
@@ -47,6 +54,8 @@ from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
 from services.github_access.failures import require_confirmed
 from services.github_access.rate_limiter import urgent_client
+
+logger = logging.getLogger(__name__)
 
 HELD_FOR = timedelta(seconds=5)
 """How often a stop that is in force is looked at."""
@@ -117,6 +126,14 @@ def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
     return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)
 
 
+def _left_out(uow: UnitOfWork, facts: RulesetFacts, context: str | None) -> list[str]:
+    """Return the commits that must get this context of a stop, and have not."""
+    if context is None:
+        return []
+    passed = facts.stop_passed if context == facts.stop else frozenset()
+    return [sha for sha in exempt_heads(uow, facts.frozen) if sha not in passed]
+
+
 @dataclass(frozen=True, slots=True)
 class _Write:
     """A ruleset that has to be written: what it is, and what it has to be."""
@@ -138,6 +155,8 @@ class _Batch:
     lease: Lease
     rows: dict[str, Row[Any]] = field(init=False)
     """By repository."""
+    exempt: dict[str, tuple[RulesetFacts, str, list[str]]] = field(default_factory=dict)
+    """By repository: the context of its stop, and the commits that must get it."""
 
     def __post_init__(self) -> None:
         self.rows = {row.repository_id: row for row in self.lease.rows}
@@ -146,6 +165,7 @@ class _Batch:
         """Do what each repository needs: first what no call needs, then what can be written together, then the rest."""
         due, ended = self._look()
         self._write_again(ended)
+        self._let_in_late()
         known = [each for each in due if each.ruleset_id is not None and each.node_id is not None]
         found = self._read_bodies(known)
         self._write_together([each for each in known if each.repository_id in found], found)
@@ -163,6 +183,8 @@ class _Batch:
                     due.append(facts)
                 elif step.action == "write_again":
                     ended.append(facts)
+                elif step.action != "forget" and (shas := _left_out(uow, facts, facts.stop)):
+                    self.exempt[facts.repository_id] = (facts, str(facts.stop), shas)
                 else:
                     self._take(uow, facts, step)
         return due, ended
@@ -216,6 +238,44 @@ class _Batch:
                     uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_ending_at = None
                     self._release(uow, facts, timedelta(0))
 
+    def _let_in_late(self) -> None:
+        """Let commits in that are exempt since the stop is on, and look again soon."""
+        waiting = [facts for facts, _context, _shas in self.exempt.values()]
+        if waiting:
+            self._let_in()
+            with self._transaction() as uow:
+                for facts in waiting:
+                    if facts.repository_id in self.rows:
+                        self._release(uow, facts, READ_AGAIN)
+
+    def _let_in(self) -> None:
+        """Write the contexts of stops on the commits that are exempt; what fails is tried when it is looked at next."""
+        wanted = [(facts, name, sha) for facts, name, shas in self.exempt.values() for sha in shas]
+        self.exempt.clear()
+        for chunk in batches(wanted, self.github.settings.checks_per_mutation):
+            writes = [self._context_write(facts, name, sha) for facts, name, sha in chunk]
+            try:
+                results = self.client.write_checks(writes)
+            except GitHubError as error:
+                logger.warning("%d exempt heads have no context of their stop yet: %s", len(chunk), error)
+                return
+            with self._transaction() as uow:
+                for (facts, name, sha), result in zip(chunk, results, strict=True):
+                    if result.error is None and facts.repository_id in self.rows:
+                        record_passed(uow, facts, name, [sha])
+
+    def _context_write(self, facts: RulesetFacts, name: str, sha: str) -> CheckWrite:
+        return CheckWrite(
+            repository_node_id=self.rows[facts.repository_id].repository_node_id,
+            name=name,
+            head_sha=sha,
+            conclusion="success",
+            title=EXEMPT_TITLE,
+            summary=EXEMPT_SUMMARY,
+            external_id="",
+            details_url=self.uow_factory.dependencies.web_url or None,
+        )
+
     def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
         """Return, by repository, the rulesets that can be written together with others."""
         try:
@@ -241,6 +301,7 @@ class _Batch:
                     if facts.repository_id in self.rows:
                         writes += self._plan(uow, facts, found[facts.repository_id])
         if writes:
+            self._let_in()
             self._record(list(zip(writes, self._send(writes), strict=True)))
 
     def _send(self, writes: Sequence[_Write]) -> Sequence[GitHubError | None]:
@@ -277,6 +338,8 @@ class _Batch:
             self._release(uow, facts, READ_AGAIN)
             return []
         record_intent(uow, facts, stop=context)
+        if shas := _left_out(uow, facts, context):
+            self.exempt[facts.repository_id] = (facts, str(context), shas)
         return [write]
 
     def _record_written(self, uow: UnitOfWork, write: _Write) -> None:
@@ -297,7 +360,12 @@ class _Batch:
             if facts.stop_in_force_at is not None and (found is None or found["enforcement"] != "active"):
                 with work.transaction() as uow:
                     facts = record_refusal(uow, facts)
-            bring_up_to_date(work, facts, found, taken, facts.next_stop())
+            context = facts.next_stop()
+            with work.transaction() as uow:
+                if shas := _left_out(uow, facts, context):
+                    self.exempt[facts.repository_id] = (facts, str(context), shas)
+            self._let_in()
+            bring_up_to_date(work, facts, found, taken, context)
         except GitHubError as error:
             self._fail(facts, error)
             return

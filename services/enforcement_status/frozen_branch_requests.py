@@ -6,8 +6,9 @@ What a ruleset must name is computed when the work is done. A row that is reques
 """
 
 from collections.abc import Collection
+from typing import Any, cast
 
-from sqlalchemy import text
+from sqlalchemy import CursorResult, text
 
 from models.freezes import IN_FORCE
 from services.core.unit_of_work import UnitOfWork
@@ -51,6 +52,20 @@ _REQUEST = text(f"""
     SET attempts = 0, due_at = {REQUEST.format(row="s")}, may_stop = s.may_stop OR excluded.may_stop
     RETURNING may_stop OR stop_context IS NOT NULL OR stop_ending_at IS NOT NULL
 """)  # noqa: S608 - a constant
+
+
+_REQUEST_STOPS = text(f"""
+    UPDATE frozen_branch_rulesets s SET due_at = {REQUEST.format(row="s")}
+    WHERE s.stop_context IS NOT NULL AND s.repository_id IN (
+        SELECT repository_id FROM watched_branches WHERE id = ANY(:ids))
+""")  # noqa: S608 - a constant
+
+
+def request_stops(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
+    """Have the stops of these branches looked at, if any is on: an exception may let a commit in, or not any more."""
+    stops = uow.session.execute(_REQUEST_STOPS, {"ids": list(branch_ids), "now": uow.now})
+    if cast(CursorResult[Any], stops).rowcount:
+        uow.wake(STOPS_JOB)
 
 
 def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> None:

@@ -24,6 +24,7 @@ from rules.errors import ServiceError
 from rules.freezes.bypass import Push
 from rules.freezes.verdict import CoveringFreeze
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.frozen_branch_requests import request_stops
 from services.freezes.windows import begin_windows, due_on_branch, lock_windows
 from services.repositories.tracked_pull_requests import TrackedPullRequest
 
@@ -188,6 +189,7 @@ def pull_request_names(uow: UnitOfWork, pull_request_ids: Collection[str]) -> di
 def schedule_checks(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have the checks on the heads into locked branches evaluated and written again."""
     mark_dirty(uow.session, sorted(branch_ids), uow.now)
+    request_stops(uow, branch_ids)
     uow.wake("reconcile")
 
 

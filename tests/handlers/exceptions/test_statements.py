@@ -12,7 +12,7 @@ from models.pull_requests import PullRequest
 from tests.handlers.callers import Tenant
 from tests.handlers.exceptions.requests import THIS, rows
 
-MAX_STATEMENTS = 20
+MAX_STATEMENTS = 21
 
 
 @contextmanager

@@ -39,7 +39,9 @@ WHOLE = BlockingFacts(removed=False, archived=False, reading="current", required
         pytest.param(replace(WHOLE, reading="old", required=False), "unknown", "outdated", id="no rule, long ago"),
         pytest.param(replace(WHOLE, required=False, standing=True), "not_blocked", "no_rule", id="neither"),
         pytest.param(replace(WHOLE, standing=True, stopped=True), "blocked", None, id="a success under a stop"),
-        pytest.param(replace(WHOLE, required=False, stopped=True), "not_blocked", "no_rule", id="a stop without a rule"),
+        pytest.param(
+            replace(WHOLE, required=False, stopped=True), "not_blocked", "no_rule", id="a stop without a rule"
+        ),
         pytest.param(
             replace(WHOLE, reading="old", standing=True, stopped=True),
             *("not_blocked", "writing"),

@@ -1,0 +1,121 @@
+"""While a stop is on, what an exception lets in can be merged, and nothing else."""
+
+from datetime import timedelta
+
+from rules.access.permissions import Actor as Person
+from rules.freezes.check_names import is_stop
+from services.core.unit_of_work import Caller
+from services.pull_request_exceptions.decisions import grant, revoke
+from services.pull_request_exceptions.requests import ExceptionInput
+from tests.factories.plans import BUSINESS
+from tests.faults.test_new_branches import push
+from tests.harness.github_harness import Harness
+from tests.jobs.branches_of_a_pattern.requests import propose_the_same
+from tests.jobs.stops.requests import branch, pass_time, required, settle, stop, ways
+from tools.fake_github.control.dump import dump_checks
+from tools.fake_github.model.pulls import set_auto_merge
+from tools.fake_github.model.records import AutoMerge, PullRequest
+from tools.fake_github.model.world import Actor
+
+PIPELINE = Person("api_key", "key_pipeline", "pipeline")
+MAIN, OTHER, NEXT = 1, 3, 2
+"""Numbers of pull requests: two into main, one into next."""
+
+
+def pull_request(harness: Harness, number: int = MAIN) -> PullRequest:
+    return harness.fake_github.world.repository_named("acme/web").pulls[number]
+
+
+def exempt(harness: Harness, number: int = MAIN, *, pin: bool = True) -> None:
+    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        grant(uow, f"acme/web#{number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
+
+
+def merges(harness: Harness, number: int = MAIN) -> bool:
+    return harness.merge("acme/web", number).status_code == 200
+
+
+def passed(harness: Harness) -> dict[int, set[str]]:
+    """Return the contexts of stops on the heads of pull requests at GitHub, by number, where there are any."""
+    heads = dump_checks(harness.fake_github, {})["heads"]
+    found = {head["number"]: {name for name in head["checks"] if is_stop(name)} for head in heads if head.get("number")}
+    return {number: contexts for number, contexts in found.items() if contexts}
+
+
+def test_pull_request_is_let_in_as_soon_as_it_is_excepted(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    assert not merges(web)
+    exempt(web)
+    stop(web)
+    assert passed(web) == {MAIN: set(required(web))}
+    assert not merges(web, OTHER)
+    assert merges(web)
+
+
+def test_exempt_head_has_a_new_context_before_the_ruleset_requires_it(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    exempt(web)
+    stop(web)
+    [first] = required(web)
+    web.freeze(branch(web, "next"))
+    stop(web)
+    [second] = required(web)
+    assert passed(web) == {MAIN: {first, second}}
+    assert merges(web)
+
+
+def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: Harness) -> None:
+    """It is proposed for both, and its old `success` for the other one still stands."""
+    number = propose_the_same(web, pull_request(web), "next")
+    web.full_resync()
+    web.run_until_idle()
+    web.freeze()
+    stop(web)
+    exempt(web)
+    stop(web)
+    assert passed(web) == {}
+    assert ways(web, "next") == set()
+    web.run_until_idle()
+    pass_time(web, timedelta(seconds=6))
+    web.sql("UPDATE frozen_branch_rulesets SET due_at = clock_timestamp()")
+    stop(web)
+    assert not merges(web, number)
+    assert merges(web)
+
+
+def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    exempt(web)
+    stop(web)
+    [(exception,)] = web.sql("SELECT id FROM exceptions")
+    with web.uow_factory.open(Caller(web.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        revoke(uow, exception, None)
+    settle(web)
+    assert ways(web) == set()
+
+
+def test_new_commit_of_an_excepted_pull_request_is_stopped(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    exempt(web)
+    stop(web)
+    pull = pull_request(web)
+    assert push(web, "acme/web", pull.head_ref).status_code == 201
+    assert not merges(web)
+
+
+def test_auto_merge_of_an_excepted_pull_request_goes_on(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    pull = pull_request(web)
+    world = web.fake_github.world
+    maintainer = Actor(web.fake_github.maintainer)
+    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
+    set_auto_merge(world, maintainer, world.repository_named("acme/web"), pull, armed)
+    exempt(web)
+    stop(web)
+    settle(web)
+    assert pull.merged_at is not None

@@ -34,7 +34,7 @@ from rules.access.permissions import SYSTEM
 from rules.batches import batches
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from rules.freezes.merge_rank import AUTO_MERGE
-from rules.rulesets.frozen_branches import Stop, restored_ruleset
+from rules.rulesets.frozen_branches import Stop, restored_ruleset, wanted_ruleset
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.enforcement.exempt_heads import exempt_heads
@@ -126,22 +126,15 @@ def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
     return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)
 
 
-def _left_out(uow: UnitOfWork, facts: RulesetFacts, context: str | None) -> list[str]:
-    """Return the commits that must get this context of a stop, and have not."""
-    if context is None:
-        return []
-    passed = facts.stop_passed if context == facts.stop else frozenset()
-    return [sha for sha in exempt_heads(uow, facts.frozen) if sha not in passed]
-
-
 @dataclass(frozen=True, slots=True)
 class _Write:
     """A ruleset that has to be written: what it is, and what it has to be."""
 
     facts: RulesetFacts
-    ids: tuple[int, str]
+    ids: tuple[int, str] | None
+    """None: it has to be created."""
     context: str | None
-    before: dict[str, Any]
+    before: dict[str, Any] | None
     after: dict[str, Any]
 
 
@@ -168,9 +161,10 @@ class _Batch:
         self._let_in_late()
         known = [each for each in due if each.ruleset_id is not None and each.node_id is not None]
         found = self._read_bodies(known)
-        self._write_together([each for each in known if each.repository_id in found], found)
+        self._write_together(self._plan_all([each for each in known if each.repository_id in found], found))
+        self._write_together(self._plan_new([each for each in due if each.is_absent]))
         for facts in due:
-            if facts.repository_id not in found and facts.repository_id in self.rows:
+            if facts.repository_id in self.rows:
                 self._write_alone(facts)
 
     def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
@@ -183,10 +177,10 @@ class _Batch:
                     due.append(facts)
                 elif step.action == "write_again":
                     ended.append(facts)
-                elif step.action != "forget" and (shas := _left_out(uow, facts, facts.stop)):
-                    self.exempt[facts.repository_id] = (facts, str(facts.stop), shas)
                 else:
-                    self._take(uow, facts, step)
+                    self._note_exempt(uow, facts, facts.stop)
+                    if facts.repository_id not in self.exempt:
+                        self._take(uow, facts, step)
         return due, ended
 
     def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: Step) -> None:
@@ -291,8 +285,8 @@ class _Batch:
                 self._fail(facts, body)
         return found
 
-    def _write_together(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> None:
-        """Write, in one call, the rulesets of which nothing but ours is there."""
+    def _plan_all(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
+        """Return what has to be written of rulesets in which nothing but ours is."""
         writes: list[_Write] = []
         if known:
             with self._transaction() as uow:
@@ -300,53 +294,86 @@ class _Batch:
                 for facts in known:
                     if facts.repository_id in self.rows:
                         writes += self._plan(uow, facts, found[facts.repository_id])
-        if writes:
-            self._let_in()
-            self._record(list(zip(writes, self._send(writes), strict=True)))
+        return writes
 
-    def _send(self, writes: Sequence[_Write]) -> Sequence[GitHubError | None]:
-        try:
-            return self.client.write_rulesets([(each.ids[1], each.after) for each in writes])
-        except GitHubError as error:
-            return [error] * len(writes)
+    def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
+        """Return what has to be created, with its intent recorded."""
+        writes: list[_Write] = []
+        if absent:
+            with self._transaction() as uow:
+                require_confirmed(uow)
+                for facts in absent:
+                    if facts.repository_id in self.rows:
+                        context = facts.next_stop()
+                        wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
+                        record_intent(uow, facts, wanted, context)
+                        self._note_exempt(uow, facts, context)
+                        writes.append(_Write(facts, None, context, None, wanted))
+        return writes
 
-    def _record(self, results: Sequence[tuple[_Write, GitHubError | None]]) -> None:
-        """Record what was written, and what was not."""
+    def _write_together(self, writes: Sequence[_Write]) -> None:
+        """Write rulesets in one call, and record what was written, and what was not."""
+        if not writes:
+            return
+        self._let_in()
+        results = list(zip(writes, self._send(writes), strict=True))
         with self._transaction() as uow:
-            for write, error in results:
+            for write, result in results:
                 if write.facts.repository_id not in self.rows:
                     continue
-                if error is None:
-                    self._record_written(uow, write)
-                elif not error.maybe_applied:
+                if not isinstance(result, GitHubError):
+                    self._record_written(uow, write, result)
+                elif not result.maybe_applied:
                     withdraw_intent(uow, write.facts, writing=None)
-        for write, error in results:
-            if error is not None and write.facts.repository_id in self.rows:
-                self._fail(write.facts, error)
+        for write, result in results:
+            name_taken = write.ids is None and isinstance(result, GitHubError) and result.kind is ErrorKind.REJECTED
+            if isinstance(result, GitHubError) and not name_taken and write.facts.repository_id in self.rows:
+                self._fail(write.facts, result)
+
+    def _send(self, writes: Sequence[_Write]) -> Sequence[tuple[int, str] | GitHubError]:
+        """Send the writes, which are all of new rulesets or all of known ones; return their ids, or errors."""
+        known = [(write.ids, write.after) for write in writes if write.ids is not None]
+        try:
+            if known:
+                errors = self.client.write_rulesets([(ids[1], after) for ids, after in known])
+                return [error or ids for (ids, _after), error in zip(known, errors, strict=True)]
+            new = [(self.rows[write.facts.repository_id].repository_node_id, write.after) for write in writes]
+            created = self.client.create_rulesets(new)
+            return [each if isinstance(each, GitHubError) else (each.ruleset_id, each.node_id) for each in created]
+        except GitHubError as error:
+            return [error] * len(writes)
 
     def _plan(self, uow: UnitOfWork, facts: RulesetFacts, found: dict[str, Any]) -> list[_Write]:
         """Return what has to be written, with its intent recorded; if GitHub has it already, release the repository."""
         if facts.stop_in_force_at is not None and found["enforcement"] != "active":
             facts = record_refusal(uow, facts)
         context = facts.next_stop()
-        stop = None if context is None else Stop(context, self.github.settings.app_id)
         ids = (int(facts.ruleset_id or 0), str(facts.node_id))
-        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, stop))
+        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, self._stop(context)))
         if write.before == write.after:
             record_written(uow, facts, ids, stop=context)
             probe_named(uow, facts)
             self._release(uow, facts, READ_AGAIN)
             return []
         record_intent(uow, facts, stop=context)
-        if shas := _left_out(uow, facts, context):
-            self.exempt[facts.repository_id] = (facts, str(context), shas)
+        self._note_exempt(uow, facts, context)
         return [write]
 
-    def _record_written(self, uow: UnitOfWork, write: _Write) -> None:
-        facts = write.facts
-        record_written(uow, facts, write.ids, stop=write.context, changed=True)
-        row = self.rows[facts.repository_id]
-        audit_change(uow, f"{row.owner}/{row.name}", write.ids[0], ("ruleset.updated", write.before, write.after))
+    def _stop(self, context: str | None) -> Stop | None:
+        return None if context is None else Stop(context, self.github.settings.app_id)
+
+    def _note_exempt(self, uow: UnitOfWork, facts: RulesetFacts, context: str | None) -> None:
+        """Note the commits that must get this context of a stop, and have not."""
+        passed = facts.stop_passed if context == facts.stop else frozenset()
+        shas = [] if context is None else [sha for sha in exempt_heads(uow, facts.frozen) if sha not in passed]
+        if context is not None and shas:
+            self.exempt[facts.repository_id] = (facts, context, shas)
+
+    def _record_written(self, uow: UnitOfWork, write: _Write, ids: tuple[int, str]) -> None:
+        facts, row = write.facts, self.rows[write.facts.repository_id]
+        record_written(uow, facts, ids, stop=write.context, changed=True)
+        action = "ruleset.created" if write.before is None else "ruleset.updated"
+        audit_change(uow, f"{row.owner}/{row.name}", ids[0], (action, write.before, write.after))
         self._release(uow, facts, uow.dependencies.github_limits.ruleset_delay)
 
     def _write_alone(self, facts: RulesetFacts) -> None:
@@ -362,8 +389,7 @@ class _Batch:
                     facts = record_refusal(uow, facts)
             context = facts.next_stop()
             with work.transaction() as uow:
-                if shas := _left_out(uow, facts, context):
-                    self.exempt[facts.repository_id] = (facts, str(context), shas)
+                self._note_exempt(uow, facts, context)
             self._let_in()
             bring_up_to_date(work, facts, found, taken, context)
         except GitHubError as error:

@@ -77,6 +77,7 @@ WAYS: Mapping[str, str] = {
     "default_branch": "The rule protects the branch only while it is the default branch.",
 }
 """How a branch that is partly blocked can be changed, and by whom."""
+_BY_STOP = "A stop holds it until the checks are written."
 GAPS: Mapping[str, str] = {**CAUSES, **WAYS}
 """Everything for which a branch is not wholly blocked: the words for people by code."""
 
@@ -198,6 +199,10 @@ class Blocking:
     @property
     def message(self) -> str:
         """What people should know, in sentences."""
+        return f"{self._refusal} {_BY_STOP}" if self.by_stop else self._refusal
+
+    @property
+    def _refusal(self) -> str:
         if self.gaps:
             return " ".join(GAPS[gap] for gap in self.gaps)
         if self.bypass_actors is None:

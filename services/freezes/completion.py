@@ -167,7 +167,7 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
     freeze.blocked_at = (freeze.blocked_at or uow.now) if _is_blocked(freeze, counts) else None
     if _is_enforced(freeze, counts):
         again = freeze.first_enforced_at is not None
-        freeze.enforced_at, freeze.unprotected_causes = uow.now, []
+        freeze.enforced_at, freeze.unprotected_causes = freeze.enforced_at or uow.now, []
         freeze.first_enforced_at = freeze.first_enforced_at or uow.now
         if not silent and (reported or not again):
             times = {"startedAt": freeze.started_at, "blockedAt": freeze.blocked_at, "enforcedAt": uow.now}

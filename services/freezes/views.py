@@ -161,8 +161,10 @@ def _count_due(uow: UnitOfWork, branch_ids: Collection[str]) -> BlockingCounts:
 
 
 def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now: datetime) -> dict[str, Any]:
-    """Return a freeze; it is not shown as enforced while it is not, also before that is recorded."""
+    """Return a freeze; it is not shown as blocked or enforced while it is not, also before that is recorded."""
     shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
+    if not blocking.is_blocked:
+        shown["blocked_at"] = None
     if not blocking.is_enforced:
         shown["enforced_at"] = None
     running = freeze.is_in_force(now)
@@ -184,6 +186,7 @@ def counts_shown(blocking: BlockingCounts) -> dict[str, int]:
         "unprotected": states["not_blocked"],
         "unknown": states["unknown"],
         "late": blocking.late,
+        "stopped": blocking.by_stop,
     }
 
 

@@ -119,5 +119,6 @@ def blocking_view(blocking: Blocking) -> dict[str, Any]:
         "state": blocking.state,
         "gaps": list(blocking.gaps),
         "bypass_actor_count": blocking.bypass_actors,
+        "by_stop": blocking.by_stop,
         "message": blocking.message,
     }

@@ -119,6 +119,8 @@ def _read_freezes(uow: UnitOfWork, said: Mapping[str, Said], covering: Mapping[s
                 said[target["branch_id"]].states[f"target of {view['id']}"] = target["blocking"]["state"]
                 said[target["branch_id"]].let_in |= {each["head_sha"] for each in target["let_in"]}
         for branch_id in covered:
+            if view["blocked_at"] is not None:
+                said[branch_id].states[f"blockedAt of {view['id']}"] = "partly"
             if view["enforced_at"] is not None:
                 said[branch_id].states[f"enforcedAt of {view['id']}"] = "partly"
             if counts["blocked"] == counts["total"]:

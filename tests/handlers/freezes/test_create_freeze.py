@@ -65,6 +65,7 @@ class TestCreateFreeze:
             "scheduleId": None,
             "occurrenceId": None,
             "endedBy": None,
+            "blockedAt": None,
             "enforcedAt": None,
             "firstEnforcedAt": None,
             "releasedAt": None,
@@ -80,6 +81,7 @@ class TestCreateFreeze:
                 "unprotected": 0,
                 "unknown": 1,
                 "late": 0,
+                "stopped": 0,
             },
             "gaps": [{"code": "not_read", "state": "unknown", "branchCount": 1, "message": GAPS["not_read"]}],
         }

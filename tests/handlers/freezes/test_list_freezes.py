@@ -172,6 +172,7 @@ class TestListFreezeTargets:
                 "state": "unknown",
                 "gaps": ["not_read"],
                 "bypassActorCount": None,
+                "byStop": False,
                 "message": "GitHub's rules were not read yet.",
             },
             "letIn": [],

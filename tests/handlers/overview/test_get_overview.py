@@ -13,7 +13,7 @@ from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
 from tests.handlers.overview.requests import OVERVIEW, items, raised, shown
 
-NOTHING_FROZEN = dict.fromkeys(("total", "blocked", "partly", "unprotected", "unknown", "late"), 0)
+NOTHING_FROZEN = dict.fromkeys(("total", "blocked", "partly", "unprotected", "unknown", "late", "stopped"), 0)
 
 
 class TestGetOverview:
@@ -96,7 +96,7 @@ class TestGetOverview:
             ("not_read", "unknown", 1),
             ("deletion", "partly", 1),
         ]
-        states = {"total": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 0}
+        states = {"total": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 0, "stopped": 0}
         assert overview["blocking"] == states
 
     def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, session: Session, viewer: Caller) -> None:

@@ -117,6 +117,7 @@ class TestLookupPullRequest:
                 "state": "unknown",
                 "gaps": ["not_read"],
                 "bypassActorCount": None,
+                "byStop": False,
                 "message": "GitHub's rules were not read yet.",
             },
             "frozen": True,

@@ -47,13 +47,17 @@ WHOLE = BlockingFacts(removed=False, archived=False, reading="current", required
             *("not_blocked", "writing"),
             id="a success under a stop that was read long ago",
         ),
+        pytest.param(
+            replace(WHOLE, standing=True, stopped=True, open=True), "partly", "deletion", id="a way that a stop leaves"
+        ),
     ],
 )
 def test_state_follows_from_facts(facts: BlockingFacts, state: State, gap: str | None) -> None:
     found = blocking_of(facts, "writing", ["deletion"], 0)
     assert (found.state, list(found.gaps)) == (state, [] if gap is None else [gap])
     assert found.is_enforced is (state in {"blocked", "partly"})
-    assert found.message == ("GitHub refuses every change." if gap is None else GAPS[gap])
+    refusal = "GitHub refuses every change." if gap is None else GAPS[gap]
+    assert found.message == (f"{refusal} A stop holds it until the checks are written." if found.by_stop else refusal)
 
 
 def test_nothing_is_blocked_unless_every_clause_holds() -> None:

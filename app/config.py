@@ -118,6 +118,13 @@ class Config:
             parse.number(10, 10**6),
         ),
     ] = 1800
+    github_ruleset_delay: Annotated[
+        timedelta,
+        Variable(
+            "Seconds that GitHub may take to enforce a changed ruleset: a stop counts from then on",
+            parse.seconds(0, 60),
+        ),
+    ] = timedelta(seconds=20)
     cursor_secret: Annotated[
         str, Variable("Signs cursors; the same on all machines (default: random at each start)", parse.secret)
     ] = field(default="", repr=False)

@@ -142,6 +142,7 @@ def dependencies_of(
             config.github_content_per_minute,
             config.github_content_per_hour,
             config.github_points_per_minute,
+            ruleset_delay=config.github_ruleset_delay,
         ),
         password_hasher=password_hasher or PasswordHasher(),
     )

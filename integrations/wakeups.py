@@ -19,6 +19,8 @@ from integrations.traces import job_metadata
 logger = logging.getLogger(__name__)
 
 QUEUE = "wakeups"
+FIRST = "stops"
+"""The job that goes before all that wait: it holds a freeze until its checks are written."""
 SOCKET_TIMEOUT = 0.3
 """Seconds that a request may lose to a Redis that does not answer."""
 PAUSE_SECONDS = 3.0
@@ -52,7 +54,7 @@ class RedisWakeups:
         """Wake the named jobs; a failure is logged, never raised."""
         if monotonic() < self._paused_until:
             return
-        for name in sorted(names):
+        for name in sorted(names, key=lambda name: (name != FIRST, name)):
             try:
                 if self._redis.set(mark_key(name), b"1", nx=True, ex=MARK_SECONDS):
                     self._queue.enqueue(
@@ -60,6 +62,7 @@ class RedisWakeups:
                         name,
                         meta=job_metadata(),
                         job_timeout=JOB_SECONDS,
+                        at_front=name == FIRST,
                         result_ttl=0,
                         failure_ttl=60,
                     )

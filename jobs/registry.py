@@ -52,7 +52,7 @@ class Job:
     time_slice: float = BACKGROUND_TIME_SLICE
     """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
-    """True if it runs on a thread of its own, because a server that hangs would delay the other jobs."""
+    """True if it runs on a thread of its own: it waits for no other job, and a server that hangs delays none."""
     by_sweep: bool = False
     """True if the sweep does it when it is due, as it often is, and a wake-up only names it when it is requested."""
 
@@ -104,7 +104,7 @@ JOBS = {
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES),
         Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
-        Job(STOPS.kind, _with_github(stop_due), has_stops, TIME_SLICE),
+        Job(STOPS.kind, _with_github(stop_due), has_stops, in_background=True, by_sweep=True),
         Job("reconcile", lambda context: context.reconciler.run_pass(), CHECKS, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
         Job("setup", _with_github(apply_due), SETUPS),

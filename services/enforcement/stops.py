@@ -57,9 +57,11 @@ from services.github_access.rate_limiter import urgent_client
 
 logger = logging.getLogger(__name__)
 
+MAX_REPOSITORIES = 100
+"""Repositories that one lease holds."""
 HELD_FOR = timedelta(seconds=5)
 """How often a stop that is in force is looked at."""
-READ_AGAIN = timedelta(seconds=1)
+READ_AGAIN = timedelta(seconds=2)
 """How often it is looked whether a stop was seen that has been written."""
 
 # GitHub looks at auto-merge, and at a merge queue that waits, when a check completes, and not when a rule is gone.
@@ -84,13 +86,12 @@ def stop_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         lease = None
         if first is not None:
             within = (Repository.installation_id, first.installation_id)
-            lease = STOPS.acquire(uow, within=within, limit=RULESETS_PER_REQUEST)
-    if lease is None:
-        return probe_next(uow_factory, github, PROBES_OF_STOPS, urgent_client)
-    with lease.while_held(uow_factory):
-        client = urgent_client(uow_factory, github, lease.rows[0].installation_id, lease)
-        _Batch(uow_factory, github, client, lease).run()
-    return True
+            lease = STOPS.acquire(uow, within=within, limit=MAX_REPOSITORIES)
+    if lease is not None:
+        with lease.while_held(uow_factory):
+            client = urgent_client(uow_factory, github, lease.rows[0].installation_id, lease)
+            _Batch(uow_factory, github, client, lease).run()
+    return probe_next(uow_factory, github, PROBES_OF_STOPS, urgent_client) or lease is not None
 
 
 def has_stops(uow: UnitOfWork) -> bool:
@@ -159,10 +160,10 @@ class _Batch:
         due, ended = self._look()
         self._write_again(ended)
         self._let_in_late()
-        known = [each for each in due if each.ruleset_id is not None and each.node_id is not None]
-        found = self._read_bodies(known)
-        self._write_together(self._plan_all([each for each in known if each.repository_id in found], found))
-        self._write_together(self._plan_new([each for each in due if each.is_absent]))
+        for known in batches([each for each in due if each.node_id is not None], RULESETS_PER_REQUEST):
+            self._write_together(self._plan_known(known, self._read_bodies(known)))
+        for absent in batches([each for each in due if each.is_absent], RULESETS_PER_REQUEST):
+            self._write_together(self._plan_new(absent))
         for facts in due:
             if facts.repository_id in self.rows:
                 self._write_alone(facts)
@@ -273,7 +274,7 @@ class _Batch:
     def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
         """Return, by repository, the rulesets that can be written together with others."""
         try:
-            read = self.client.read_ruleset_bodies([str(each.node_id) for each in known]) if known else []
+            read = self.client.read_ruleset_bodies([str(each.node_id) for each in known])
         except GitHubError as error:
             read = [error] * len(known)
         found: dict[str, dict[str, Any]] = {}
@@ -285,30 +286,28 @@ class _Batch:
                 self._fail(facts, body)
         return found
 
-    def _plan_all(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
-        """Return what has to be written of rulesets in which nothing but ours is."""
+    def _plan_known(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
+        """Return what has to be written of the rulesets that were found, in which nothing but ours is."""
         writes: list[_Write] = []
-        if known:
-            with self._transaction() as uow:
-                require_confirmed(uow)
-                for facts in known:
-                    if facts.repository_id in self.rows:
-                        writes += self._plan(uow, facts, found[facts.repository_id])
+        with self._transaction() as uow:
+            require_confirmed(uow)
+            for facts in known:
+                if facts.repository_id in found and facts.repository_id in self.rows:
+                    writes += self._plan(uow, facts, found[facts.repository_id])
         return writes
 
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
         writes: list[_Write] = []
-        if absent:
-            with self._transaction() as uow:
-                require_confirmed(uow)
-                for facts in absent:
-                    if facts.repository_id in self.rows:
-                        context = facts.next_stop()
-                        wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
-                        record_intent(uow, facts, wanted, context)
-                        self._note_exempt(uow, facts, context)
-                        writes.append(_Write(facts, None, context, None, wanted))
+        with self._transaction() as uow:
+            require_confirmed(uow)
+            for facts in absent:
+                if facts.repository_id in self.rows:
+                    context = facts.next_stop()
+                    wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
+                    record_intent(uow, facts, wanted, context)
+                    self._note_exempt(uow, facts, context)
+                    writes.append(_Write(facts, None, context, None, wanted))
         return writes
 
     def _write_together(self, writes: Sequence[_Write]) -> None:

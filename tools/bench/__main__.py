@@ -19,6 +19,7 @@ NAMES = (
     "processes",
     "restarts",
     "scale",
+    "stop",
 )
 
 

@@ -46,6 +46,8 @@ from services.github_access.rate_limiter import background_client, learn_from_re
 
 logger = logging.getLogger(__name__)
 
+MAX_STOP_RETRY = timedelta(seconds=20)
+"""How long a stop that may be on waits at most for the next attempt: it may block branches that are not frozen now."""
 _WAITS = frozenset({*RATE_LIMITS, ErrorKind.APP_REFUSED, ErrorKind.WITHHELD})
 """Errors that are no failed attempt."""
 _other = aliased(FrozenBranchRuleset)
@@ -256,12 +258,17 @@ def _record_recognized(work: RulesetWork, ids: tuple[int, str], ruleset: dict[st
 
 
 def record_failure(uow_factory: UnitOfWorkFactory, lease: Lease, row: Row[Any], error: GitHubError) -> None:
-    """Record why a ruleset could not be brought up to date; it is tried again, seldom if only people can help."""
+    """Record why a ruleset could not be brought up to date; it is tried again, seldom if only people can help.
+
+    What may have a stop is tried again soon in any case.
+    """
     delay = OPERATOR_RETRY_INTERVAL if error.kind is ErrorKind.REJECTED else backoff(error, row.attempts)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         pause_when_limited(uow, row.installation_id, error)
         if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
             learn_from_refused_write(uow, row.installation_id, uow.dependencies.github_limits)
         counted = error.kind not in _WAITS
+        if counted and uow.session.get_one(FrozenBranchRuleset, row.repository_id).stop_context is not None:
+            delay = min(delay, MAX_STOP_RETRY)
         lease.fail(uow, error.code, error.message, uow.now + delay, keys=[row.repository_id], counted=counted)
     logger.warning("the ruleset of frozen branches of %s/%s is not up to date: %s", row.owner, row.name, error)

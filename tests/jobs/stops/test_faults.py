@@ -1,0 +1,104 @@
+"""Stops when GitHub refuses, fails or loses answers: everything comes right by itself."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rules.rulesets.frozen_branches import NAME
+from tests.harness.github_harness import Harness
+from tests.jobs.stops.requests import branch, pass_time, required, settle, stop
+from tests.jobs.stops.truths import assert_honest, come_right
+
+SECONDARY = "You have exceeded a secondary rate limit"
+FAULTS: dict[str, dict[str, Any]] = {
+    "forbidden": {"kind": "error", "status": 403, "message": "Resource not accessible by integration"},
+    "not found": {"kind": "error", "status": 404, "message": "Not Found"},
+    "invalid": {"kind": "error", "status": 422, "message": "Validation Failed"},
+    "failure": {"kind": "error", "status": 502},
+    "applied and failed": {"kind": "error", "status": 502, "after": True},
+    "limit": {"kind": "error", "status": 403, "message": SECONDARY, "headers": {"Retry-After": "5"}},
+    "lost": {"kind": "disconnect"},
+    "applied and lost": {"kind": "disconnect", "after": True},
+}
+IN_EVERY_RUN = ("invalid", "failure", "applied and lost")
+READ, WRITE, CREATE, REST = "RulesetBodies", "UpdateRulesets", "CreateRulesets", "/repos/acme/web/rulesets"
+PROBES = "graphql query Rules "
+
+
+@pytest.fixture(params=[pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.check) for name in FAULTS])
+def fault(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return FAULTS[request.param]
+
+
+@pytest.fixture
+def known(web: Harness) -> Harness:
+    """Return a harness whose ruleset is there from a former freeze."""
+    freeze = web.freeze()
+    settle(web)
+    web.lift(freeze)
+    settle(web)
+    return web
+
+
+def places() -> Iterator[tuple[str, int]]:
+    """Yield calls, and how many of them succeed before one does not."""
+    for scope in (READ, WRITE, REST, PROBES):
+        for skip in range(2):
+            yield scope, skip
+
+
+@pytest.mark.parametrize("scope", [CREATE, REST])
+def test_first_stop_comes_right_after_any_fault(web: Harness, scope: str, fault: dict[str, Any]) -> None:
+    web.fake_github.faults.add(scope=scope, **fault)
+    freeze = web.freeze()
+    stop(web)
+    assert_honest(web)
+    web.fake_github.faults.clear()
+    come_right(web)
+    web.lift(freeze)
+    come_right(web)
+    made = [each.enforcement for each in web.fake_github.world.rulesets.values() if each.name.startswith(NAME)]
+    assert made in ([], ["disabled"])
+
+
+def test_stop_comes_right_after_any_fault_of_a_call(known: Harness, fault: dict[str, Any]) -> None:
+    for scope, skip in places():
+        known.fake_github.faults.add(scope=scope, skip=skip, count=1, **fault)
+        freeze = known.freeze()
+        stop(known)
+        assert_honest(known)
+        known.fake_github.faults.clear()
+        come_right(known)
+        known.lift(freeze)
+        come_right(known)
+
+
+def test_stop_of_a_lifted_freeze_ends_after_any_fault(known: Harness, fault: dict[str, Any]) -> None:
+    for scope in (READ, WRITE, PROBES):
+        freeze = known.freeze()
+        stop(known)
+        assert required(known)
+        known.fake_github.faults.add(scope=scope, **fault)
+        known.lift(freeze)
+        for _ in range(4):
+            stop(known)
+            pass_time(known, timedelta(seconds=15))
+        known.fake_github.faults.clear()
+        come_right(known)
+        assert required(known) == []
+
+
+def test_stop_of_one_of_two_freezes_ends_after_any_fault(known: Harness, fault: dict[str, Any]) -> None:
+    for scope in (READ, WRITE, PROBES):
+        first, second = known.freeze(branch(known)), known.freeze(branch(known, "next"))
+        stop(known)
+        known.fake_github.faults.add(scope=scope, **fault)
+        known.lift(second)
+        stop(known)
+        assert_honest(known)
+        known.fake_github.faults.clear()
+        come_right(known)
+        known.lift(first)
+        come_right(known)

@@ -186,7 +186,6 @@ def record_written(
         row.stop_in_force_at = None
         row.stop_written_at = None if stop is None else uow.now
     row.stop_context = stop
-    row.may_stop = False
     uow.session.flush()
     if changed and stop is None:
         probe_named(uow, facts)

@@ -35,6 +35,7 @@ from rules.batches import batches
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from rules.freezes.merge_rank import AUTO_MERGE
 from rules.rulesets.frozen_branches import Stop, restored_ruleset, wanted_ruleset
+from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.enforcement.exempt_heads import exempt_heads
@@ -52,7 +53,7 @@ from services.enforcement.frozen_ruleset_records import (
 )
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
-from services.github_access.failures import require_confirmed
+from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import urgent_client
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,7 @@ class _Batch:
         """Return the repositories whose rulesets have to be read, and those whose stop ended; release the others."""
         due, ended = [], []
         with self._transaction() as uow:
+            confirmed = is_confirmed(uow.session)
             for facts in read_facts(uow, self.rows):
                 step = next_step(facts, uow.now, uow.dependencies.github_limits.ruleset_delay)
                 if step.action == "write":
@@ -182,6 +184,10 @@ class _Batch:
                     self._note_exempt(uow, facts, facts.stop)
                     if facts.repository_id not in self.exempt:
                         self._take(uow, facts, step)
+        if not confirmed:
+            for facts in due:
+                self._fail(facts, WithheldError())
+            due.clear()
         return due, ended
 
     def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: Step) -> None:
@@ -286,23 +292,27 @@ class _Batch:
                 self._fail(facts, body)
         return found
 
+    def _read_again(self, uow: UnitOfWork, known: Sequence[RulesetFacts]) -> list[RulesetFacts]:
+        """Return the facts of what is still held as they are now: a freeze may have started or ended since.
+
+        One that starts later waits for this transaction, after which no branch counts as stopped that will not be.
+        """
+        return read_facts(uow, [facts.repository_id for facts in known if facts.repository_id in self.rows])
+
     def _plan_known(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
         """Return what has to be written of the rulesets that were found, in which nothing but ours is."""
         writes: list[_Write] = []
         with self._transaction() as uow:
-            require_confirmed(uow)
-            for facts in known:
-                if facts.repository_id in found and facts.repository_id in self.rows:
-                    writes += self._plan(uow, facts, found[facts.repository_id])
+            for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
+                writes += self._plan(uow, facts, found[facts.repository_id])
         return writes
 
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
         writes: list[_Write] = []
         with self._transaction() as uow:
-            require_confirmed(uow)
-            for facts in absent:
-                if facts.repository_id in self.rows:
+            for facts in self._read_again(uow, absent):
+                if facts.frozen:
                     context = facts.next_stop()
                     wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
                     record_intent(uow, facts, wanted, context)
@@ -386,8 +396,10 @@ class _Batch:
             if facts.stop_in_force_at is not None and (found is None or found["enforcement"] != "active"):
                 with work.transaction() as uow:
                     facts = record_refusal(uow, facts)
-            context = facts.next_stop()
             with work.transaction() as uow:
+                [facts] = self._read_again(uow, [facts])
+                context = facts.next_stop()
+                record_intent(uow, facts, facts.writing, context)
                 self._note_exempt(uow, facts, context)
             self._let_in()
             bring_up_to_date(work, facts, found, taken, context)

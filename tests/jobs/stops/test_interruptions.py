@@ -1,10 +1,8 @@
 """Stops when workers die, and when freezes begin and end between two transactions of a worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,8 +13,15 @@ from services.freezes.completion import record_enforcement_on
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.test_interruptions import DeathError, DyingUnits
-from tests.jobs.stops.requests import branch, pass_time, required, settle, stop, stop_from, times, ways
-from tests.jobs.stops.truths import assert_honest, come_right, entering
+from tests.jobs.stops.requests import branch, pass_time, required, stop, stop_from
+from tests.jobs.stops.truths import assert_honest, come_right
+
+
+def wherever(transactions: int) -> pytest.MarkDecorator:
+    """Return the mark that runs a test for each of so many transactions; in each third one by `make test`."""
+    marks = {True: (), False: (pytest.mark.check,)}
+    numbers = range(1, transactions)
+    return pytest.mark.parametrize("transactions", [pytest.param(n, marks=marks[n % 3 == 0]) for n in numbers])
 
 
 class InterruptedUnits(UnitOfWorkFactory):
@@ -47,10 +52,10 @@ def run(harness: Harness, units: UnitOfWorkFactory) -> None:
 
 def take_over(harness: Harness) -> None:
     for table in ("frozen_branch_rulesets", "branch_enforcement"):
-        harness.sql(f"UPDATE {table} SET lease_until = '2000-01-01' WHERE lease_until IS NOT NULL")  # noqa: S608
+        harness.sql(f"UPDATE {table} SET lease_until = '2000-01-01' WHERE lease_until IS NOT NULL")
 
 
-@pytest.mark.parametrize("transactions", range(1, 20))
+@wherever(20)
 def test_stop_comes_right_wherever_a_worker_dies(web: Harness, transactions: int) -> None:
     first = web.freeze(branch(web))
     run(web, DyingUnits(web.jobs, transactions))
@@ -66,7 +71,7 @@ def test_stop_comes_right_wherever_a_worker_dies(web: Harness, transactions: int
     come_right(web)
 
 
-@pytest.mark.parametrize("transactions", range(1, 16))
+@wherever(16)
 @pytest.mark.parametrize("lifts", ["both", "one"])
 def test_stop_ends_wherever_a_worker_dies(web: Harness, transactions: int, lifts: str) -> None:
     freezes = [web.freeze(branch(web)), web.freeze(branch(web, "next"))]
@@ -79,7 +84,7 @@ def test_stop_ends_wherever_a_worker_dies(web: Harness, transactions: int, lifts
     come_right(web)
 
 
-@pytest.mark.parametrize("transactions", range(1, 16))
+@wherever(16)
 def test_freeze_that_starts_while_a_stop_ends_is_held(web: Harness, transactions: int) -> None:
     first = web.freeze(branch(web))
     stop(web)
@@ -99,7 +104,7 @@ def test_freeze_that_starts_while_a_stop_ends_is_held(web: Harness, transactions
     come_right(web)
 
 
-@pytest.mark.parametrize("transactions", range(1, 16))
+@wherever(16)
 def test_lift_while_a_stop_begins_frees_the_branch(web: Harness, transactions: int) -> None:
     freeze = web.freeze(branch(web))
     run(web, InterruptedUnits(web.jobs, transactions, lambda: web.lift(freeze)))
@@ -107,7 +112,7 @@ def test_lift_while_a_stop_begins_frees_the_branch(web: Harness, transactions: i
     come_right(web)
 
 
-@pytest.mark.parametrize("transactions", range(1, 8))
+@wherever(8)
 def test_freeze_that_starts_while_rulesets_are_written_is_stopped(web: Harness, transactions: int) -> None:
     stop_from(web, heads=2)
     few = web.freeze(branch(web))

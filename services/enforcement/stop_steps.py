@@ -1,0 +1,40 @@
+"""What to do next with the stop of a repository: it follows from what is recorded, and from the time."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from services.enforcement.frozen_ruleset_records import RulesetFacts
+
+HELD_FOR = timedelta(seconds=5)
+"""How often a stop that is in force is looked at."""
+READ_AGAIN = timedelta(seconds=2)
+"""How often it is looked whether a stop was seen that has been written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next with the stop of a repository, and when to look again after a step that needs no call."""
+
+    action: Literal["write", "write_again", "forget", "count", "read", "wait"]
+    """`write` the ruleset, as it has to be; `write_again` the checks of what GitHub merges by itself; `forget`, since
+    no stop is needed; `count` one that was seen in force; `read` the rules; `wait`."""
+    wait: timedelta = timedelta(0)
+
+
+def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
+    """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
+    if facts.stop is None and not facts.needs_stop:
+        if facts.stop_ending_at is None:
+            return Step("forget")
+        left = facts.stop_ending_at + delay - now
+        return Step("write_again") if left <= timedelta(0) else Step("wait", left)
+    renamed = facts.frozen_names != facts.branch_names
+    if not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed:
+        return Step("write")
+    if all(branch.stop == facts.stop for branch in facts.frozen):
+        return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
+    if facts.stop_in_force_at is not None:
+        return Step("write")
+    left = facts.stop_written_at + delay - now
+    return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)

@@ -33,6 +33,7 @@ from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement.frozen_ruleset_records import (
     RulesetFacts,
     audit_change,
+    probe_named,
     read_facts,
     record_intent,
     record_written,
@@ -230,6 +231,7 @@ def bring_up_to_date(
     with work.transaction() as uow:
         record_written(uow, facts, ids, stop=context, changed=True)
         audit_change(uow, work.full_name, ids[0], ("ruleset.updated", before, after))
+        probe_named(uow, [facts])
 
 
 def _create(work: RulesetWork, facts: RulesetFacts, ruleset: dict[str, Any], context: str | None) -> None:
@@ -247,6 +249,7 @@ def _create(work: RulesetWork, facts: RulesetFacts, ruleset: dict[str, Any], con
         ruleset_id = int(created["id"])
         record_written(uow, facts, (ruleset_id, str(created["node_id"])), stop=context, changed=True)
         audit_change(uow, work.full_name, ruleset_id, ("ruleset.created", None, ruleset))
+        probe_named(uow, [facts])
 
 
 def _record_recognized(work: RulesetWork, ids: tuple[int, str], ruleset: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import select, text, tuple_
 
 from models.enforcement import FrozenBranchRuleset
 from models.freezes import IN_FORCE
@@ -133,7 +133,8 @@ def record_intent(
     row.branch_names, row.writing = sorted({*facts.branch_names, *facts.frozen_names}), writing
     left_out = sorted(set(facts.branch_names) - set(facts.frozen_names))
     named = {"repository": facts.repository_id, "names": left_out}
-    uow.session.execute(_OPEN, named)
+    if left_out:
+        uow.session.execute(_OPEN, named)
     if facts.stop is not None:
         uow.session.execute(_NOT_STOPPED, {**named, "every": stop != facts.stop})
     if stop != facts.stop:
@@ -172,7 +173,7 @@ def record_written(
 ) -> None:
     """Record what is at GitHub now: the ids of the ruleset (None: there is none), and the stop that it requires.
 
-    What was changed counts once probes have read it; where a stop begins, they read it when it takes effect.
+    What was changed counts once probes have read it (`probe_named`).
     """
     row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
     row.ruleset_id, row.node_id = ruleset or (None, None)
@@ -186,9 +187,6 @@ def record_written(
         row.stop_in_force_at = None
         row.stop_written_at = None if stop is None else uow.now
     row.stop_context = stop
-    uow.session.flush()
-    if changed and stop is None:
-        probe_named(uow, facts)
 
 
 def record_passed(uow: UnitOfWork, facts: RulesetFacts, context: str, shas: Collection[str]) -> None:
@@ -198,13 +196,17 @@ def record_passed(uow: UnitOfWork, facts: RulesetFacts, context: str, shas: Coll
         row.stop_passed = sorted({*row.stop_passed, *shas})
 
 
-def probe_named(uow: UnitOfWork, facts: RulesetFacts) -> None:
-    """Have the rules of the branches read that the ruleset named, or names."""
-    concerned = {*facts.branch_names, *facts.frozen_names}
-    branches = select(WatchedBranch.id).where(
-        WatchedBranch.repository_id == facts.repository_id, WatchedBranch.name.in_(concerned)
-    )
-    schedule_probes(uow, uow.session.scalars(branches.order_by(WatchedBranch.id)).all())
+def probe_named(uow: UnitOfWork, rulesets: Collection[RulesetFacts]) -> None:
+    """Have the rules of the branches read that these rulesets named, or name."""
+    concerned = {
+        (facts.repository_id, name) for facts in rulesets for name in (*facts.branch_names, *facts.frozen_names)
+    }
+    if concerned:
+        branches = select(WatchedBranch.id).where(
+            tuple_(WatchedBranch.repository_id, WatchedBranch.name).in_(concerned)
+        )
+        uow.session.flush()
+        schedule_probes(uow, uow.session.scalars(branches.order_by(WatchedBranch.id)).all())
 
 
 def audit_change(uow: UnitOfWork, full_name: str, ruleset_id: int, change: Change) -> None:

@@ -17,13 +17,14 @@ freezes and from records of checks. One call writes the rulesets of many reposit
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any, Literal, LiteralString
+from datetime import timedelta
+from typing import Any, LiteralString
 
-from sqlalchemy import Row, text
+from sqlalchemy import Row, select, text
 
 from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
@@ -53,6 +54,7 @@ from services.enforcement.frozen_ruleset_records import (
 )
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
+from services.enforcement.stop_steps import READ_AGAIN, Step, next_step
 from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import urgent_client
 
@@ -60,10 +62,6 @@ logger = logging.getLogger(__name__)
 
 MAX_REPOSITORIES = 100
 """Repositories that one lease holds."""
-HELD_FOR = timedelta(seconds=5)
-"""How often a stop that is in force is looked at."""
-READ_AGAIN = timedelta(seconds=2)
-"""How often it is looked whether a stop was seen that has been written."""
 
 # GitHub looks at auto-merge, and at a merge queue that waits, when a check completes, and not when a rule is gone.
 _WAITS: LiteralString = """
@@ -101,34 +99,6 @@ def has_stops(uow: UnitOfWork) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What to do next with the stop of a repository, and when to look again after a step that needs no call."""
-
-    action: Literal["write", "write_again", "forget", "count", "read", "wait"]
-    """`write` the ruleset, as it has to be; `write_again` the checks of what GitHub merges by itself; `forget`, since
-    no stop is needed; `count` one that was seen in force; `read` the rules; `wait`."""
-    wait: timedelta = timedelta(0)
-
-
-def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
-    """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
-    if facts.stop is None and not facts.needs_stop:
-        if facts.stop_ending_at is None:
-            return Step("forget")
-        left = facts.stop_ending_at + delay - now
-        return Step("write_again") if left <= timedelta(0) else Step("wait", left)
-    renamed = facts.frozen_names != facts.branch_names
-    if not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed:
-        return Step("write")
-    if all(branch.stop == facts.stop for branch in facts.frozen):
-        return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
-    if facts.stop_in_force_at is not None:
-        return Step("write")
-    left = facts.stop_written_at + delay - now
-    return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)
-
-
-@dataclass(frozen=True, slots=True)
 class _Write:
     """A ruleset that has to be written: what it is, and what it has to be."""
 
@@ -150,6 +120,8 @@ class _Batch:
     lease: Lease
     rows: dict[str, Row[Any]] = field(init=False)
     """By repository."""
+    finished: defaultdict[timedelta, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The repositories that the current transaction releases, by when they are looked at again."""
     exempt: dict[str, tuple[RulesetFacts, str, list[str]]] = field(default_factory=dict)
     """By repository: the context of its stop, and the commits that must get it."""
 
@@ -171,7 +143,7 @@ class _Batch:
 
     def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
         """Return the repositories whose rulesets have to be read, and those whose stop ended; release the others."""
-        due, ended = [], []
+        due, ended, unread = [], [], []
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
             for facts in read_facts(uow, self.rows):
@@ -184,6 +156,8 @@ class _Batch:
                     self._note_exempt(uow, facts, facts.stop)
                     if facts.repository_id not in self.exempt:
                         self._take(uow, facts, step)
+                        unread += [facts] if step.action == "read" else []
+            probe_named(uow, unread)
         if not confirmed:
             for facts in due:
                 self._fail(facts, WithheldError())
@@ -197,23 +171,31 @@ class _Batch:
             row.may_stop = False
         elif step.action == "count":
             row.stop_in_force_at = uow.now
-        elif step.action == "read":
-            probe_named(uow, facts)
-        self._release(uow, facts, step.wait)
+        self._release(facts, step.wait)
 
     @contextmanager
     def _transaction(self) -> Iterator[UnitOfWork]:
-        """Open a transaction under the lease; what it does not hold any more is left to others."""
+        """Open a transaction under the lease; what it does not hold any more is left to others.
+
+        It reads the rows that are held with one statement, and releases at its end what is finished.
+        """
         with self.uow_factory.open(Caller(self.lease.rows[0].organization_id, SYSTEM, "system")) as uow:
             held = self.lease.renew(uow, list(self.rows))
             self.rows = {key: row for key, row in self.rows.items() if key in held}
             if not held:
                 raise LeaseLostError
+            query = select(FrozenBranchRuleset).where(FrozenBranchRuleset.repository_id.in_(held))
+            kept = uow.session.scalars(query).all()
             yield uow
+            uow.session.flush()
+            for wait, ids in self.finished.items():
+                self.lease.release(uow, ids, due_at=uow.now + wait)
+            self.finished.clear()
+            del kept
 
-    def _release(self, uow: UnitOfWork, facts: RulesetFacts, wait: timedelta) -> None:
-        uow.session.flush()
-        self.lease.release(uow, [facts.repository_id], due_at=uow.now + wait)
+    def _release(self, facts: RulesetFacts, wait: timedelta) -> None:
+        """Have a repository released by this transaction, and looked at again after that time."""
+        self.finished[wait].append(facts.repository_id)
         self.rows.pop(facts.repository_id, None)
 
     def _fail(self, facts: RulesetFacts, error: GitHubError) -> None:
@@ -237,17 +219,17 @@ class _Batch:
             for facts in ended:
                 if facts.repository_id in self.rows:
                     uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_ending_at = None
-                    self._release(uow, facts, timedelta(0))
+                    self._release(facts, timedelta(0))
 
     def _let_in_late(self) -> None:
         """Let commits in that are exempt since the stop is on, and look again soon."""
         waiting = [facts for facts, _context, _shas in self.exempt.values()]
         if waiting:
             self._let_in()
-            with self._transaction() as uow:
+            with self._transaction():
                 for facts in waiting:
                     if facts.repository_id in self.rows:
-                        self._release(uow, facts, READ_AGAIN)
+                        self._release(facts, READ_AGAIN)
 
     def _let_in(self) -> None:
         """Write the contexts of stops on the commits that are exempt; what fails is tried when it is looked at next."""
@@ -334,6 +316,8 @@ class _Batch:
                     self._record_written(uow, write, result)
                 elif not result.maybe_applied:
                     withdraw_intent(uow, write.facts, writing=None)
+            written = [write.facts for write, result in results if not isinstance(result, GitHubError)]
+            probe_named(uow, [facts for facts in written if not facts.needs_stop])
         for write, result in results:
             name_taken = write.ids is None and isinstance(result, GitHubError) and result.kind is ErrorKind.REJECTED
             if isinstance(result, GitHubError) and not name_taken and write.facts.repository_id in self.rows:
@@ -361,8 +345,8 @@ class _Batch:
         write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, self._stop(context)))
         if write.before == write.after:
             record_written(uow, facts, ids, stop=context)
-            probe_named(uow, facts)
-            self._release(uow, facts, READ_AGAIN)
+            probe_named(uow, [facts])
+            self._release(facts, READ_AGAIN)
             return []
         record_intent(uow, facts, stop=context)
         self._note_exempt(uow, facts, context)
@@ -383,7 +367,7 @@ class _Batch:
         record_written(uow, facts, ids, stop=write.context, changed=True)
         action = "ruleset.created" if write.before is None else "ruleset.updated"
         audit_change(uow, f"{row.owner}/{row.name}", ids[0], (action, write.before, write.after))
-        self._release(uow, facts, uow.dependencies.github_limits.ruleset_delay)
+        self._release(facts, uow.dependencies.github_limits.ruleset_delay)
 
     def _write_alone(self, facts: RulesetFacts) -> None:
         """Create a ruleset, or write one to which people have added something."""
@@ -407,4 +391,4 @@ class _Batch:
             self._fail(facts, error)
             return
         with self._transaction() as uow:
-            self._release(uow, facts, uow.dependencies.github_limits.ruleset_delay)
+            self._release(facts, uow.dependencies.github_limits.ruleset_delay)

@@ -67,11 +67,11 @@ def freezes(body: Json, time: Time) -> list[str]:
 
 
 def enforced(one: Json) -> str:
-    """Return whether GitHub refuses merges into all branches of a freeze in force: yes, in part, or no."""
+    """Return whether GitHub refuses merges into all branches of a freeze in force: yes, in part, by a stop, or no."""
     if one.get("state") != "in_force" or "enforcedAt" not in one:
         return NOTHING
     if not one["enforcedAt"]:
-        return "no"
+        return "by a stop" if one.get("blockedAt") else "no"
     return "in part" if (one.get("targets") or {}).get("partly") else "yes"
 
 
@@ -106,7 +106,8 @@ def freeze_targets(body: Json, time: Time) -> list[str]:
                 f"{one.get('repository')}:{one.get('branch')}",
                 one.get("state"),
                 _BLOCKING.get(found, found),
-                failed.get("message") or (blocking.get("message") if found != "blocked" else None),
+                failed.get("message")
+                or (blocking.get("message") if found != "blocked" or blocking.get("byStop") else None),
                 time(one.get("releasedAt") or one.get("appliedAt")),
             )
         )
@@ -130,8 +131,12 @@ _BLOCKING = {
 
 
 def _enforced_since(one: Json, time: Time) -> str:
+    blocked_at = one.get("blockedAt")
     if one["enforcedAt"]:
-        return f"{enforced(one)}, since {time(one['enforcedAt'])}"
+        first = f" (by a stop since {time(blocked_at)})" if blocked_at and blocked_at != one["enforcedAt"] else ""
+        return f"{enforced(one)}, since {time(one['enforcedAt'])}{first}"
+    if blocked_at:
+        return f"by a stop since {time(blocked_at)}, until all checks are written"
     before = one.get("firstEnforcedAt")
     return f"no; it was from {time(before)}" if before else "no"
 
@@ -220,7 +225,7 @@ def pull_request(body: Json, time: Time) -> Iterator[str]:
         f"{body.get('repository')}#{body.get('number')} into {body.get('baseBranch')}: "
         f"{forbidden}{_BLOCKING.get(found, found)}"
     )
-    if blocking and (found != "blocked" or blocking.get("bypassActorCount") != 0):
+    if blocking and (found != "blocked" or blocking.get("bypassActorCount") != 0 or blocking.get("byStop")):
         yield f"  {blocking.get('message')}"
     yield f"  {body.get('title')} ({body.get('author')}, {body.get('state')})"
     check = body.get("check") or {}

@@ -30,7 +30,7 @@ class BranchNumbers:
     passing: bool = False
     """Whether those that are not blocked only wait for checks that are being written, and are not late."""
     complete: bool = True
-    """Whether it is recorded that a freeze is enforced; until then branches may still be added to it."""
+    """Whether it is recorded that a freeze is blocked; until then branches may still be added to it."""
     of_all_freezes: bool = False
     """Whether they are those of all freezes."""
     noun: str = "branch"
@@ -71,16 +71,16 @@ class BranchNumbers:
         return f"{every} {total:,} {frozen}branches"
 
 
-def numbers_of_counts(counts: BlockingCounts, *, enforced: bool = True) -> BranchNumbers:
-    """Return the numbers of counted branches; `enforced`: whether that is recorded of their freeze."""
+def numbers_of_counts(counts: BlockingCounts) -> BranchNumbers:
+    """Return the numbers of counted branches."""
     gaps = [(state, code) for state, code, _ in counts.worst_gaps]
-    return BranchNumbers(counts.states, _is_passing(gaps, counts.late), enforced)
+    return BranchNumbers(counts.states, _is_passing(gaps, counts.late))
 
 
 def numbers_of_view(
-    counts: Mapping[str, Any], gaps: Iterable[Mapping[str, Any]], *, enforced: bool = True, of_all_freezes: bool = False
+    counts: Mapping[str, Any], gaps: Iterable[Mapping[str, Any]], *, complete: bool = True, of_all_freezes: bool = False
 ) -> BranchNumbers:
-    """Return the numbers of the contract's counts and gaps."""
+    """Return the numbers of the contract's counts and gaps; `complete`: whether blocking is recorded."""
     states: dict[State, int] = {
         "not_blocked": counts["unprotected"],
         "unknown": counts["unknown"],
@@ -88,7 +88,7 @@ def numbers_of_view(
         "blocked": counts["blocked"],
     }
     passing = _is_passing([(gap["state"], gap["code"]) for gap in gaps], counts["late"])
-    return BranchNumbers(states, passing, enforced, of_all_freezes)
+    return BranchNumbers(states, passing, complete, of_all_freezes)
 
 
 def numbers_of_audit(details: Mapping[str, Any]) -> BranchNumbers:

@@ -41,7 +41,7 @@ def _freezes(facts: Facts, web_url: str) -> Message:
         *([section("\n".join(warned))] if warned else []),
         section(f":snowflake: *{link(web_url + web_addresses.FREEZES, title)}*"),
         _list(lines, facts["total"], web_url + web_addresses.FREEZES),
-        context(f"{enforced:,} of {facts['total']:,} enforced, {facts['ended']:,} ended"),
+        context(f"{_held_by_stops(facts)}{enforced:,} of {facts['total']:,} enforced, {facts['ended']:,} ended"),
     ]
     return Message(f"{_unmarked(warned[0])} {title}" if warned else title, blocks)
 
@@ -97,14 +97,23 @@ def _until(freeze: Facts) -> str:
 
 
 def _progress(freeze: Facts) -> str:
-    """Say who started a freeze, and whether it is enforced."""
+    """Say who started a freeze, and whether it is blocked and enforced."""
     by = f"by {words(freeze['by'])}"
     if freeze["endedAt"] is not None:
         return f"{by} · {_how_ended(freeze)} {_at(freeze['endedAt'])}"
     states = [statement for statement in _blocking(freeze)[0].statements if statement.state != "blocked"]
+    blocked_at = freeze.get("blockedAt")
+    if blocked_at and blocked_at != freeze["enforcedAt"]:
+        by += f" · blocked since {_at(blocked_at)} (a stop)"
     if freeze["enforcedAt"]:
         return f"{by} · {'enforced' if states else 'fully enforced'} {_at(freeze['enforcedAt'])}"
     return f"{by} · {'being enforced' if all(each.passing for each in states) else 'not enforced'}"
+
+
+def _held_by_stops(facts: Facts) -> str:
+    """Say how many of several freezes are blocked, if stops hold some of them; messages of before have no number."""
+    blocked = facts.get("blocked", 0)
+    return f"{blocked:,} of {facts['total']:,} blocked, " if blocked > facts["enforced"] else ""
 
 
 def _how_ended(freeze: Facts) -> str:

@@ -164,7 +164,8 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
     """Record what a locked freeze is now. A freeze from before an upgrade is recorded in silence, once."""
     silent, reported = freeze.unprotected_causes is None, freeze.unprotected_causes or []
     target = ("freeze", freeze.id, freeze.reason)
-    freeze.blocked_at = (freeze.blocked_at or uow.now) if _is_blocked(freeze, counts) else None
+    since = freeze.blocked_at or freeze.enforced_at or uow.now
+    freeze.blocked_at = since if _is_blocked(freeze, counts) else None
     if _is_enforced(freeze, counts):
         again = freeze.first_enforced_at is not None
         freeze.enforced_at, freeze.unprotected_causes = freeze.enforced_at or uow.now, []

@@ -27,15 +27,17 @@ _FULL_NAME = Repository.owner + "/" + Repository.name
 
 def freezes_facts(uow: UnitOfWork, freeze_ids: Sequence[str]) -> Facts:
     """Return what a message says about freezes: their number and progress, and the first of them."""
-    query = select(Freeze.id, Freeze.enforced_at, Freeze.ended_at, Freeze.is_in_force(uow.now)).where(
-        Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization
-    )
+    query = select(
+        Freeze.id, Freeze.blocked_at, Freeze.enforced_at, Freeze.ended_at, Freeze.is_in_force(uow.now)
+    ).where(Freeze.id.in_(freeze_ids), Freeze.organization_id == uow.organization)
     rows = uow.session.execute(query).all()
-    counts = count_by_freeze(uow.session, [row.id for row in rows if row[3]], uow.now)
+    counts = count_by_freeze(uow.session, [row.id for row in rows if row[-1]], uow.now)
     numbers = [numbers_of_counts(each) for each in counts.values()]
+    open_now = {freeze_id for freeze_id, each in counts.items() if not each.is_blocked}
     broken = {freeze_id for freeze_id, each in counts.items() if not each.is_enforced}
     return {
         "total": len(rows),
+        "blocked": sum(row.blocked_at is not None and row.id not in open_now for row in rows),
         "enforced": sum(row.enforced_at is not None and row.id not in broken for row in rows),
         "ended": sum(row.ended_at is not None for row in rows),
         "unprotected": sum(bool(each.states["not_blocked"]) and not each.passing for each in numbers),
@@ -74,6 +76,7 @@ def _shown_freezes(uow: UnitOfWork, freeze_ids: Sequence[str], blocking: Mapping
 def _freeze_facts(
     freeze: Freeze, counts: tuple[int, int], names: Sequence[str], blocking: BlockingCounts | None
 ) -> Facts:
+    blocked_at = None if blocking is not None and not blocking.is_blocked else freeze.blocked_at
     enforced_at = None if blocking is not None and not blocking.is_enforced else freeze.enforced_at
     return {
         "id": freeze.id,
@@ -83,6 +86,7 @@ def _freeze_facts(
         "branches": counts[0],
         "repositories": counts[1],
         "names": list(names),
+        "blockedAt": _instant(blocked_at),
         "enforcedAt": _instant(enforced_at),
         "blocking": None if blocking is None else _blocking_facts(blocking),
         "endedAt": _instant(freeze.ended_at),

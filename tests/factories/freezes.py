@@ -18,8 +18,9 @@ from tests.factories.adding import SYSTEM, added, now
 
 
 def freeze(session: Session, of: Organization | str, branches: Iterable[WatchedBranch] = (), **columns: Any) -> Freeze:
-    """Add a freeze in force (of the given columns) that covers the branches."""
+    """Add a freeze in force (of the given columns) that covers the branches; an enforced one is blocked."""
     organization_id = of if isinstance(of, str) else of.id
+    columns.setdefault("blocked_at", columns.get("enforced_at"))
     row = Freeze(
         id=new_id("frz"),
         organization_id=organization_id,

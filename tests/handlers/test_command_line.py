@@ -164,6 +164,22 @@ class TestStart:
         listed = freeze("list").stdout.splitlines()
         assert listed[1].startswith(f"{row.id}  in_force  {column}  ")
 
+    def test_freeze_is_shown_with_the_stop_that_holds_it(
+        self, freeze: Command, acme: Tenant, web: WatchedBranch
+    ) -> None:
+        reading = factories.branch_enforcement(acme.session, web, stop="change-freeze/stop:1")
+        written = factories.head_check(acme.session, web, "a" * 40, "success")
+        at = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+        row = factories.freeze(acme.session, acme.organization, [web], blocked_at=at)
+        held = freeze("extend", row.id, "--no-end", "--utc").stdout.splitlines()
+        assert held[1] == "  enforced  by a stop since 2026-11-21 09:30 UTC, until all checks are written"
+        assert freeze("list").stdout.splitlines()[1].startswith(f"{row.id}  in_force  by a stop  ")
+        written.conclusion, reading.stop = "failure", None
+        row.enforced_at = row.first_enforced_at = at + timedelta(minutes=1)
+        acme.session.flush()
+        [_, line, *_] = freeze("extend", row.id, "--no-end", "--utc").stdout.splitlines()
+        assert line == "  enforced  yes, since 2026-11-21 09:31 UTC (by a stop since 2026-11-21 09:30 UTC)"
+
     def test_start_freezes_one_branch(self, freeze: Command, acme: Tenant, web: WatchedBranch) -> None:
         shown = freeze.json("start", "acme/web", "-b", "main", *REASON, "--until", "2099-01-04T09:00+01:00", "-y")
         assert (shown["scope"]["type"], shown["endsAt"]) == ("branch", "2099-01-04T08:00:00Z")

@@ -15,7 +15,7 @@ from tests import factories
 from tests.harness.blocking_surfaces import SAYS_BLOCKED, Said
 from tests.harness.github_harness import Harness
 
-_EVERY = re.compile(r"\b(\d+) of \1 enforced")
+_EVERY = re.compile(r"\b(\d+) of \1 (?:blocked|enforced)")
 Frozen = Mapping[tuple[int, str], Said]
 
 
@@ -94,7 +94,7 @@ def _claimed_in(text: str) -> str | None:
         return "blocked"
     if "blocks merges into all" in text:
         return "partly" if " only in part" in text else "blocked"
-    return "partly" if "· enforced " in text or _EVERY.search(text) else None
+    return "partly" if "· enforced " in text or "· blocked since " in text or _EVERY.search(text) else None
 
 
 def _add(frozen: Frozen, freeze_ids: list[str], surface: str, claimed: str | None) -> None:

@@ -54,8 +54,8 @@ class Shown(NamedTuple):
 
 def blocking_of_freeze(freeze: Mapping[str, Any]) -> list[Shown]:
     """Return what is said of the branches of a freeze in force, the worst first; nothing of one that has ended."""
-    enforced = freeze["enforcedAt"] is not None
-    numbers = numbers_of_view(freeze["targets"], freeze["gaps"], enforced=enforced)
+    complete = freeze["blockedAt"] is not None
+    numbers = numbers_of_view(freeze["targets"], freeze["gaps"], complete=complete)
     return _shown(numbers, freeze["gaps"], freeze["scope"])
 
 
@@ -94,7 +94,7 @@ def _of_one(blocking: Mapping[str, Any] | None, noun: str, scope: Mapping[str, A
         return []
     gaps = [{"state": blocking["state"], "code": code, "branchCount": 1} for code in blocking["gaps"]]
     shown = _shown(numbers_of_one(blocking, noun), gaps, scope)
-    if not gaps and blocking["bypassActorCount"] != 0:
+    if not gaps and (blocking["bypassActorCount"] != 0 or blocking["byStop"]):
         shown[0].reasons.append(Reason(blocking["message"], 1))
     return shown
 
@@ -112,7 +112,7 @@ def _shown(numbers: BranchNumbers, gaps: Iterable[Mapping[str, Any]], scope: Map
 
 
 def _kind(statement: Statement, *, complete: bool) -> str:
-    """Return the kind of a statement: green only once it is recorded that the freeze is enforced."""
+    """Return the kind of a statement: green only once it is recorded that the freeze is blocked."""
     if statement.passing or (statement.state == "blocked" and not complete):
         return "moving"
     return _KINDS[statement.state]

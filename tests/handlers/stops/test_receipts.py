@@ -37,7 +37,7 @@ def test_freeze_is_not_shown_as_blocked_once_it_is_not(stopped: Stopped) -> None
     assert (shown["blockedAt"], shown["targets"]["stopped"], shown["targets"]["unprotected"]) == (None, 0, 1)
 
 
-def test_freeze_keeps_its_time_when_it_becomes_known_since_when_it_blocks(stopped: Stopped) -> None:
+def test_freeze_that_only_lacks_the_time_of_blocking_keeps_its_own(stopped: Stopped) -> None:
     stopped.start()
     stopped.frozen.settle()
     stopped.stop()
@@ -45,8 +45,7 @@ def test_freeze_keeps_its_time_when_it_becomes_known_since_when_it_blocks(stoppe
     stopped.workers.sql("UPDATE freezes SET blocked_at = NULL")
     stopped.frozen.review()
     shown = stopped.freeze()
-    assert shown["enforcedAt"] == before
-    assert shown["blockedAt"] is not None
+    assert shown["blockedAt"] == shown["enforcedAt"] == before
 
 
 def test_branch_and_pull_request_say_that_a_stop_holds_them(stopped: Stopped) -> None:

@@ -37,6 +37,7 @@ def freeze(text: str, **changes: Any) -> dict[str, Any]:
         "branches": 12_000,
         "repositories": 300,
         "names": [text] * 10,
+        "blockedAt": None,
         "enforcedAt": None,
         "blocking": BLOCKING,
         "endedAt": None,
@@ -64,7 +65,7 @@ def request(text: str, decided: dict[str, Any] | None = None) -> dict[str, Any]:
 def every_message(text: str) -> list[Message]:
     """Return a message of each kind, with a text in every field of people."""
     decided = {"how": "denied", "by": text, "at": NOW, "reason": text}
-    ended = freeze(text, endedAt=NOW, endReason="lifted", enforcedAt=NOW, blocking=None)
+    ended = freeze(text, endedAt=NOW, endReason="lifted", blockedAt=NOW, enforcedAt=NOW, blocking=None)
     window = {"scheduleId": "sch_1", "scheduleName": text, "startsAt": NOW, "endsAt": NOW}
     facts: list[tuple[str, dict[str, Any]]] = [
         ("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [freeze(text)]}),

@@ -14,6 +14,7 @@ from rules.slack import answers, blocks, forms, markup, notices
 from tests.rules.slack.messages import HOSTILE, NOW, WEB, every_form, every_message, freeze
 
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
+LATER = "2026-11-21T09:31:00Z"
 OURS = re.compile(r"<(?:https://[^<>|\s]+\|[^<>|]*|!date\^\d+\^\{date_short_pretty\} \{time\}\|[^<>|]*)>")
 texts = st.one_of(st.text(max_size=1200), st.sampled_from([HOSTILE, HOSTILE * 20, "&" * 5000, "", "<" * 700]))
 
@@ -142,12 +143,25 @@ def blocking(*, passing: bool = False, gaps: tuple[tuple[str, str], ...] = (), *
 def test_message_of_a_freeze_says_first_what_is_not_blocked(
     facts: dict[str, Any], enforced_at: str | None, first: str, progress: str
 ) -> None:
-    row = freeze("A reason", blocking=facts, enforcedAt=enforced_at)
+    row = freeze("A reason", blocking=facts, blockedAt=enforced_at, enforcedAt=enforced_at)
     message = notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB)
     shown = texts_of(message.blocks)
     assert shown[0].startswith(first)
     assert progress in shown[-1]
     assert (":snowflake:" in first) == message.text.startswith("Merging is frozen")
+
+
+@pytest.mark.parametrize(("enforced_at", "then"), [(None, "being enforced"), (LATER, "fully enforced <")])
+def test_message_of_a_freeze_says_since_when_a_stop_blocks(enforced_at: str | None, then: str) -> None:
+    row = freeze("A reason", blocking=blocking(blocked=5), blockedAt=NOW, enforcedAt=enforced_at)
+    shown = texts_of(notices.render("freezes", {"total": 1, "enforced": 0, "ended": 0, "shown": [row]}, WEB).blocks)
+    assert re.search(rf"· blocked since <[^>]+> \(a stop\) · {then}", shown[-1])
+
+
+@pytest.mark.parametrize(("enforced", "said"), [(1, "2 of 2 blocked, 1 of 2 enforced"), (2, "2 of 2 enforced")])
+def test_message_of_several_freezes_says_how_many_stops_hold(enforced: int, said: str) -> None:
+    facts = {"total": 2, "blocked": 2, "enforced": enforced, "ended": 0, "shown": [freeze("A"), freeze("B")]}
+    assert texts_of(notices.render("freezes", facts, WEB).blocks)[-1] == f"{said}, 0 ended"
 
 
 def test_message_of_several_freezes_says_first_how_many_do_not_block() -> None:

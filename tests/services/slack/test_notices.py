@@ -76,6 +76,25 @@ class TestFreezes:
         take(of_freeze("freeze.enforced", freeze))
         assert (messages()[0].facts["unprotected"], messages()[0].facts["unknown"]) == (0, 1)
 
+    def test_message_has_since_when_a_stop_blocks(
+        self, session: Session, acme: Organization, take: Take, messages: Messages
+    ) -> None:
+        branch = factories.watched(session, acme, "acme/api")
+        reading = factories.branch_enforcement(session, branch, stop="change-freeze/stop:1")
+        factories.head_check(session, branch, "a" * 40, "success")
+        freeze = factories.freeze(session, acme, [branch], blocked_at=factories.now())
+        take(of_freeze("freeze.started", freeze))
+        [message] = messages()
+        assert (message.facts["blocked"], message.facts["enforced"]) == (1, 0)
+        [shown] = message.facts["shown"]
+        assert (shown["blockedAt"] is None, shown["enforcedAt"]) == (False, None)
+        assert "(a stop) · being enforced" in str(render("freezes", message.facts, WEB_URL))
+
+        reading.stop = None
+        take(of_freeze("freeze.unprotected", freeze), targets=1, unprotected=1, late=1, gaps={}, causes=["late"])
+        [message, _] = messages()
+        assert (message.facts["blocked"], message.facts["shown"][0]["blockedAt"]) == (0, None)
+
     def test_message_is_redrawn_when_a_freeze_is_not_known_to_block_any_more(
         self, session: Session, acme: Organization, take: Take, messages: Messages
     ) -> None:

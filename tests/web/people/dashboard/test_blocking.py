@@ -18,7 +18,7 @@ NO_RULE = "No rule in force at GitHub requires our check, so everything can be m
 DELETION = "Who may push can delete the branch and make it again."
 NOT_READ = "GitHub's rules were not read yet."
 WRITING = "Checks that say success are being replaced."
-CLAIMS = ("✓", "takes a merge", "Enforced since", "is blocked.", "are blocked.", "GitHub refuses")
+CLAIMS = ("✓", "takes a merge", "Blocked since", "is blocked.", "are blocked.", "GitHub refuses")
 """What only a freeze that blocks may say."""
 
 Cause = Callable[[Scene, WatchedBranch], Any]
@@ -63,6 +63,12 @@ def succeed_late(acme: Scene, branch: WatchedBranch) -> None:
 def suspend(acme: Scene, branch: WatchedBranch) -> None:
     succeed(acme, branch)
     acme.session.execute(text("UPDATE installations SET state = 'suspended'"))
+
+
+def hold(acme: Scene, branch: WatchedBranch) -> None:
+    """Let a stop hold a branch, on which the check of a commit still says success."""
+    succeed(acme, branch)
+    change(acme, branch, stop="change-freeze/stop:1")
 
 
 def start(acme: Scene, *causes: Cause | None, **columns: Any) -> Freeze:
@@ -136,7 +142,7 @@ class TestFreeze:
         shown = words(member("member").open(path.format(freeze=freeze.id)))
         assert "All 2 branches so far are blocked." in shown
         assert "✓ All" not in shown
-        assert "Enforced since" not in shown
+        assert "Blocked since" not in shown
 
 
 class TestEnforcedBefore:
@@ -155,14 +161,37 @@ class TestEnforcedBefore:
         shown = words(member("viewer").open(path.format(freeze=freeze.id)))
         assert shown.index("The branch is not blocked.") < shown.index("It was enforced from")
         assert "and is not any more" in shown
-        assert "Enforced since" not in shown
+        assert "Blocked since" not in shown
 
     def test_page_says_since_when_a_freeze_is_enforced(self, member: Enter, acme: Scene) -> None:
         now = factories.now()
         freeze = start(acme, allow_deletion, enforced_at=now, first_enforced_at=now)
         shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
         first = shown.index("The branch is blocked only in part.")
-        assert first < shown.index(DELETION) < shown.index("Enforced since")
+        assert first < shown.index(DELETION) < shown.index("Blocked since")
+
+    @pytest.mark.parametrize("path", PATHS[:3])
+    def test_page_says_since_when_a_stop_holds_a_freeze(self, member: Enter, acme: Scene, path: str) -> None:
+        freeze = start(acme, hold, None, blocked_at=factories.now())
+        page = member("viewer").open(path.format(freeze=freeze.id))
+        shown = words(page)
+        assert "✓ All 2 branches are blocked." in shown
+        assert "Blocked since" in shown
+        assert "by a stop, until all checks are written" in shown
+        assert "so far" not in shown
+
+    def test_page_says_since_when_checks_alone_block_after_a_stop(self, member: Enter, acme: Scene) -> None:
+        now = factories.now()
+        freeze = start(acme, None, blocked_at=now - timedelta(minutes=2), enforced_at=now, first_enforced_at=now)
+        shown = words(member("viewer").open(f"/freezes/{freeze.id}"))
+        assert shown.index("Blocked since") < shown.index("By checks alone since")
+        assert "by a stop" not in shown
+
+    @pytest.mark.parametrize("path", ["/branches/{branch}", "/freezes/{freeze}"])
+    def test_page_of_a_branch_says_that_a_stop_holds_it(self, member: Enter, acme: Scene, path: str) -> None:
+        freeze = start(acme, hold, blocked_at=factories.now())
+        shown = words(member("viewer").open(path.format(freeze=freeze.id, branch=acme.web.id)))
+        assert "GitHub refuses every change. A stop holds it until the checks are written." in shown
 
 
 class TestBranchesOfAFreeze:

@@ -10,6 +10,7 @@ from tests.web.people.dashboard.test_blocking import (
     Cause,
     allow_deletion,
     forget_rules,
+    hold,
     lose_rule,
     start,
     succeed,
@@ -27,6 +28,7 @@ pytestmark = [
 ]
 STATES: dict[str, tuple[Cause | None, ...]] = {
     "blocked": (None, None),
+    "stopped": (hold, hold),
     "not-blocked": (lose_rule, lose_rule),
     "partly": (allow_deletion, None),
     "unknown": (forget_rules, None),
@@ -63,7 +65,8 @@ def test_pages_that_speak_of_blocking_are_accessible(
 ) -> None:
     factories.pull_request(acme.session, acme.repositories[0], 7, head_sha="a" * 40)
     enforced = factories.now() if state in {"blocked", "partly"} else None
-    freeze = start(acme, *STATES[state], enforced_at=enforced, first_enforced_at=factories.now())
+    stopped = {"blocked_at": factories.now()} if state == "stopped" else {"first_enforced_at": factories.now()}
+    freeze = start(acme, *STATES[state], enforced_at=enforced, **stopped)
     enter("admin")
     for name, path in pages_of(acme, freeze).items():
         browser.open(site + path)

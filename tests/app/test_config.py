@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from app.config import ConfigurationError, check_other_variables, load_config, table
+from app.wiring import dependencies_of
 
 NEEDED = {
     "DATABASE_URL": "postgresql://u:secret-password@host/db",
@@ -239,3 +240,16 @@ def test_previous_secret_must_differ_from_the_present_one(name: str) -> None:
     same = {name: "a secret of the tests", f"{name}_PREVIOUS": "a secret of the tests"}
     with pytest.raises(ConfigurationError, match=f"{name}_PREVIOUS must not be {name}"):
         load_config({**NEEDED, **same})
+
+
+@pytest.mark.parametrize(("text", "delay"), [(None, 20), ("0", 0), ("60", 60)])
+def test_delay_of_rulesets_reaches_the_units_of_work(text: str | None, delay: int) -> None:
+    given = {} if text is None else {"GITHUB_RULESET_DELAY": text}
+    limits = dependencies_of(load_config({**NEEDED, **given})).github_limits
+    assert limits.ruleset_delay == timedelta(seconds=delay)
+
+
+@pytest.mark.parametrize("text", ["61", "-1", "2.5"])
+def test_delay_of_rulesets_is_at_most_a_minute(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="GITHUB_RULESET_DELAY"):
+        load_config({**NEEDED, "GITHUB_RULESET_DELAY": text})

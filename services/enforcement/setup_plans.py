@@ -1,5 +1,6 @@
 """Plans of a setup: which rulesets a scope needs at GitHub, and which changes lead there."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rules.rulesets.plans import Change
@@ -7,6 +8,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.enforcement import authorization
 from services.enforcement.facts import read_facts
 from services.enforcement.setups import queue_setup, request_verdicts, save_ruleset
+from services.enforcement.stoppable import stoppable
 from services.enforcement.survey import Survey
 from services.freezes.scope_names import named_scope
 from services.github_access import client as github_client
@@ -29,7 +31,9 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str, *, forbid_deletion
         if survey.facts.unauthorized(due) or not survey.permits_all(due):
             raise authorization.authorization_required(uow, survey, scope, due)
         state = _apply(uow, survey, scope, changes)
-    return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
+    able = stoppable(uow, [branch.branch_id for change in changes for need in change.needs for branch in need.branches])
+    shown = [_view(change, able) for change in changes]
+    return {"mode": mode, "state": state, "level": survey.level, "changes": shown}
 
 
 def _surveyed(uow: UnitOfWork, scope: dict[str, Any], *, forbid_deletion: bool) -> tuple[Survey, list[Change]]:
@@ -62,7 +66,7 @@ def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list
     return "applying" if due else "applied"
 
 
-def _view(change: Change) -> dict[str, Any]:
+def _view(change: Change, able: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "action": change.action,
         "level": change.place.level,
@@ -70,7 +74,12 @@ def _view(change: Change) -> dict[str, Any]:
         "repository": change.place.repository,
         "check_name": change.check_name,
         "branches": [
-            {"branch_id": branch.branch_id, "repository": need.repository.full_name, "branch": branch.name}
+            {
+                "branch_id": branch.branch_id,
+                "repository": need.repository.full_name,
+                "branch": branch.name,
+                **able[branch.branch_id],
+            }
             for need in change.needs
             for branch in need.branches
         ],

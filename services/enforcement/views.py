@@ -13,6 +13,7 @@ from rules.rulesets.findings import NOT_VERIFIED, Light, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement.stoppable import count_stoppable, stoppable
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.repositories import get_visible
 from services.verdicts.lights import LIGHTS, EnforcementStatus, count_lights, facts_of_lights, has_light, statuses
@@ -61,12 +62,14 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
     page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
     count = count_lights(uow)
     known = statuses(uow, [row[0].id for row in page.data])
+    able = stoppable(uow, known.keys())
     return {
         "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
         "pending": _pending(uow),
         "last_setup": _last_setup(uow),
-        "data": [_view(known[row[0].id], *row) for row in page.data],
+        "stops": count_stoppable(uow),
+        "data": [{**_view(known[row[0].id], *row), **able[row[0].id]} for row in page.data],
         "next_cursor": page.next_cursor,
     }
 
@@ -83,7 +86,8 @@ def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return what is known of one watched branch, and the state of its checks; raise `branch_not_found`."""
     branch = get_branch(uow, branch_id)
     row = uow.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
-    return {**_view(statuses(uow, [branch.id])[branch.id], *row), "checks": _checks(uow, branch)}
+    known = _view(statuses(uow, [branch.id])[branch.id], *row)
+    return {**known, **stoppable(uow, [branch.id])[branch.id], "checks": _checks(uow, branch)}
 
 
 def _view(

@@ -80,6 +80,8 @@ BEGUN_FROZEN_KEY: LiteralString = FROZEN_KEY.replace(":due", "'{}'")
 """The same of a branch that a freeze in force covers."""
 FROZEN_KEY_WITHOUT_EXCEPTIONS: LiteralString = _key(f"EXISTS ({_STANDS})", "seen.open_ways <> '{}'")
 """The same where exceptions cannot be read: they let nothing in."""
+RULES_KEY: LiteralString = _key("false", "false")
+"""What is known of the rules of any branch, without what checks say and whether a way is open."""
 _READ: LiteralString = "seen.rules_read_at"
 FACTS_UNTIL: LiteralString = f"""
     CASE WHEN EXISTS ({_STANDS}) THEN CAST(:now AS timestamptz)

@@ -26,6 +26,7 @@ class TestGetEnforcement:
             "counts": {"green": 0, "amber": 0, "red": 0},
             "pending": {"verify": 0, "seed": 0, "setup": 0},
             "lastSetup": None,
+            "stops": {"canStop": 0, "cannotStop": 0, "gaps": []},
             "data": [],
             "nextCursor": None,
         }
@@ -38,6 +39,7 @@ class TestGetEnforcement:
         [row] = shown["data"]
         [finding] = row.pop("findings")
         assert finding["code"] == "not_verified"
+        assert {gap["code"] for gap in row.pop("stopGaps")} == {"no_permission", "not_authorized", "not_read"}
         assert row == {
             "branchId": web.id,
             "repository": "acme/web",
@@ -49,6 +51,7 @@ class TestGetEnforcement:
             "bypassActors": None,
             "mergeQueue": None,
             "lastVerifiedAt": None,
+            "canStop": False,
         }
 
     def test_enforcement_with_a_pending_first_probe_is_amber(

@@ -27,13 +27,14 @@ class TestSetupEnforcement:
         assert (shown["mode"], shown["state"], shown["level"]) == ("plan", "planned", "repository")
         [change] = shown["changes"]
         after, diff = change.pop("after"), change.pop("diff")
+        assert change["branches"][0].pop("stopGaps")[0]["code"] == "no_permission"
         assert change == {
             "action": "create",
             "level": "repository",
             "account": "acme",
             "repository": "acme/web",
             "checkName": "change-freeze/main",
-            "branches": [{"branchId": web.id, "repository": "acme/web", "branch": "main"}],
+            "branches": [{"branchId": web.id, "repository": "acme/web", "branch": "main", "canStop": False}],
             "rulesetId": None,
             "before": None,
         }

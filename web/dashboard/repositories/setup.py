@@ -63,6 +63,7 @@ class Setup(DashboardPage):
             "plan": plan,
             "changes": [each for each in plan["changes"] if each["action"] != "none"] if plan else [],
             "diff_lines": diff_lines,
+            "stop_counts": enforcement["stops"],
             **progress_of(enforcement),
         }
         if error is not None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from rules.errors import Detail, ServiceError
 from schemas.contract import load_contract
@@ -11,6 +12,9 @@ from services.enforcement import setup_plans, snippets
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 from web.dashboard.repositories.setup import diff_lines
+
+_MAY = '{"administration": "write"}'
+"""The permission to write rules, as JSON."""
 
 
 class TestRepositories:
@@ -54,6 +58,33 @@ class TestRepositories:
         viewer = member("viewer")
         assert "acme/web:main" in viewer.open("/branches", light="green").links
         assert "No branch matches" in viewer.open("/branches", light="red").text
+
+
+class TestStops:
+    @pytest.fixture
+    def permitted(self, acme: Scene) -> Scene:
+        """Return acme, whose App may write rules; an administrator of acme/web has authorised it."""
+        acme.session.execute(text("UPDATE installations SET permissions = permissions || CAST(:may AS jsonb)"), {"may": _MAY})
+        acme.session.execute(text("UPDATE repositories SET rulesets_authorized_at = now() WHERE name = 'web'"))
+        return acme
+
+    @pytest.mark.parametrize("path", ["/branches", "/enforcement/setup"])
+    def test_page_counts_what_can_be_stopped_and_says_what_to_do(
+        self, member: Enter, permitted: Scene, path: str
+    ) -> None:
+        admin = member("admin")
+        page = admin.open(path)
+        shown = words(page)
+        assert "1 of 2 branches can be stopped at once" in shown
+        assert "1 cannot: No administrator of the repository has authorised this service" in shown
+        assert (page.links.get("Set up the rules") == "/enforcement/setup") is (path == "/branches")
+        permitted.session.execute(text("UPDATE repositories SET rulesets_authorized_at = now()"))
+        assert "All 2 branches can be stopped at once" in words(admin.open(path))
+
+    def test_page_of_a_branch_says_what_is_missing_for_a_stop(self, member: Enter, permitted: Scene) -> None:
+        viewer = member("viewer")
+        assert "Stop at oncePossible" in words(viewer.open(f"/branches/{permitted.web.id}"))
+        assert "Stop at onceNo administrator" in words(viewer.open(f"/branches/{permitted.api.id}"))
 
 
 class TestBranch:

@@ -1,9 +1,10 @@
-"""The webhook queue of a harness."""
+"""The webhook queue of a harness, and GitHub's log of webhooks."""
 
 import pytest
 
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, work
+from tests.jobs.webhooks.log_readings import Log
 
 
 @pytest.fixture
@@ -13,3 +14,13 @@ def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
     harness.sql("UPDATE repositories SET auto_watch = '{release/*}' WHERE name = 'web'")
     work(harness)
     return WebhookQueue(harness)
+
+
+@pytest.fixture
+def log(harness: Harness, build: Builder) -> Log:
+    """Return the log of a world at rest."""
+    build("web", "api")
+    work(harness)
+    harness.read_rules()
+    work(harness)
+    return Log(harness)

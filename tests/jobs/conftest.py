@@ -1,18 +1,33 @@
 """An organisation with repositories at the simulated GitHub, and a reconciler between the two."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests import factories
 from tests.harness.app_key import AppKey
 from tests.harness.github_harness import Builder, Harness, make_harness
+from tests.harness.scenes import Scenes
 from tests.harness.sessions import owner_session
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.records import PullRequest
 
 SECRET = "a secret of the webhooks"
+EnterScene = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture(scope="session")
+def scenes(shared_database: psycopg.Connection[Any]) -> Scenes:
+    return Scenes(shared_database)
+
+
+@pytest.fixture
+def enter_scene(scenes: Scenes, harness: Harness) -> EnterScene:
+    """Have the harness as a function leaves it, which is called for the first of the tests that begin with this."""
+    return partial(scenes.enter, harness)
 
 
 @pytest.fixture

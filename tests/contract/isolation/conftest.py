@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.harness.cleaning import define_snapshot, reset, restore
+from tests.harness.cleaning import Snapshot, reset
 from tests.harness.product import address_of
 from tests.harness.sessions import committing
 from tests.harness.tenant_fixtures import TenantFixture, make_tenant_fixture
@@ -19,6 +19,7 @@ class Tenants:
 
     ours: TenantFixture
     theirs: TenantFixture
+    rows: Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +27,16 @@ def tenants_of_module(shared_database: psycopg.Connection[Any]) -> Iterator[Tena
     """Add both, once for all tests of a module."""
     reset(shared_database)
     with committing(address_of(shared_database)) as session:
-        made = Tenants(make_tenant_fixture(session, "acme"), make_tenant_fixture(session, "globex"))
-        define_snapshot(shared_database)
+        ours, theirs = make_tenant_fixture(session, "acme"), make_tenant_fixture(session, "globex")
+        made = Tenants(ours, theirs, Snapshot(shared_database))
         yield made
+        made.rows.drop()
 
 
 @pytest.fixture
-def tenants(tenants_of_module: Tenants, database: str, shared_database: psycopg.Connection[Any], redis: Any) -> Tenants:
+def tenants(tenants_of_module: Tenants, database: str, redis: Any) -> Tenants:
     """Return both, with the rows that they had in the beginning."""
-    restore(shared_database)
+    tenants_of_module.rows.restore()
     return tenants_of_module
 
 

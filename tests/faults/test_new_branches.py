@@ -12,23 +12,28 @@ from tests.factories import audit_actions
 from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
+from tests.jobs.conftest import EnterScene
 
 PATTERN = "release/*"
 CHECK = f"change-freeze/{PATTERN}"
 
 
 @pytest.fixture
-def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
+def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
     """Return the silent webhook queue of a harness whose two repositories watch `release/*` and have rules."""
-    build("api", "web", pulls=1)
-    for name in ("api", "web"):
-        builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
-        builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
-        builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
-        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
-            enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
-    full_resync(harness)
-    harness.sql("UPDATE branch_enforcement SET own_rule = true")
+
+    def at_rest() -> None:
+        build("api", "web", pulls=1)
+        for name in ("api", "web"):
+            builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
+            builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
+            builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
+            with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+                enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
+        full_resync(harness)
+        harness.sql("UPDATE branch_enforcement SET own_rule = true")
+
+    enter_scene(at_rest)
     return WebhookQueue(harness)
 
 

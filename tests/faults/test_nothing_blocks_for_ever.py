@@ -14,6 +14,7 @@ from tests.faults.test_full_resync import delivered_or_lost, find_out
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync, work
+from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import queue
 from tools.fake_github.model.world import Actor
 
@@ -27,18 +28,22 @@ def unit_of(harness: Harness, plan: str = "business") -> Any:
 
 
 @pytest.fixture
-def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
+def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
     """Return the silent webhook queue of a harness with rules of `release/*` and `release/8`, and a pull request."""
-    build("api", "web", pulls=1)
-    for name in ("api", "web"):
-        builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
-        builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
-        builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
-        builder.pull_request(base="release/8")
-        with unit_of(harness) as uow:
-            enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
-    full_resync(harness)
-    harness.sql("UPDATE branch_enforcement SET own_rule = true")
+
+    def at_rest() -> None:
+        build("api", "web", pulls=1)
+        for name in ("api", "web"):
+            builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
+            builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
+            builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
+            builder.pull_request(base="release/8")
+            with unit_of(harness) as uow:
+                enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
+        full_resync(harness)
+        harness.sql("UPDATE branch_enforcement SET own_rule = true")
+
+    enter_scene(at_rest)
     return WebhookQueue(harness)
 
 

@@ -14,16 +14,21 @@ from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
+from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import installations
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
 
 
 @pytest.fixture
-def webhook_queue(harness: Harness, build: Builder) -> WebhookQueue:
+def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
     """Return the silent webhook queue of a harness with two repositories of one green pull request each."""
-    build("api", "web", pulls=1)
-    work(harness)
+
+    def at_rest() -> None:
+        build("api", "web", pulls=1)
+        work(harness)
+
+    enter_scene(at_rest)
     return WebhookQueue(harness)
 
 

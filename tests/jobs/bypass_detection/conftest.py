@@ -5,6 +5,7 @@ import pytest
 from tests.harness.github_harness import Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, full_resync
 from tests.jobs.bypass_detection.pushes import Clocks, Notice, examine
+from tests.jobs.conftest import EnterScene
 from tools.fake_github.model.records import PullRequest
 
 
@@ -34,13 +35,17 @@ def notice(request: pytest.FixtureRequest, harness: Harness, webhook_queue: Webh
 
 
 @pytest.fixture
-def web(harness: Harness, build: Builder, clocks: Clocks) -> list[PullRequest]:
+def web(harness: Harness, build: Builder, clocks: Clocks, enter_scene: EnterScene) -> list[PullRequest]:
     """Two green pull requests into acme/web main, whose rules the maintainer can pass by."""
-    pulls = build("web")
-    for ruleset in harness.fake_github.world.rulesets.values():
-        ruleset.bypass_actors = [
-            {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
-        ]
-    harness.run_until_idle()
+
+    def at_rest() -> None:
+        build("web")
+        for ruleset in harness.fake_github.world.rulesets.values():
+            ruleset.bypass_actors = [
+                {"actor_id": harness.fake_github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}
+            ]
+        harness.run_until_idle()
+
+    enter_scene(at_rest)
     clocks.pass_by()
-    return pulls
+    return list(harness.fake_github.world.repository_named("acme/web").pulls.values())

@@ -3,16 +3,21 @@
 import pytest
 
 from tests.harness.github_harness import Builder, Harness
+from tests.jobs.conftest import EnterScene
 from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
-def freeze(harness: Harness, build: Builder) -> str:
-    build("web")
-    harness.run_until_idle()
-    made = harness.freeze()
-    harness.run_until_idle()
-    return made
+def freeze(harness: Harness, build: Builder, enter_scene: EnterScene) -> str:
+    def at_rest() -> None:
+        build("web")
+        harness.run_until_idle()
+        harness.freeze()
+        harness.run_until_idle()
+
+    enter_scene(at_rest)
+    [(made,)] = harness.sql("SELECT id FROM freezes")
+    return str(made)
 
 
 @pytest.fixture

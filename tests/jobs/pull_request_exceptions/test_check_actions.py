@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from models.organizations import Organization
 from tests import factories
-from tests.harness.github_harness import Builder, Harness
+from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.pull_request_exceptions.grants import check, grant
 from tools.fake_github.model.records import PullRequest
@@ -17,18 +17,8 @@ CHECK = "change-freeze/main"
 
 
 @pytest.fixture
-def webhook_queue(harness: Harness) -> WebhookQueue:
+def webhook_queue(harness: Harness, freeze: str) -> WebhookQueue:
     return WebhookQueue(harness)
-
-
-@pytest.fixture
-def freeze(harness: Harness, build: Builder, webhook_queue: WebhookQueue) -> str:
-    build("web")
-    harness.run_until_idle()
-    made = harness.freeze()
-    harness.run_until_idle()
-    webhook_queue.take()
-    return made
 
 
 def press(harness: Harness, number: int = 1, login: str = "octocat", identifier: str = "request_exception") -> int:

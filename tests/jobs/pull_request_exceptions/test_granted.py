@@ -25,14 +25,10 @@ from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
-def frozen(harness: Harness, build: Builder) -> tuple[str, list[PullRequest]]:
+def frozen(harness: Harness, freeze: str) -> tuple[str, list[PullRequest]]:
     """Two open pull requests into a frozen branch, both refused."""
-    pulls = build("web")
-    harness.run_until_idle()
-    freeze = harness.freeze()
-    harness.run_until_idle()
     assert set(harness.conclusions().values()) == {"failure"}
-    return freeze, pulls
+    return freeze, list(harness.fake_github.world.repository_named("acme/web").pulls.values())
 
 
 Frozen = tuple[str, list[PullRequest]]

@@ -10,11 +10,11 @@ from services.enforcement.frozen_branches import write_due
 from services.enforcement.ruleset_removal import Remaining, withdraw
 from services.offboarding.deletion import end_all
 from tests.harness.github_harness import Harness
-from tests.jobs.conftest import fake_github, harness
+from tests.jobs.conftest import enter_scene, fake_github, harness, scenes
 from tests.jobs.frozen_branches.conftest import web
 from tests.jobs.frozen_branches.requests import creates, deletes, ours, settle
 
-__all__ = ["fake_github", "harness", "web"]
+__all__ = ["enter_scene", "fake_github", "harness", "scenes", "web"]
 
 
 @pytest.fixture

@@ -198,7 +198,7 @@ def test_background_job_yields_to_a_freeze_within_seconds(harness: Harness, buil
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
     try:
         sent.clear()
-        run_for(context.get_context(), "verify", lambda: True, JOBS["verify"].time_slice)
+        run_for(context.get_context(), "verify", lambda: True, time_slice=0.05)
         assert sent == ["verify"]
         assert JOBS["verify"].time_slice < 5
     finally:

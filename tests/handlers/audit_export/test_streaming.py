@@ -17,7 +17,7 @@ from tests.handlers.audit_export.requests import PATH, rows_of
 from tests.handlers.callers import Tenant, refusal
 from tests.harness.concurrency import eventually
 
-ROWS = 4_000
+ROWS = 2_000
 MANY = text("""
     INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, request_id, details)
     SELECT 'aud_' || lpad(n::text, 26, '0'), :organization, now() - n * interval '1 second', 'freeze.started',
@@ -69,7 +69,7 @@ class Reader:
 class TestExportStreaming:
     @pytest.fixture
     def long(self, acme: Tenant, session: Session) -> str:
-        """Give the organisation an audit of 20 MB, more than buffers take, and return a token for it."""
+        """Give the organisation an audit of 10 MB, more than buffers take, and return a token for it."""
         session.execute(MANY, {"organization": acme.id, "count": ROWS})
         return str(acme.person("viewer").token)
 

@@ -11,9 +11,8 @@ from services.repositories import enablement, watches
 from tests import factories
 from tests.factories.plans import BUSINESS
 from tests.faults.test_new_branches import cut, propose, push, targets
-from tests.harness.github_harness import ADA, Builder, Harness
+from tests.harness.github_harness import ADA, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
-from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import checks, repositories
 from tools.fake_github.model.installations import register_app
 from tools.fake_github.model.records import CheckRun, PullRequest, Repository
@@ -21,18 +20,6 @@ from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 delivered_or_lost = pytest.mark.parametrize("delivered", [True, False], ids=["webhooks delivered", "webhooks lost"])
-
-
-@pytest.fixture
-def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
-    """Return the silent webhook queue of a harness with two repositories of one green pull request each."""
-
-    def at_rest() -> None:
-        build("api", "web", pulls=1)
-        work(harness)
-
-    enter_scene(at_rest)
-    return WebhookQueue(harness)
 
 
 def find_out(webhook_queue: WebhookQueue, *, delivered: bool) -> None:

@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Any, cast
 
-import pytest
-
 from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
@@ -14,22 +12,9 @@ from tests.harness.clock import MovableClock
 from tests.harness.concurrency import Task, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.webhook_queue import WebhookQueue, disagreements, full_resync, work
-from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import installations
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
-
-
-@pytest.fixture
-def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
-    """Return the silent webhook queue of a harness with two repositories of one green pull request each."""
-
-    def at_rest() -> None:
-        build("api", "web", pulls=1)
-        work(harness)
-
-    enter_scene(at_rest)
-    return WebhookQueue(harness)
 
 
 def installation(harness: Harness) -> Installation:

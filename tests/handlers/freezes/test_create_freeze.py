@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -178,9 +179,11 @@ class TestCreateFreeze:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, field: "x"}), 422, "validation_failed")
         assert paths(error) == [f"/{field}"]
 
-    def test_too_many_branches_are_rejected(self, acme: Tenant, session: Session) -> None:
+    def test_too_many_branches_are_rejected(
+        self, acme: Tenant, session: Session, shared_database: psycopg.Connection[Any]
+    ) -> None:
         repository = acme.repository("web")
-        session.connection().exec_driver_sql(
+        shared_database.execute(  # without the checks that triggers add
             "INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at) "
             "SELECT 'wbr_' || lpad(n::text, 26, '0'), %s, %s, 'b' || n, 'change-freeze/b' || n, now() "
             "FROM generate_series(1, 10001) n",

@@ -11,6 +11,7 @@ from integrations.github.sockets import CALL_DEADLINE
 from services.core.unit_of_work import Authorize, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.setup_runs import apply_due
 from tests.harness.github_harness import Harness
+from tests.jobs.conftest import EnterScene
 from tests.jobs.setup.requests import (
     MAIN,
     abandoned_with_a_rule_of_others,
@@ -112,10 +113,15 @@ class DeathError(BaseException):
 
 
 @pytest.mark.parametrize("transactions", range(1, 12))
-def test_each_ruleset_is_written_once_wherever_a_worker_dies(harness: Harness, transactions: int) -> None:
-    add(harness, "web", "api", branches=("main", "next"))
-    ask(harness, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
-    harness.run_until_idle()
+def test_each_ruleset_is_written_once_wherever_a_worker_dies(
+    harness: Harness, enter_scene: EnterScene, transactions: int
+) -> None:
+    def asked() -> None:
+        add(harness, "web", "api", branches=("main", "next"))
+        ask(harness, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
+        harness.run_until_idle()
+
+    enter_scene(asked)
     with suppress(DeathError):
         apply_due(DyingUnits(harness.jobs, transactions), harness.github)
     harness.sql(

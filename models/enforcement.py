@@ -102,7 +102,8 @@ class FrozenBranchRuleset(Leased, Base):
     stop_in_force_at: Mapped[datetime | None]
     """Since when the stop was seen in force on every branch that the ruleset names."""
     stop_ending_at: Mapped[datetime | None]
-    """When GitHub answered that the stop is off; None once the checks were written again that GitHub waits for."""
+    """When GitHub answered that the stop is off, for some branches at least, or people ended it; None once the checks
+    were written again that GitHub waits for."""
     stop_refused_at: Mapped[datetime | None]
     """When people disabled or deleted the ruleset while its stop was in force: freezes from before get no other."""
     stop_passed: Mapped[list[str]] = mapped_column(server_default="{}")

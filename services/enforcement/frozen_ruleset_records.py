@@ -155,7 +155,7 @@ def withdraw_intent(uow: UnitOfWork, facts: RulesetFacts, *, writing: dict[str, 
 def record_refusal(uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
     """Record that people have ended a stop; return what is so now: no freeze from before is stopped again."""
     row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
-    row.stop_refused_at = uow.now
+    row.stop_refused_at = row.stop_ending_at = uow.now
     row.stop_context = row.stop_written_at = row.stop_in_force_at = None
     uow.session.execute(_NOT_STOPPED, {"repository": facts.repository_id, "names": [], "every": True})
     uow.session.flush()
@@ -181,7 +181,8 @@ def record_written(
     row.branch_names = list(facts.frozen_names) if ruleset is not None else []
     if changed:
         row.written_at = uow.now
-    if stop is None and row.stop_context is not None:
+    left_out = set(facts.branch_names) - set(facts.frozen_names)
+    if row.stop_context is not None and (stop is None or left_out):
         row.stop_ending_at = uow.now
     if stop is None or row.stop_context != stop or row.stop_written_at is None:
         row.stop_in_force_at = None

@@ -24,17 +24,19 @@ class Step:
 
 def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
     """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
-    if facts.stop is None and not facts.needs_stop:
-        if facts.stop_ending_at is None:
-            return Step("forget")
-        left = facts.stop_ending_at + delay - now
-        return Step("write_again") if left <= timedelta(0) else Step("wait", left)
+    is_on = facts.needs_stop or facts.stop is not None
+    if not is_on and facts.stop_ending_at is None:
+        return Step("forget")
     renamed = facts.frozen_names != facts.branch_names
-    if not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed:
+    if is_on and (not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed):
         return Step("write")
+    if facts.stop_ending_at is not None:
+        left = facts.stop_ending_at + delay - now
+        if left <= timedelta(0) or not is_on:
+            return Step("write_again") if left <= timedelta(0) else Step("wait", left)
     if all(branch.stop == facts.stop for branch in facts.frozen):
         return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
     if facts.stop_in_force_at is not None:
         return Step("write")
-    left = facts.stop_written_at + delay - now
+    left = (facts.stop_written_at or now) + delay - now
     return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)

@@ -64,7 +64,8 @@ class TestStops:
     @pytest.fixture
     def permitted(self, acme: Scene) -> Scene:
         """Return acme, whose App may write rules; an administrator of acme/web has authorised it."""
-        acme.session.execute(text("UPDATE installations SET permissions = permissions || CAST(:may AS jsonb)"), {"may": _MAY})
+        may = "UPDATE installations SET permissions = permissions || CAST(:may AS jsonb)"
+        acme.session.execute(text(may), {"may": _MAY})
         acme.session.execute(text("UPDATE repositories SET rulesets_authorized_at = now() WHERE name = 'web'"))
         return acme
 

@@ -100,7 +100,7 @@ class FrozenBranchRuleset(Leased, Base):
     stop_written_at: Mapped[datetime | None]
     """When GitHub answered that the stop is on; None: the answer is not known."""
     stop_in_force_at: Mapped[datetime | None]
-    """Since when the stop was seen in force on every branch that the ruleset names."""
+    """When it was last found in order while the stop was seen in force on every branch that it names."""
     stop_ending_at: Mapped[datetime | None]
     """When GitHub answered that the stop is off, for some branches at least, or people ended it; None once the checks
     were written again that GitHub waits for."""

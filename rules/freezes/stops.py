@@ -23,6 +23,10 @@ class FrozenBranch:
     """When the newest freeze of it started."""
     stop: str | None
     """The context of the stop that was seen in force on it."""
+    read_at: datetime | None = None
+    """When its rules were last read."""
+    reported_at: datetime | None = None
+    """When GitHub last reported that they may have changed."""
 
 
 def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool, refused_at: datetime | None) -> bool:

@@ -5,15 +5,22 @@ check alone, and nothing has to be taken back. But the context counts for all br
 only if it may enter each of them, or has no `success` of the check that decides there.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Row, select, text
 
+from integrations.github import CheckWrite, GitHubError, InstallationClient
+from models.enforcement import FrozenBranchRuleset
 from models.pull_requests import QueuedCommit
+from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from rules.freezes.stops import FrozenBranch
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.facts import active_exceptions, freezes_of
+
+logger = logging.getLogger(__name__)
 
 _STANDING = text("""
     SELECT h.head_sha, b.id FROM watched_branches b
@@ -23,6 +30,16 @@ _STANDING = text("""
          AND (h.conclusion = 'success' OR h.unconfirmed)
     WHERE b.id = ANY(:branches)
 """)
+
+
+@dataclass(frozen=True, slots=True)
+class ExemptHead:
+    """A commit that has to get the context of a stop."""
+
+    repository_id: str
+    repository_node_id: str
+    context: str
+    sha: str
 
 
 def exempt_heads(uow: UnitOfWork, frozen: Sequence[FrozenBranch]) -> list[str]:
@@ -50,3 +67,36 @@ def _queued(uow: UnitOfWork, branch_ids: Collection[str]) -> Sequence[Row[str, s
     """Return the commits of the merge queues of branches, with the pull requests that would be merged with each."""
     queued = select(QueuedCommit.branch_id, QueuedCommit.head_sha, QueuedCommit.numbers)
     return uow.session.execute(queued.where(QueuedCommit.branch_id.in_(list(branch_ids)))).all()
+
+
+def write_contexts(
+    client: InstallationClient, heads: Sequence[ExemptHead], details_url: str | None
+) -> list[ExemptHead]:
+    """Write the contexts on a batch of commits; return those that got it."""
+    writes = [
+        CheckWrite(
+            repository_node_id=head.repository_node_id,
+            name=head.context,
+            head_sha=head.sha,
+            conclusion="success",
+            title=EXEMPT_TITLE,
+            summary=EXEMPT_SUMMARY,
+            external_id="",
+            details_url=details_url,
+        )
+        for head in heads
+    ]
+    try:
+        results = client.write_checks(writes)
+    except GitHubError as error:
+        logger.warning("%d exempt heads have no context of their stop yet: %s", len(heads), error)
+        return []
+    return [head for head, result in zip(heads, results, strict=True) if result.error is None]
+
+
+def record_passed(uow: UnitOfWork, heads: Sequence[ExemptHead]) -> None:
+    """Record the commits that got the context of a stop that is, or is about to be, on."""
+    for head in heads:
+        row = uow.session.get_one(FrozenBranchRuleset, head.repository_id)
+        if row.stop_context == head.context:
+            row.stop_passed = sorted({*row.stop_passed, head.sha})

@@ -57,6 +57,17 @@ class RulesetFacts:
         """Whether GitHub has no ruleset of ours, as far as we know."""
         return self.ruleset_id is None and self.writing is None
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether the stop was seen in force on every frozen branch."""
+        return all(each.stop == self.stop for each in self.frozen)
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether GitHub has reported a change of rules since the stop was found in force."""
+        times = (each.reported_at for each in self.frozen)
+        return self.stop_in_force_at is not None and any(at is not None and at > self.stop_in_force_at for at in times)
+
     def next_stop(self) -> str | None:
         """Return the context that must be required now: a new one where branches are added; None for no stop."""
         if not self.needs_stop:
@@ -67,8 +78,8 @@ class RulesetFacts:
 
 
 _FROZEN = text(f"""
-    SELECT b.repository_id, b.id, b.name, {FROZEN_KEY} AS facts, seen.stop, (
-        SELECT max(f.started_at) FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+    SELECT b.repository_id, b.id, b.name, {FROZEN_KEY} AS facts, seen.stop, seen.rules_read_at, seen.rules_reported_at,
+        (SELECT max(f.started_at) FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
         WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE}) AS frozen_at
     FROM {FROM}
     WHERE b.repository_id = ANY(:repositories) AND {IS_FROZEN}
@@ -94,7 +105,8 @@ def read_facts(uow: UnitOfWork, repository_ids: Collection[str]) -> list[Ruleset
     values = {"repositories": ids, "now": uow.now, "due": []}
     frozen: dict[str, list[FrozenBranch]] = {}
     for row in uow.session.execute(_FROZEN, values):
-        branch = FrozenBranch(row.id, row.name, BlockingFacts.of_key(row.facts), row.frozen_at, row.stop)
+        facts, times = BlockingFacts.of_key(row.facts), (row.rules_read_at, row.rules_reported_at)
+        branch = FrozenBranch(row.id, row.name, facts, row.frozen_at, row.stop, *times)
         frozen.setdefault(row.repository_id, []).append(branch)
     known = uow.session.scalars(
         select(FrozenBranchRuleset)
@@ -188,13 +200,6 @@ def record_written(
         row.stop_in_force_at = None
         row.stop_written_at = None if stop is None else uow.now
     row.stop_context = stop
-
-
-def record_passed(uow: UnitOfWork, facts: RulesetFacts, context: str, shas: Collection[str]) -> None:
-    """Record the commits that got the context of a stop."""
-    row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
-    if row.stop_context == context:
-        row.stop_passed = sorted({*row.stop_passed, *shas})
 
 
 def probe_named(uow: UnitOfWork, rulesets: Collection[RulesetFacts]) -> None:

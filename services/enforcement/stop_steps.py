@@ -34,9 +34,17 @@ def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
         left = facts.stop_ending_at + delay - now
         if left <= timedelta(0) or not is_on:
             return Step("write_again") if left <= timedelta(0) else Step("wait", left)
-    if all(branch.stop == facts.stop for branch in facts.frozen):
+    if facts.is_seen and not facts.is_reported:
         return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
-    if facts.stop_in_force_at is not None:
-        return Step("write")
-    left = (facts.stop_written_at or now) + delay - now
-    return Step("read", READ_AGAIN) if left <= timedelta(0) else Step("wait", left)
+    return Step("write") if facts.stop_in_force_at is not None else _look_for(facts, now, delay)
+
+
+def _look_for(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
+    """Return what to do until a stop that was written is seen; if rules do not show it in time, people changed it."""
+    effective_at = (facts.stop_written_at or now) + delay
+    read_at = (each.read_at for each in facts.frozen if each.stop != facts.stop)
+    missed_at = [at for at in read_at if at is not None and at >= effective_at]
+    left = max([effective_at, *(at + HELD_FOR for at in missed_at)]) - now
+    if left > timedelta(0):
+        return Step("wait", left)
+    return Step("write") if missed_at else Step("read", READ_AGAIN)

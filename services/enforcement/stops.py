@@ -18,28 +18,27 @@ freezes and from records of checks. One call writes the rulesets of many reposit
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, LiteralString
 
 from sqlalchemy import Row, select, text
 
-from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
 from models.checks import mark_dirty
 from models.enforcement import FrozenBranchRuleset
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
 from rules.batches import batches
-from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from rules.freezes.merge_rank import AUTO_MERGE
 from rules.rulesets.frozen_branches import Stop, restored_ruleset, wanted_ruleset
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.enforcement.exempt_heads import exempt_heads
+from services.enforcement.exempt_heads import ExemptHead, exempt_heads, record_passed, write_contexts
 from services.enforcement.frozen_branches import STOPS, RulesetWork, bring_up_to_date, find, record_failure
 from services.enforcement.frozen_ruleset_records import (
     RulesetFacts,
@@ -47,7 +46,6 @@ from services.enforcement.frozen_ruleset_records import (
     probe_named,
     read_facts,
     record_intent,
-    record_passed,
     record_refusal,
     record_written,
     withdraw_intent,
@@ -55,6 +53,7 @@ from services.enforcement.frozen_ruleset_records import (
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
 from services.enforcement.stop_steps import READ_AGAIN, Step, next_step
+from services.freezes.completion import record_enforcement_on
 from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import urgent_client
 
@@ -124,6 +123,8 @@ class _Batch:
     """The repositories that the current transaction releases, by when they are looked at again."""
     exempt: dict[str, tuple[RulesetFacts, str, list[str]]] = field(default_factory=dict)
     """By repository: the context of its stop, and the commits that must get it."""
+    refused: list[str] = field(default_factory=list)
+    """The ids of the frozen branches whose stop people have ended."""
 
     def __post_init__(self) -> None:
         self.rows = {row.repository_id: row for row in self.lease.rows}
@@ -146,7 +147,7 @@ class _Batch:
         due, ended, unread = [], [], []
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
-            for facts in read_facts(uow, self.rows):
+            for facts in self._read(uow, self.rows):
                 step = next_step(facts, uow.now, uow.dependencies.github_limits.ruleset_delay)
                 if step.action == "write":
                     due.append(facts)
@@ -233,31 +234,16 @@ class _Batch:
 
     def _let_in(self) -> None:
         """Write the contexts of stops on the commits that are exempt; what fails is tried when it is looked at next."""
-        wanted = [(facts, name, sha) for facts, name, shas in self.exempt.values() for sha in shas]
+        heads = [
+            ExemptHead(facts.repository_id, self.rows[facts.repository_id].repository_node_id, context, sha)
+            for facts, context, shas in self.exempt.values()
+            for sha in shas
+        ]
         self.exempt.clear()
-        for chunk in batches(wanted, self.github.settings.checks_per_mutation):
-            writes = [self._context_write(facts, name, sha) for facts, name, sha in chunk]
-            try:
-                results = self.client.write_checks(writes)
-            except GitHubError as error:
-                logger.warning("%d exempt heads have no context of their stop yet: %s", len(chunk), error)
-                return
+        for chunk in batches(heads, self.github.settings.checks_per_mutation):
+            passed = write_contexts(self.client, chunk, self.uow_factory.dependencies.web_url or None)
             with self._transaction() as uow:
-                for (facts, name, sha), result in zip(chunk, results, strict=True):
-                    if result.error is None and facts.repository_id in self.rows:
-                        record_passed(uow, facts, name, [sha])
-
-    def _context_write(self, facts: RulesetFacts, name: str, sha: str) -> CheckWrite:
-        return CheckWrite(
-            repository_node_id=self.rows[facts.repository_id].repository_node_id,
-            name=name,
-            head_sha=sha,
-            conclusion="success",
-            title=EXEMPT_TITLE,
-            summary=EXEMPT_SUMMARY,
-            external_id="",
-            details_url=self.uow_factory.dependencies.web_url or None,
-        )
+                record_passed(uow, [head for head in passed if head.repository_id in self.rows])
 
     def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
         """Return, by repository, the rulesets that can be written together with others."""
@@ -279,15 +265,36 @@ class _Batch:
 
         One that starts later waits for this transaction, after which no branch counts as stopped that will not be.
         """
-        return read_facts(uow, [facts.repository_id for facts in known if facts.repository_id in self.rows])
+        return self._read(uow, [facts.repository_id for facts in known if facts.repository_id in self.rows])
+
+    def _read(self, uow: UnitOfWork, repository_ids: Collection[str]) -> list[RulesetFacts]:
+        """Return the facts of rulesets; where no administrator authorises them any more, ours has to be empty."""
+        found = read_facts(uow, repository_ids)
+        return [
+            each if self.rows[each.repository_id].authorized else replace(each, frozen=(), needs_stop=False)
+            for each in found
+        ]
 
     def _plan_known(self, known: Sequence[RulesetFacts], found: Mapping[str, dict[str, Any]]) -> list[_Write]:
         """Return what has to be written of the rulesets that were found, in which nothing but ours is."""
         writes: list[_Write] = []
-        with self._transaction() as uow:
-            for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
-                writes += self._plan(uow, facts, found[facts.repository_id])
+        if found:
+            with self._transaction() as uow:
+                for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
+                    writes += self._plan(uow, facts, found[facts.repository_id])
+        self._record_refused()
         return writes
+
+    def _refuse(self, uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
+        self.refused += [branch.id for branch in facts.frozen]
+        return record_refusal(uow, facts)
+
+    def _record_refused(self) -> None:
+        """Record that freezes are not blocked any more whose stop people have ended."""
+        if self.refused:
+            with self.uow_factory.open(SYSTEM_CALLER) as uow:
+                record_enforcement_on(uow, self.refused)
+            self.refused.clear()
 
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
@@ -339,12 +346,14 @@ class _Batch:
     def _plan(self, uow: UnitOfWork, facts: RulesetFacts, found: dict[str, Any]) -> list[_Write]:
         """Return what has to be written, with its intent recorded; if GitHub has it already, release the repository."""
         if facts.stop_in_force_at is not None and found["enforcement"] != "active":
-            facts = record_refusal(uow, facts)
+            facts = self._refuse(uow, facts)
         context = facts.next_stop()
         ids = (int(facts.ruleset_id or 0), str(facts.node_id))
         write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, self._stop(context)))
         if write.before == write.after:
             record_written(uow, facts, ids, stop=context)
+            row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+            row.stop_in_force_at = uow.now if row.stop_in_force_at is not None and facts.is_seen else None
             probe_named(uow, [facts])
             self._release(facts, READ_AGAIN)
             return []
@@ -379,7 +388,8 @@ class _Batch:
                 found, taken = find(access, facts)
             if facts.stop_in_force_at is not None and (found is None or found["enforcement"] != "active"):
                 with work.transaction() as uow:
-                    facts = record_refusal(uow, facts)
+                    facts = self._refuse(uow, facts)
+            self._record_refused()
             with work.transaction() as uow:
                 [facts] = self._read_again(uow, [facts])
                 context = facts.next_stop()

@@ -50,9 +50,9 @@ def come_right(harness: Harness, seconds: int = MAX_SECONDS) -> None:
         _work(harness)
         if not wrong(harness):
             break
-    assert wrong(harness) == []
+    assert not (found := wrong(harness)), found
     _work(harness)
-    assert wrong(harness) == []
+    assert not (found := wrong(harness)), found
 
 
 def _work(harness: Harness) -> None:

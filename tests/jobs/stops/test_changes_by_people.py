@@ -1,0 +1,337 @@
+"""People change, disable and delete rulesets during a stop, and repositories, branches, permissions and the App."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.enforcement.stops import stop_due
+from tests.harness.github_harness import Harness
+from tests.harness.webhook_queue import WebhookQueue
+from tests.jobs.frozen_branches.requests import write
+from tests.jobs.probes.requests import probe
+from tests.jobs.setup.requests import permit
+from tests.jobs.stops.requests import branch, contexts, ours, pass_time, required, settle, stop, times, ways
+from tests.jobs.stops.truths import assert_honest, come_right, entering
+from tools.fake_github.model import branches, installations, repositories
+from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
+from tools.fake_github.model.world import Actor
+
+
+@pytest.fixture
+def webhooks(web: Harness) -> WebhookQueue:
+    found = WebhookQueue(web)
+    found.take()
+    return found
+
+
+def act(harness: Harness, change: Callable[..., object], *arguments: Any, **named: Any) -> None:
+    """Have the maintainer change something at GitHub."""
+    with harness.fake_github.world.lock:
+        change(harness.fake_github.world, Actor(harness.fake_github.maintainer), *arguments, **named)
+
+
+def change(harness: Harness, **changes: Any) -> None:
+    act(harness, update_ruleset, ours(harness), changes)
+
+
+def without_the_context(harness: Harness) -> None:
+    change(harness, rules=[{"type": "creation"}, {"type": "deletion"}])
+
+
+def with_another_context(harness: Harness) -> None:
+    rules = [dict(rule) for rule in ours(harness).rules]
+    for rule in rules:
+        if rule["type"] == "required_status_checks":
+            checks = [{"context": "build"}, {"context": "change-freeze/stop:0"}]
+            rule["parameters"] = {**rule["parameters"], "required_status_checks": checks}
+    change(harness, rules=rules)
+
+
+def narrowed(harness: Harness) -> None:
+    change(harness, conditions={"ref_name": {"include": ["refs/heads/main"], "exclude": []}})
+
+
+def widened(harness: Harness) -> None:
+    change(harness, conditions={"ref_name": {"include": ["~ALL"], "exclude": []}})
+
+
+def excluded(harness: Harness) -> None:
+    include = ours(harness).conditions["ref_name"]["include"]
+    change(harness, conditions={"ref_name": {"include": include, "exclude": ["refs/heads/main"]}})
+
+
+def bypassed(harness: Harness) -> None:
+    change(harness, bypass_actors=[{"actor_type": "OrganizationAdmin", "actor_id": 1}])
+
+
+def rule_added(harness: Harness) -> None:
+    change(harness, rules=[*ours(harness).rules, {"type": "non_fast_forward"}])
+
+
+def renamed(harness: Harness) -> None:
+    change(harness, name="Ours")
+
+
+def disabled(harness: Harness) -> None:
+    change(harness, enforcement="disabled")
+
+
+def evaluated(harness: Harness) -> None:
+    change(harness, enforcement="evaluate")
+
+
+def deleted(harness: Harness) -> None:
+    act(harness, delete_ruleset, ours(harness))
+
+
+LOOSENED = [without_the_context, with_another_context, narrowed, widened, excluded, bypassed, rule_added]
+ENDED = [disabled, evaluated, deleted]
+every = pytest.mark.parametrize("how", [*LOOSENED, *ENDED], ids=lambda each: each.__name__)
+ended = pytest.mark.parametrize("how", ENDED, ids=lambda each: each.__name__)
+
+
+def with_a_ruleset(harness: Harness) -> None:
+    """Have the ruleset there, of a former freeze."""
+    former = harness.freeze()
+    stop(harness)
+    harness.lift(former)
+    settle(harness)
+
+
+def tell(harness: Harness, webhooks: WebhookQueue) -> None:
+    """Have us told, and rules read; a stop is not looked at yet."""
+    webhooks.deliver(webhooks.take())
+    probe(harness)
+
+
+@pytest.mark.parametrize("how", LOOSENED, ids=lambda each: each.__name__)
+def test_stop_that_was_loosened_is_put_right(
+    web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None]
+) -> None:
+    web.freeze()
+    stop(web)
+    how(web)
+    tell(web, webhooks)
+    assert_honest(web)
+    stop(web)
+    assert len(contexts(ours(web))) == 1
+    assert ours(web).bypass_actors == []
+    assert entering(web, "main") == entering(web, "next") == set()
+    come_right(web)
+
+
+@ended
+@pytest.mark.parametrize("first", ["probe", "stop"])
+def test_people_can_end_a_stop(
+    web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], first: str
+) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    assert times(web).blocked_at is not None
+    how(web)
+    if first == "probe":
+        tell(web, webhooks)
+    else:
+        web.sql("UPDATE frozen_branch_rulesets SET due_at = '2000-01-01', stop_written_at = NULL")
+    assert stop_due(web.jobs, web.github)
+    assert times(web).blocked_at is None
+    for _ in range(3):
+        stop(web)
+        tell(web, webhooks)
+        pass_time(web, timedelta(seconds=10))
+    assert required(web) == []
+    assert entering(web, "main") >= {"merge", "push"}
+    web.freeze(branch(web, "next"))
+    stop(web)
+    assert len(required(web)) == 1
+    assert entering(web, "next") == set()
+    come_right(web)
+
+
+@every
+@pytest.mark.parametrize("steps", [1, *(pytest.param(n, marks=pytest.mark.check) for n in (0, 2, 3))])
+def test_branch_is_right_whatever_people_change_while_a_stop_begins(
+    web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], steps: int
+) -> None:
+    with_a_ruleset(web)
+    freeze = web.freeze()
+    for _ in range(steps):
+        stop_due(web.jobs, web.github)
+    how(web)
+    for _ in range(3):
+        stop(web)
+        tell(web, webhooks)
+        assert_honest(web)
+    come_right(web)
+    web.lift(freeze)
+    come_right(web)
+
+
+@every
+@pytest.mark.parametrize("steps", [0, pytest.param(1, marks=pytest.mark.check)])
+def test_branch_is_right_whatever_people_change_while_a_stop_ends(
+    web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], steps: int
+) -> None:
+    freeze = web.freeze()
+    stop(web)
+    web.lift(freeze)
+    for _ in range(steps):
+        stop_due(web.jobs, web.github)
+    how(web)
+    tell(web, webhooks)
+    stop(web)
+    assert required(web) == []
+    come_right(web)
+    web.freeze()
+    stop(web)
+    assert entering(web, "main") == set()
+
+
+def test_renamed_ruleset_keeps_its_name_and_its_stop(web: Harness, webhooks: WebhookQueue) -> None:
+    web.freeze()
+    stop(web)
+    renamed(web)
+    tell(web, webhooks)
+    stop(web)
+    assert len(required(web)) == 1
+    come_right(web)
+
+
+def test_stop_ends_when_a_withdrawn_permission_is_given_back(web: Harness, webhooks: WebhookQueue) -> None:
+    freeze = web.freeze()
+    stop(web)
+    permit(web, administration="read")
+    web.lift(freeze)
+    stop(web)
+    pass_time(web, timedelta(seconds=30))
+    assert len(required(web)) == 1
+    [installed] = web.fake_github.world.installations.values()
+    act(web, installations.accept_permissions, installed, dict(installations.PERMISSIONS))
+    tell(web, webhooks)
+    come_right(web)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_stop_of_an_uncallable_installation_ends_when_it_returns(
+    web: Harness, webhooks: WebhookQueue, *, known: bool
+) -> None:
+    freeze = web.freeze()
+    stop(web)
+    [installed] = web.fake_github.world.installations.values()
+    act(web, installations.suspend, installed, suspended=True)
+    if known:
+        tell(web, webhooks)
+    web.lift(freeze)
+    stop(web)
+    act(web, installations.suspend, installed, suspended=False)
+    webhooks.run()
+    come_right(web)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_stop_of_a_repository_without_the_app_ends_when_it_returns(
+    web: Harness, webhooks: WebhookQueue, *, known: bool
+) -> None:
+    freeze = web.freeze()
+    stop(web)
+    [installed] = web.fake_github.world.installations.values()
+    other = web.fake_github.organization("acme").repository("other").record
+    act(web, installations.choose_repositories, installed, [other])
+    if known:
+        webhooks.run()
+    assert_honest(web)
+    web.lift(freeze)
+    stop(web)
+    act(web, installations.choose_repositories, installed, None)
+    webhooks.run()
+    come_right(web)
+
+
+@pytest.mark.parametrize("lifts", [False, True])
+def test_stop_of_an_archived_repository_ends_when_it_is_unarchived(
+    web: Harness, webhooks: WebhookQueue, *, lifts: bool
+) -> None:
+    freeze = web.freeze()
+    stop(web)
+    repository = web.fake_github.world.repository_named("acme/web")
+    act(web, repositories.set_archived, repository, archived=True)
+    webhooks.run()
+    stop(web)
+    if lifts:
+        web.lift(freeze)
+    stop(web)
+    act(web, repositories.set_archived, repository, archived=False)
+    webhooks.run()
+    if not lifts:  # checks that GitHub refused are tried seldom
+        pass_time(web, timedelta(minutes=31))
+    come_right(web)
+
+
+def test_stop_of_a_renamed_repository_ends(web: Harness, webhooks: WebhookQueue) -> None:
+    freeze = web.freeze()
+    stop(web)
+    repository = web.fake_github.world.repository_named("acme/web")
+    act(web, repositories.rename, repository, "site")
+    web.lift(freeze)
+    stop(web)
+    webhooks.run()
+    settle(web)
+    assert required(web, "site") == []
+    assert ways(web, repository="site") >= {"merge", "push"}
+
+
+def test_deleted_repository_leaves_nothing_to_do(web: Harness, webhooks: WebhookQueue) -> None:
+    web.freeze()
+    stop(web)
+    act(web, repositories.delete, web.fake_github.world.repository_named("acme/web"))
+    stop(web)
+    webhooks.run()
+    pass_time(web, timedelta(hours=1))
+    assert stop(web) == 0
+
+
+def test_branch_that_is_deleted_and_made_again_is_stopped(web: Harness, webhooks: WebhookQueue) -> None:
+    web.freeze()
+    repository = web.fake_github.world.repository_named("acme/web")
+    sha = repository.branches["next"]
+    act(web, branches.delete_branch, repository, "next")
+    webhooks.run()
+    stop(web)
+    assert_honest(web)
+    act(web, branches.create_branch, repository, "next", sha)
+    webhooks.run()
+    assert_honest(web)
+    settle(web)
+    assert entering(web, "next") == set()
+
+
+def test_freeze_has_no_stop_where_no_more_rulesets_fit(web: Harness) -> None:
+    repository = web.fake_github.organization("acme").repository("web")
+    web.fake_github.faults.add("error", "CreateRulesets", status=422, message="Validation Failed: maximum of 75")
+    refused = web.fake_github.faults.add("error", "POST /repos/acme/web/rulesets", status=422, message="maximum of 75")
+    assert repository
+    freeze = web.freeze()
+    steps = stop(web)
+    pass_time(web, timedelta(minutes=1))
+    assert steps + stop(web) <= 2
+    assert refused.struck == 1
+    web.run_until_idle()
+    assert entering(web, "main") == set()
+    web.lift(freeze)
+    web.fake_github.faults.clear()
+    come_right(web)
+
+
+def test_stop_is_not_begun_without_an_administrator(web: Harness) -> None:
+    with_a_ruleset(web)
+    deleted(web)
+    web.sql("UPDATE repositories SET rulesets_authorized_by = NULL, rulesets_authorized_at = NULL")
+    web.sql("UPDATE frozen_branch_rulesets SET may_stop = true, due_at = clock_timestamp()")
+    web.freeze()
+    stop(web)
+    write(web)
+    web.run_until_idle()
+    assert entering(web, "main") == set()
+    assert [each for each in web.fake_github.world.rulesets.values() if "frozen" in each.name] == []

@@ -1,8 +1,9 @@
 """The list of alerts: open alerts that are stored, and alerts that are derived from the present state.
 
 Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
-removed or suspended installation, GitHub's rate limits, late enforcement, late notifications, exceeded limits of the
-plan, a trial that ends soon, subscriptions that are unpaid or unclear, processes that do not run, a restored database.
+removed or suspended installation, GitHub's rate limits, stops that do not end or that people ended, late enforcement,
+late notifications, exceeded limits of the plan, a trial that ends soon, subscriptions that are unpaid or unclear,
+processes that do not run, a restored database.
 So the API judges whether others work: a dead process cannot report itself. Their ids are derived from their subjects.
 """
 

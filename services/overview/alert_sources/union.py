@@ -32,10 +32,13 @@ from services.overview.alert_sources.plans import (
 )
 from services.overview.alert_sources.processes import missing_sweep, missing_workers, reduced_workers
 from services.overview.alert_sources.restores import restored_database
+from services.overview.alert_sources.stops import alerts_of_stops
 
 TYPES = (
     "failed_targets",
     "freeze_gap",
+    "stop_not_ended",
+    "stop_refused",
     "pending_request",
     "expiring_key",
     "installation_gone",
@@ -71,7 +74,7 @@ def union_of_sources() -> TextualSelect:
         restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
-    return text(f"{sql_of(every)} UNION ALL {gaps_of_freezes()}").columns(**columns)
+    return text(f"{sql_of(every)} UNION ALL {gaps_of_freezes()} UNION ALL {alerts_of_stops()}").columns(**columns)
 
 
 def sql_of(query: Any) -> str:

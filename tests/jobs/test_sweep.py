@@ -28,21 +28,20 @@ from tests.harness.concurrency import Task, at_once, eventually
 from tests.harness.github_harness import ADA, Builder, Harness
 from tests.harness.wakeups import RecordedWakeups
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.conftest import EnterScene
 
 NEVER = timedelta(days=1000)
 SweeperOf = Callable[..., Sweeper]
 
 
 @pytest.fixture
-def sweeper(harness: Harness, enter_scene: EnterScene) -> Iterator[SweeperOf]:
+def sweeper(harness: Harness) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
     def make(*, workers_available: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
         return Sweeper(context.get_context(), lambda: workers_available, full_pass_every)
 
     context.set_context(Context(harness.jobs, harness.github, harness.reconciler, lambda _name: None))
-    enter_scene(lambda: make().sweep())  # takes the chores that a new database has due
+    make().sweep()  # takes the chores that a new database has due
     sent_wakeups(harness).clear()
     yield make
     context._contexts.clear()

@@ -25,6 +25,8 @@ class Installation(Base):
     status_version: Mapped[int] = mapped_column(server_default="0")
     """Counts how often GitHub's answer about it was recorded, so that answers out of order are noticed."""
     created_at: Mapped[datetime]
+    refused_until: Mapped[datetime | None]
+    """Until when GitHub refuses calls, as it said; `paused_until` has waits for our own budget as well."""
     paused_until: Mapped[datetime | None]
     """Until when GitHub limits us; every worker obeys it."""
     paused_since: Mapped[datetime | None]

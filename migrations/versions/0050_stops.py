@@ -25,6 +25,7 @@ COLUMNS = {
         "stop_passed TEXT[] DEFAULT '{}' NOT NULL",
     ),
     "branch_enforcement": ("stop TEXT",),
+    "installations": ("refused_until TIMESTAMP WITH TIME ZONE",),
     "freezes": ("blocked_at TIMESTAMP WITH TIME ZONE",),
 }
 # As in 0047: a reading that only lengthens for how long the rules count changes no answer.

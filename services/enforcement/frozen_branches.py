@@ -42,7 +42,7 @@ from services.enforcement.frozen_ruleset_records import (
 from services.enforcement_status.frozen_branch_requests import JOB, STOPS_JOB
 from services.github_access.backoff import OPERATOR_RETRY_INTERVAL, backoff
 from services.github_access.failures import RATE_LIMITS, pause_when_limited, require_confirmed
-from services.github_access.pauses import is_callable
+from services.github_access.pauses import is_accepted, is_callable
 from services.github_access.rate_limiter import background_client, learn_from_refused_write
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ _IS_STOPPING = or_(
 )
 
 
-def _queue(kind: str, *conditions: ColumnElement[bool]) -> WorkQueue:
+def _queue(kind: str, callable_: ColumnElement[bool], *conditions: ColumnElement[bool]) -> WorkQueue:
     """Return a queue of the rulesets that the App may write."""
     candidates = (
         select(
@@ -80,7 +80,7 @@ def _queue(kind: str, *conditions: ColumnElement[bool]) -> WorkQueue:
         .join(Repository, Repository.id == FrozenBranchRuleset.repository_id)
         .join(Installation, Installation.id == Repository.installation_id)
         .where(
-            is_callable(),
+            callable_,
             Installation.permissions["administration"].astext == "write",
             and_(Repository.removed_at.is_(None), Repository.archived.is_(False)),
             or_(
@@ -95,10 +95,10 @@ def _queue(kind: str, *conditions: ColumnElement[bool]) -> WorkQueue:
     return WorkQueue(kind, FrozenBranchRuleset, candidates, call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS))
 
 
-FROZEN_BRANCHES = _queue(JOB, not_(_IS_STOPPING), not_(_WAITS_FOR_SHARE))
+FROZEN_BRANCHES = _queue(JOB, is_callable(), not_(_IS_STOPPING), not_(_WAITS_FOR_SHARE))
 """Rulesets that are due and have no stop. While one of an organisation waits for its share of the rate limit, so do the
 others."""
-STOPS = _queue(STOPS_JOB, _IS_STOPPING)
+STOPS = _queue(STOPS_JOB, is_accepted(), _IS_STOPPING)
 """Those that have a stop, may need one, or had one until a moment ago: they go before everything else."""
 
 

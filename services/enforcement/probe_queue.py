@@ -12,7 +12,7 @@ from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import Lease, WorkQueue
-from services.github_access.pauses import is_callable
+from services.github_access.pauses import is_accepted, is_callable
 
 MAX_BRANCHES = 200
 """Branches that one lease holds."""
@@ -43,22 +43,20 @@ _DUE = (
     .join(WatchedBranch, WatchedBranch.id == BranchEnforcement.branch_id)
     .join(Repository, Repository.id == WatchedBranch.repository_id)
     .join(Installation, Installation.id == Repository.installation_id)
-    .where(
-        Repository.removed_at.is_(None),
-        is_callable(),
-    )
+    .where(Repository.removed_at.is_(None))
     .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id)
 )
-PROBES = WorkQueue("verify", BranchEnforcement, _DUE)
+PROBES = WorkQueue("verify", BranchEnforcement, _DUE.where(is_callable()))
 PROBES_OF_STOPS = WorkQueue(
     "verify",
     BranchEnforcement,
     _DUE.where(
+        is_accepted(),
         exists().where(
             FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
             FrozenBranchRuleset.stop_context.is_not(None),
             FrozenBranchRuleset.stop_in_force_at.is_(None),
-        )
+        ),
     ),
 )
 """Those of branches whose stop is written and not seen yet."""

@@ -72,4 +72,4 @@ def pause_when_limited(uow: UnitOfWork, installation_id: int, error: GitHubError
     """
     if error is not None and error.kind in RATE_LIMITS and not isinstance(error, ThrottledError):
         seconds = DEFAULT_PAUSE if error.retry_after is None else error.retry_after
-        pause_installation(uow, installation_id, uow.now + timedelta(seconds=seconds))
+        pause_installation(uow, installation_id, uow.now + timedelta(seconds=seconds), refused=True)

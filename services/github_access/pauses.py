@@ -6,7 +6,7 @@ process keeps pauses in its client too, and forgets them when it reads that.
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, or_, text
+from sqlalchemy import ColumnElement, and_, or_, select, text
 
 from models.installations import Installation
 from models.queries import NOW
@@ -29,22 +29,38 @@ def is_callable() -> ColumnElement[bool]:
     return and_(Installation.state == "active", is_not_paused())
 
 
-def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime) -> None:
-    """Keep every worker away from an installation until then."""
-    uow.session.execute(
-        text(
-            "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
-            "paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END "
-            "WHERE id = :id"
-        ),
-        {"until": until, "id": installation_id, "now": uow.now, "recent": uow.now - SAME_LIMIT_INTERVAL},
-    )
+def is_accepted() -> ColumnElement[bool]:
+    """Return the condition of active installations whose calls GitHub does not refuse: only our own budget may wait."""
+    not_refused = or_(Installation.refused_until.is_(None), Installation.refused_until <= NOW)
+    return and_(Installation.state == "active", not_refused)
+
+
+_BEGIN = text("""
+    UPDATE installations
+    SET paused_until = greatest(coalesce(paused_until, :until), :until),
+        paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END,
+        refused_until = CASE WHEN :refused THEN greatest(coalesce(refused_until, :until), :until) ELSE refused_until END
+    WHERE id = :id
+""")
+
+
+def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime, *, refused: bool = False) -> None:
+    """Keep every worker away from an installation until then; `refused`: by GitHub, and not by our own budget."""
+    values = {"until": until, "id": installation_id, "now": uow.now, "recent": uow.now - SAME_LIMIT_INTERVAL}
+    uow.session.execute(_BEGIN, {**values, "refused": refused})
 
 
 def end_pause(uow: UnitOfWork, installation_id: int) -> None:
     """Let every process call an installation again from now on."""
-    end = text("UPDATE installations SET paused_until = :now, paused_since = NULL WHERE id = :id")
+    end = text("UPDATE installations SET paused_until = :now, paused_since = NULL, refused_until = NULL WHERE id = :id")
     uow.session.execute(end, {"id": installation_id, "now": uow.now})
+
+
+def refusal_left(uow: UnitOfWork, installation_id: int) -> timedelta:
+    """Return for how long GitHub still refuses calls of an installation."""
+    pause_left(uow, installation_id)  # what an operator has ended is forgotten
+    until = uow.session.scalar(select(Installation.refused_until).where(Installation.id == installation_id))
+    return timedelta(0) if until is None else max(timedelta(0), until - uow.now)
 
 
 def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:

@@ -37,7 +37,7 @@ from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import ThrottledError, require_confirmed, require_no_pause
-from services.github_access.pauses import pause_left
+from services.github_access.pauses import pause_left, refusal_left
 
 LEARNED_FOR = timedelta(hours=24)
 """How long the counting that was learned from a refusal is used."""
@@ -97,7 +97,8 @@ def urgent_client(
 ) -> InstallationClient:
     """Return the client for the few calls that hold a freeze: they go before everything else, verdicts included.
 
-    It does what `background_client` does, and may use all of the budget. A ruleset is no created content.
+    It does what `background_client` does, and may use all of the points. A ruleset is no created content, so a pause
+    because the budget for checks is used up does not count.
     """
     return github.client(installation_id).with_hook(partial(_reserve_first, uow_factory, installation_id, lease))
 
@@ -107,10 +108,10 @@ def _reserve_first(uow_factory: UnitOfWorkFactory, installation_id: int, lease: 
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease is not None and not lease.renew(uow):
             raise LeaseLostError
-        require_no_pause(uow, installation_id)
         if writes:
             require_confirmed(uow)
-        wait = wait_for_query(limits, _recent_usage(uow, installation_id, MINUTE), uow.now)
+        usage = _recent_usage(uow, installation_id, MINUTE)
+        wait = max(refusal_left(uow, installation_id), wait_for_query(limits, usage, uow.now))
         if wait > NO_WAIT:
             raise ThrottledError("GitHub's rate limit is used up", wait)
         _save_usage(uow, installation_id, MUTATION_POINTS if writes else QUERY_POINTS, 0)

@@ -21,6 +21,7 @@ NEVER_CHANGED = {"id", "organization_id", "created_at", "created_by"}
 NOT_SHOWN = {
     "installations": {
         *("account", "repository_selection", "permissions", "status_version", "paused_until", "paused_since"),
+        "refused_until",
         *("content_counting", "content_learnt_at", "synced_at"),
         *("resync_due_at", "resync_after", "resync_began_at", "resync_urgent"),
     },

@@ -106,3 +106,28 @@ def test_stop_counts_only_once_github_enforces_it(web: Harness) -> None:
     stop(web)
     assert ways(web) == set()
     assert times(web).blocked_at is not None
+
+
+def test_stop_begins_and_ends_while_the_budget_for_checks_is_used_up(web: Harness) -> None:
+    soon = "UPDATE installations SET paused_until = clock_timestamp() + interval '40 minutes'"
+    freeze = web.freeze()
+    web.sql(soon)
+    stop(web)
+    assert ways(web) == set()
+    assert times(web).blocked_at is not None
+    web.lift(freeze)
+    stop(web)
+    assert required(web) == []
+
+
+def test_stop_waits_while_github_refuses_calls(web: Harness) -> None:
+    web.fake_github.faults.add(
+        "error", "graphql mutation CreateRulesets", status=403, message="You have exceeded a secondary rate limit"
+    )
+    web.freeze()
+    stop(web)
+    calls = web.fake_github.calls.total
+    assert stop(web) == 0
+    assert web.fake_github.calls.total == calls
+    [(refused,)] = web.sql("SELECT refused_until > clock_timestamp() FROM installations")
+    assert refused

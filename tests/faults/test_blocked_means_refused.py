@@ -25,8 +25,10 @@ from rules.freezes.blocking import MAX_READING_AGE
 from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.frozen_branches import write_due
+from services.enforcement.frozen_ruleset_records import read_facts
 from services.enforcement.probes import probe_due
 from services.enforcement.setup_runs import apply_due
+from services.enforcement.stops import stop_due
 from services.maintenance.resync import full_resync
 from services.maintenance.tasks import end_freezes, review_enforcement
 from services.pull_request_exceptions.decisions import grant, revoke
@@ -44,6 +46,7 @@ from tests.harness.github_harness import Harness
 from tests.harness.messages import Messages
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import WebhookQueue, work
+from tests.jobs.stops.requests import required, stop_from
 from tools.fake_github.model.installations import suspend
 from tools.fake_github.model.protection import required_checks
 from tools.fake_github.model.rulesets import rules_for_branch
@@ -71,6 +74,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
         super().__init__()
         self.harness.fake_github.settings.primary_limits = False
         self.harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = 'api'")
+        stop_from(self.harness)
         self.harness.read_rules()
         self.unsure = False
         """Whether something was untold before the last step."""
@@ -141,6 +145,11 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
         while passes and self.harness.reconciler.run_pass():
             passes -= 1
 
+    @rule(steps=st.sampled_from([1, 1, 2, 5]))
+    def stop(self, steps: int) -> None:
+        while steps and stop_due(self.harness.jobs, self.harness.github):
+            steps -= 1
+
     @rule()
     def probe(self) -> None:
         probe_due(self.harness.jobs, self.harness.github)
@@ -191,7 +200,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
         for _ in range(30):
             work(harness)
             harness.sql("UPDATE enforcement_setups SET due_at = now() - interval '1 s' WHERE due_at IS NOT NULL")
-            jobs = (write_due, apply_due, probe_due)
+            jobs = (stop_due, write_due, apply_due, probe_due)
             if not sum(job(harness.jobs, harness.github) for job in jobs):
                 return
         raise AssertionError("the service does not come to rest")
@@ -216,7 +225,21 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
         for (github_id, branch), one in said.items():
             if self.hears(github_id):
                 self._check_at_rest(github_id, branch, one)
+        self._check_stops()
         assert not (uncovered := self.uncovered_successors(set(said))), uncovered
+
+    def _check_stops(self) -> None:
+        """Check that no stop is on without need where we may write: a freeze has heads that show `success`."""
+        if self.installation is None or self.installation.permissions.get("administration") != "write":
+            return
+        for repository in self.existing:
+            if repository.archived or not self.hears(repository.id):
+                continue
+            if found := required(self.harness, self.harness.fake_github.world.full_name(repository)):
+                rows = self.harness.sql("SELECT id FROM repositories WHERE github_id = :id", id=repository.id)
+                with self.harness.jobs.open(SYSTEM_CALLER) as uow:
+                    facts = read_facts(uow, [row.id for row in rows])
+                assert [each.stop for each in facts if each.needs_stop] == found, (repository.name, facts)
 
     def _check_at_rest(self, github_id: int, branch: str, said: Said) -> None:
         """Check that a frozen branch is blocked or not, as GitHub answers, and that people are told."""

@@ -46,8 +46,9 @@ def settle(harness: Harness) -> None:
 
 
 def required(harness: Harness, repository: str = "web") -> list[str]:
-    """Return the contexts of stops that active rulesets of a repository require, at GitHub."""
-    record = harness.fake_github.organization("acme").repository(repository).record
+    """Return the contexts of stops that active rulesets of a repository require, at GitHub; of acme's, or by owner."""
+    full_name = repository if "/" in repository else f"acme/{repository}"
+    record = harness.fake_github.world.repository_named(full_name)
     found = harness.fake_github.world.rules_of.get(("Repository", record.id), {}).values()
     return [context for ruleset in found if ruleset.enforcement == "active" for context in contexts(ruleset)]
 

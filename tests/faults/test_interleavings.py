@@ -3,8 +3,9 @@
 Three workers process two branches of a pattern, of which one has no rule of its own, and heads that both share. They
 stop before each transaction and in each call. Meanwhile freezes begin and end, and people push, close and reopen.
 Workers die or lose a connection at any step, and their calls arrive up to ten seconds later. Webhooks come late; none
-is lost. No `success` is decided where a freeze blocks it. At rest every open head shows its verdict, a head that
-nothing can merge shows no `success`, and a full pass finds nothing to write.
+is lost. No `success` is decided where a freeze blocks it, and nothing can merge once a freeze is blocked, by a stop or
+by checks. At rest every open head shows its verdict, a head that nothing can merge shows no `success`, no stop is on,
+and a full pass finds nothing to write.
 
 Each interleaving begins where the last one came to rest. `tests/harness/state_machines.py` says how to explore.
 """
@@ -20,13 +21,17 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from services.enforcement.frozen_branches import write_due
+from services.enforcement.stops import stop_due
 from services.maintenance import resync
 from services.reconcile.evaluation import CheckUpdate
 from tests.faults.state_machines import HarnessMachine
+from tests.harness.blocking_surfaces import REPLACING, ways_in
 from tests.harness.github_harness import Harness
 from tests.harness.state_machines import explore
 from tests.harness.stepped_workers import Fate, Place, SteppedWorker, SteppedWorkers
 from tests.harness.webhook_queue import Verdicts, disagreements, landable
+from tests.jobs.stops.requests import required, stop_from
 from tools.fake_github.model.records import PullRequest
 
 RELEASES = ("release/1", "release/2")
@@ -44,7 +49,10 @@ class Interleavings(HarnessMachine):
     def __init__(self) -> None:
         super().__init__()
         [self.repository] = self.repositories
+        self.harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at")
+        stop_from(self.harness)
         self.webhook_queue.run()
+        self.harness.read_rules()
         self.workers = SteppedWorkers(self.harness, 3, self._judge)
         self.chance = random.Random()
         self.actions: list[tuple[int, Callable[[], object]]] = [
@@ -58,6 +66,8 @@ class Interleavings(HarnessMachine):
             (2, self.a_pull_request_comes_or_goes),
             (3, self.webhooks_arrive),
             (3, self.others_work),
+            (5, self.a_stop_goes_on),
+            (1, self.rules_are_read),
             (1, self.everything_is_read_again),
         ]
         """What can happen, and how often."""
@@ -73,11 +83,23 @@ class Interleavings(HarnessMachine):
                 for action in (self.a_freeze_begins_or_ends, self.a_worker_goes_on, *chosen):
                     done.append(action.__name__)
                     done[-1] += f": {action()}"
+                    self._check_blocked()
                 self.workers.end()
             self._come_to_rest()
         except BaseException as error:
             error.add_note("\n".join([f"interleave({seed}):", *done]))
             raise
+
+    def _check_blocked(self) -> None:
+        """Check that nothing can merge into a branch of a freeze that is blocked."""
+        blocked = self.harness.sql(
+            "SELECT DISTINCT b.name FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id "
+            "JOIN watched_branches b ON b.id = t.branch_id "
+            "WHERE t.operation = 'apply' AND f.ended_at IS NULL AND f.blocked_at IS NOT NULL"
+        )
+        for row in blocked:
+            ways = [way for way in ways_in(self.harness, self.repository.id, row.name) if way.way not in REPLACING]
+            assert not ways, (row.name, ways[:3])
 
     # --- workers --------------------------------------------------------------------------------------------------
 
@@ -134,6 +156,14 @@ class Interleavings(HarnessMachine):
     def others_work(self) -> None:
         """Have a worker that nothing befalls do what is due."""
         self.harness.run_until_idle()
+
+    def a_stop_goes_on(self) -> str:
+        """Have a worker that nothing befalls take some steps for stops."""
+        steps = self.chance.choice((1, 1, 2, 4))
+        return str([stop_due(self.harness.jobs, self.harness.github) for _ in range(steps)])
+
+    def rules_are_read(self) -> None:
+        self.harness.read_rules()
 
     def a_lost_call_arrives(self) -> str:
         if not self.workers.lost_calls:
@@ -198,6 +228,11 @@ class Interleavings(HarnessMachine):
         for _ in range(3):  # leases run out, retries come due, and what they leave is read once more
             self.clock.offset += timedelta(minutes=45)
             harness.run_until_idle()
+            while stop_due(harness.jobs, harness.github) or write_due(harness.jobs, harness.github):
+                pass
+            self.webhooks_arrive()
+            harness.run_until_idle()
+        assert required(harness) == []
         assert disagreements(harness) == {}
         assert landable(harness) == set()
         harness.fake_github.calls.reset()

@@ -124,9 +124,9 @@ JOBS = {
 
 
 def queues_of(dependencies: Dependencies) -> Sequence[WorkQueue]:
-    """Return the queues whose work this configuration does."""
+    """Return the queues whose work this configuration does; the job of stops reads back what it wrote as well."""
     configured = (job.work for job in JOBS.values() if job.needs(dependencies) is not None)
-    return [work for work in configured if isinstance(work, WorkQueue)]
+    return [STOPS, *(work for work in configured if isinstance(work, WorkQueue))]
 
 
 def run(name: str) -> None:

@@ -32,7 +32,9 @@ from rules.rulesets.app_permissions import EVENTS, missing_permissions
 from rules.web_addresses import GITHUB_WEBHOOKS
 from services.core.database_identity import is_confirmed
 from services.core.lease_holder import RUNNING_KINDS, PooledConnectionError, require_direct_connection
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance import secret_rotation
+from services.verdicts.lasting_stops import BY_HAND, LASTING, REFUSED, find_stops
 
 _LOGIN: LiteralString = """
     SELECT r.rolname::text, r.rolsuper, r.rolbypassrls, r.rolcreaterole OR r.rolcreatedb,
@@ -179,6 +181,25 @@ def _previous_key(found: secret_rotation.SecretSurvey) -> Finding:
     )
 
 
+def check_stops(config: Config) -> Iterator[Finding]:
+    """Check that every stop that is not needed has ended, and that people have ended none that is."""
+    try:
+        with units_of_work(config, WORKER_ROLE) as uow_factory, uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
+            lasting, refused = find_stops(uow, LASTING), find_stops(uow, REFUSED)
+    except sqlalchemy.exc.SQLAlchemyError:
+        yield off("not checked, because the database cannot be used")
+        return
+    for name in lasting:
+        yield fix(f"GitHub refuses every merge into branches of {name} by a stop that does not end. {BY_HAND}")
+    for name in refused:
+        yield fix(
+            f"people ended the stop of {name} at GitHub: its frozen branches are open until their checks are written. "
+            "See that workers run, and that GitHub takes checks"
+        )
+    if not lasting and not refused:
+        yield ok("no stop stays on that nothing needs, and people have ended none that is needed")
+
+
 def check_redis(config: Config) -> Iterator[Finding]:
     """Check that Redis answers; without it the sweep does all the work."""
     try:
@@ -307,6 +328,7 @@ def check_errors(config: Config) -> Iterator[Finding]:
 CHECKS: dict[str, Callable[[Config], Iterator[Finding]]] = {
     "database": check_database,
     "secrets": check_secrets,
+    "stops": check_stops,
     "redis": check_redis,
     "github": check_github,
     "mail": check_mail,

@@ -163,6 +163,15 @@ OLDEST_UNENFORCED_BY_CAUSE = Family(
     WORKERS,
     ("cause",),
 )
+STOPS = Family(
+    "stops", "gauge", "Repositories in which a stop may refuse every merge until checks are written", WORKERS
+)
+OLDEST_UNNEEDED_STOP = Family(
+    "oldest_unneeded_stop_seconds",
+    "gauge",
+    "For how long a stop has been on, at least, that no freeze needs any more",
+    WORKERS,
+)
 OLDEST_UNRELEASED = Family(
     "oldest_unreleased_freeze_seconds",
     "gauge",

@@ -16,6 +16,7 @@ from app.metrics.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Famil
 from integrations.github import ErrorKind
 from integrations.github.errors import CODES
 from models.checks import Check
+from models.enforcement import FrozenBranchRuleset
 from models.freezes import IN_FORCE, INCOMPLETE
 from models.installations import Installation
 from models.notifications import NotificationDestination
@@ -34,6 +35,7 @@ from services.events.destinations import FOR_SYSTEMS
 from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR
+from services.verdicts.lasting_stops import STOPS, UNNEEDED, UNNEEDED_SINCE
 
 WEBHOOKS_SEEN = timedelta(minutes=5)
 """For how long after its arrival the lag of a webhook is shown."""
@@ -56,6 +58,7 @@ def reads_of(queues: Sequence[WorkQueue]) -> Mapping[str, Read]:
         "enforcement": read_enforcement,
         "unenforced_freezes": read_unenforced_freezes,
         "frozen_branches": read_frozen_branches,
+        "stops": read_stops,
         "restores": read_restores,
         "processes": read_processes,
         "github": read_github,
@@ -103,6 +106,26 @@ def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.OLDEST_UNENFORCED, _seconds(row.unenforced_since, uow))
     yield Reading(families.OLDEST_UNRELEASED, _seconds(row.unreleased_since, uow))
     yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_OLDEST_OUTDATED), uow))
+
+
+_STOPS = (
+    select(FrozenBranchRuleset.repository_id)
+    .where(FrozenBranchRuleset.stop_context.is_not(None))
+    .order_by(FrozenBranchRuleset.stop_written_at.nulls_first())
+    .limit(MAX_COUNTED)
+)
+_OLDEST_UNNEEDED = text(f"""
+    SELECT min({UNNEEDED_SINCE}) FROM {STOPS} WHERE s.repository_id = ANY(:repositories) AND {UNNEEDED}
+""")  # noqa: S608 - constants of ours
+
+
+def read_stops(uow: UnitOfWork) -> Iterator[Reading]:
+    """Read how many stops may be on, and for how long one that nothing needs."""
+    stops = uow.session.scalars(_STOPS).all()
+    yield Reading(families.STOPS, len(stops))
+    values = {"now": uow.now, "repositories": list(stops)}
+    since = uow.session.scalar(_OLDEST_UNNEEDED, values) if stops else None
+    yield Reading(families.OLDEST_UNNEEDED_STOP, _seconds(since, uow))
 
 
 # The oldest first: these are the ones that have waited too long.

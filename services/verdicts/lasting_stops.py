@@ -7,9 +7,12 @@ stop is on is all that is taken from what was written. They are conditions on `S
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from sqlalchemy import text
+
 from models.freezes import IN_FORCE
 from rules.freezes.blocking import BlockingFacts, state_of
 from rules.freezes.stops import FrozenBranch, needs_stop
+from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking_facts import BEGUN_FROZEN_KEY, FROM, IS_FROZEN, keys_where
 
 MAX_SECONDS = 60
@@ -62,3 +65,9 @@ LASTING = f"{UNNEEDED} AND {UNNEEDED_SINCE} < CAST(:now AS timestamptz) - interv
 """The condition of a stop that does not end: nothing has needed it for longer than `MAX_SECONDS`."""
 STOPS = "frozen_branch_rulesets s JOIN repositories place ON place.id = s.repository_id"
 """What the conditions are about: `s` and `place`."""
+
+
+def find_stops(uow: UnitOfWork, condition: str, limit: int = 20) -> list[str]:
+    """Return the full names of the first repositories that meet a condition, of all organisations."""
+    found = f"SELECT place.owner || '/' || place.name AS name FROM {STOPS} WHERE {condition} ORDER BY name LIMIT :limit"  # noqa: S608 - constants of ours
+    return list(uow.session.scalars(text(found), {"now": uow.now, "limit": limit}))

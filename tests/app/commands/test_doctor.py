@@ -1,6 +1,7 @@
 """The command `doctor`: a line for each thing that the service needs, and what to do about those that are not well."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -11,6 +12,8 @@ from app.commands.doctor import check_github, main
 from app.config import load_config
 from app.database import ROLES
 from app.database_connections import RELEASE_REVISION
+from models.enforcement import FrozenBranchRuleset
+from tests import factories
 from tests.harness.app_key import AppKey, make_app_key
 from tests.harness.collectors import collector
 from tests.harness.mail import mailbox
@@ -267,3 +270,28 @@ def test_secrets_are_not_printed(environment: pytest.MonkeyPatch, capsys: pytest
     environment.setenv("DATABASE_URL", "postgresql://me:very_secret@127.0.0.1:1/nothing")
     main([])
     assert "very_secret" not in capsys.readouterr().out
+
+
+def test_stops_that_do_not_end_and_that_people_ended_are_named(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acme, now = factories.organization(session, "Acme"), factories.now()
+    branches = [factories.watched(session, acme, f"acme/{name}") for name in ("ended", "refused", "well")]
+    for branch in branches:
+        factories.branch_enforcement(session, branch)
+        factories.head_check(session, branch, "a" * 40, "success")
+        row = FrozenBranchRuleset(repository_id=branch.repository_id, organization_id=acme.id, branch_names=[])
+        session.add(row)
+        if branch is branches[1]:
+            row.stop_refused_at = now
+        else:
+            row.stop_context, row.stop_written_at = "change-freeze/stop:1", now - timedelta(hours=1)
+    factories.freeze(session, acme, branches[:1], ended_at=now - timedelta(minutes=2))
+    factories.freeze(session, acme, branches[1:])
+    session.commit()
+    status, lines = examine(capsys)
+    assert status == 1
+    not_ended, refused = [line for line in lines if "stops:" in line]
+    assert not_ended.startswith("fix  stops: GitHub refuses every merge into branches of acme/ended by a stop")
+    assert "disable or delete the ruleset" in not_ended
+    assert refused.startswith("fix  stops: people ended the stop of acme/refused at GitHub")

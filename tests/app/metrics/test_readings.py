@@ -15,6 +15,7 @@ from app.metrics.families import MAX_INSTALLATIONS
 from app.metrics.readings import reads_of
 from jobs.registry import JOBS, queues_of
 from models.audit import AuditSeal
+from models.enforcement import FrozenBranchRuleset
 from models.github_api_usage import GitHubApiUsage
 from models.identity import Mail
 from models.installations import Installation
@@ -214,6 +215,33 @@ def test_freezes_are_counted_by_what_is_missing(
     assert (values["freezes_in_force"], values["freezes_unenforced"], values["freezes_failing"]) == (3, 2, 1)
     assert values.minutes("oldest_unenforced_freeze_seconds") == 8
     assert values.minutes("oldest_unreleased_freeze_seconds") == 6
+
+
+def test_stops_are_counted_and_those_that_nothing_needs_have_an_age(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, now: datetime
+) -> None:
+    needed, ended, without = (factories.repository(session, acme) for _ in range(3))
+    branch = factories.branch(session, needed)
+    factories.branch_enforcement(session, branch)
+    success = factories.head_check(session, branch, "a" * 40, "success")
+    factories.freeze(session, acme, [branch], started_at=now - minutes(20))
+    over = factories.branch(session, ended)
+    factories.freeze(session, acme, [over], started_at=now - minutes(20), ended_at=now - minutes(3))
+    for row in (needed, ended, without):
+        stop = None if row is without else "change-freeze/stop:1"
+        written = None if row is without else now - minutes(15)
+        add = FrozenBranchRuleset(repository_id=row.id, organization_id=acme.id, stop_context=stop, branch_names=[])
+        add.stop_written_at = written
+        session.add(add)
+
+    def counted() -> tuple[float, float]:
+        session.commit()
+        values = Values(jobs, "stops")
+        return values["stops"], values.minutes("oldest_unneeded_stop_seconds")
+
+    assert counted() == (2, 3)
+    success.conclusion = "failure"
+    assert counted() == (2, 15)
 
 
 def test_restored_database_is_reported_until_an_operator_confirms(jobs: UnitOfWorkFactory, database: str) -> None:

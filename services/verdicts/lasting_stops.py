@@ -47,14 +47,14 @@ UNNEEDED = f"s.stop_context IS NOT NULL AND NOT {_frozen_where(_needs)}"
 """The condition of a ruleset that may still have a stop which no frozen branch of its repository needs."""
 UNNEEDED_SINCE = f"""
     coalesce(greatest(s.stop_written_at, (
-        SELECT max(CASE WHEN f.ended_at IS NULL AND {IN_FORCE} THEN coalesce(t.applied_at, f.started_at)
+        SELECT max(CASE WHEN f.ended_at IS NULL AND {IN_FORCE} THEN coalesce(t.applied_at, CAST(:now AS timestamptz))
                         ELSE coalesce(f.ended_at, f.ends_at) END)
         FROM watched_branches named JOIN freeze_targets t ON t.branch_id = named.id JOIN freezes f ON f.id = t.freeze_id
         WHERE named.repository_id = s.repository_id
     )), s.written_at, CAST(:now AS timestamptz) - interval '{MAX_SECONDS} seconds')
 """  # noqa: S608 - constants of ours
 """Since when at most: when it was switched on, when the checks of the frozen branches were written, or the last freeze
-ended, whichever was last."""
+ended, whichever was last; not yet, while checks of a frozen branch are being written."""
 _HELD_BEFORE = f"""
     EXISTS (SELECT FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
             WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE} AND f.started_at <= s.stop_refused_at)

@@ -224,7 +224,8 @@ def test_stops_are_counted_and_those_that_nothing_needs_have_an_age(
     branch = factories.branch(session, needed)
     factories.branch_enforcement(session, branch)
     success = factories.head_check(session, branch, "a" * 40, "success")
-    factories.freeze(session, acme, [branch], started_at=now - minutes(20))
+    freeze = factories.freeze(session, acme, started_at=now - minutes(20))
+    target = factories.target(session, freeze, branch)
     over = factories.branch(session, ended)
     factories.freeze(session, acme, [over], started_at=now - minutes(20), ended_at=now - minutes(3))
     for row in (needed, ended, without):
@@ -241,7 +242,9 @@ def test_stops_are_counted_and_those_that_nothing_needs_have_an_age(
 
     assert counted() == (2, 3)
     success.conclusion = "failure"
-    assert counted() == (2, 15)
+    assert counted() == (2, 3)
+    target.applied_at = now - minutes(7)
+    assert counted() == (2, 7)
 
 
 def test_restored_database_is_reported_until_an_operator_confirms(jobs: UnitOfWorkFactory, database: str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.harness.github_harness import Harness
+from tests.jobs.conftest import EnterScene
 from tests.jobs.frozen_branches.requests import settle
 from tests.jobs.probes.requests import look
 from tests.jobs.setup.requests import add, ask, work
@@ -10,12 +11,16 @@ from tests.jobs.stops.requests import stop_from
 
 
 @pytest.fixture
-def web(harness: Harness) -> Harness:
+def web(harness: Harness, enter_scene: EnterScene) -> Harness:
     """Return a harness with acme/web, where two branches have two open pull requests each."""
     stop_from(harness)
+    enter_scene(lambda: _at_rest(harness))
+    return harness
+
+
+def _at_rest(harness: Harness) -> None:
     add(harness, "web", branches=("main", "next"), pulls=2)
     ask(harness)
     work(harness)
     look(harness)
     settle(harness)
-    return harness

@@ -88,7 +88,14 @@ def deleted(harness: Harness) -> None:
 
 LOOSENED = [without_the_context, with_another_context, narrowed, widened, excluded, bypassed, rule_added]
 ENDED = [disabled, evaluated, deleted]
-every = pytest.mark.parametrize("how", [*LOOSENED, *ENDED], ids=lambda each: each.__name__)
+IN_EVERY_RUN = [with_another_context, bypassed, deleted]
+every = pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, marks=() if how in IN_EVERY_RUN else pytest.mark.check, id=how.__name__)
+        for how in (*LOOSENED, *ENDED)
+    ],
+)
 ended = pytest.mark.parametrize("how", ENDED, ids=lambda each: each.__name__)
 
 

@@ -18,10 +18,10 @@ from tests.jobs.stops.truths import assert_honest, come_right
 
 
 def wherever(transactions: int) -> pytest.MarkDecorator:
-    """Return the mark that runs a test for each of so many transactions; in each third one by `make test`."""
+    """Return the mark that runs a test for each of so many transactions; in each fifth one by `make test`."""
     marks = {True: (), False: (pytest.mark.check,)}
     numbers = range(1, transactions)
-    return pytest.mark.parametrize("transactions", [pytest.param(n, marks=marks[n % 3 == 0]) for n in numbers])
+    return pytest.mark.parametrize("transactions", [pytest.param(n, marks=marks[n % 5 == 0]) for n in numbers])
 
 
 class InterruptedUnits(UnitOfWorkFactory):

@@ -80,6 +80,18 @@ def test_freeze_that_adds_a_branch_gets_a_new_context(web: Harness) -> None:
     assert ways(web, "next") == set()
 
 
+def test_stop_of_a_later_freeze_has_a_new_context(web: Harness) -> None:
+    freeze = web.freeze()
+    stop(web)
+    [first] = required(web)
+    web.lift(freeze)
+    stop(web)
+    web.freeze()
+    stop(web)
+    [second] = required(web)
+    assert first != second
+
+
 def test_lift_of_one_of_two_freezes_frees_its_branch_alone(web: Harness) -> None:
     web.freeze(branch(web))
     stop(web)

@@ -71,6 +71,13 @@ def stops_in(ruleset: Mapping[str, Any]) -> list[str]:
     return [str(check["context"]) for check in _stops_of(ruleset.get("rules") or ())]
 
 
+def holds(existing: Mapping[str, Any], branches: Iterable[str], stop: Stop) -> bool:
+    """True if our ruleset requires this stop alone, of all of these branches."""
+    include, exclude, others = _conditions(existing)
+    covers = include >= {ref_of(branch) for branch in branches} and not exclude and not others
+    return covers and _stops_of(existing.get("rules") or ()) == [_required(stop)]
+
+
 def without_our_rules(existing: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return our ruleset with only what people added to it; None if nothing is left, and it may be deleted."""
     before = normalized(existing)

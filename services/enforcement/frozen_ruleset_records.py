@@ -168,7 +168,13 @@ def record_refusal(uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
     """Record that people have ended a stop; return what is so now: no freeze from before is stopped again."""
     row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
     row.stop_refused_at = row.stop_ending_at = uow.now
-    row.stop_context = row.stop_written_at = row.stop_in_force_at = None
+    row.stop_context = row.stop_written_at = None
+    return record_loss(uow, facts)
+
+
+def record_loss(uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
+    """Record that a stop does not hold as it was found, so that it counts when it is seen again; return what is so."""
+    uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_in_force_at = None
     uow.session.execute(_NOT_STOPPED, {"repository": facts.repository_id, "names": [], "every": True})
     uow.session.flush()
     [found] = read_facts(uow, [facts.repository_id])

@@ -34,7 +34,7 @@ from models.repositories import Repository
 from rules.access.permissions import SYSTEM
 from rules.batches import batches
 from rules.freezes.merge_rank import AUTO_MERGE
-from rules.rulesets.frozen_branches import Stop, restored_ruleset, wanted_ruleset
+from rules.rulesets.frozen_branches import Stop, holds, restored_ruleset, wanted_ruleset
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
@@ -46,6 +46,7 @@ from services.enforcement.frozen_ruleset_records import (
     probe_named,
     read_facts,
     record_intent,
+    record_loss,
     record_refusal,
     record_written,
     withdraw_intent,
@@ -123,8 +124,8 @@ class _Batch:
     """The repositories that the current transaction releases, by when they are looked at again."""
     exempt: dict[str, tuple[RulesetFacts, str, list[str]]] = field(default_factory=dict)
     """By repository: the context of its stop, and the commits that must get it."""
-    refused: list[str] = field(default_factory=list)
-    """The ids of the frozen branches whose stop people have ended."""
+    lost: list[str] = field(default_factory=list)
+    """The ids of the frozen branches whose stop people have ended or loosened."""
 
     def __post_init__(self) -> None:
         self.rows = {row.repository_id: row for row in self.lease.rows}
@@ -282,19 +283,32 @@ class _Batch:
             with self._transaction() as uow:
                 for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
                     writes += self._plan(uow, facts, found[facts.repository_id])
-        self._record_refused()
+        self._record_lost()
         return writes
 
-    def _refuse(self, uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
-        self.refused += [branch.id for branch in facts.frozen]
-        return record_refusal(uow, facts)
+    def _compare(self, uow: UnitOfWork, facts: RulesetFacts, found: Mapping[str, Any] | None) -> RulesetFacts:
+        """Record that people have ended a stop that was in force, or loosened it; return what is so then."""
+        stop = self._stop(facts.stop)
+        if stop is None or facts.stop_in_force_at is None:
+            return facts
+        if found is None or found["enforcement"] != "active":
+            record = record_refusal
+        elif not holds(found, facts.branch_names, stop):
+            record = record_loss
+        else:
+            return facts
+        self.lost += [branch.id for branch in facts.frozen]
+        return record(uow, facts)
 
-    def _record_refused(self) -> None:
-        """Record that freezes are not blocked any more whose stop people have ended."""
-        if self.refused:
+    def _record_lost(self) -> None:
+        """Record that freezes are not blocked any more whose stop people have ended or loosened, before it is written.
+
+        In a transaction of its own, since freezes are locked before rulesets.
+        """
+        if self.lost:
             with self.uow_factory.open(SYSTEM_CALLER) as uow:
-                record_enforcement_on(uow, self.refused)
-            self.refused.clear()
+                record_enforcement_on(uow, self.lost)
+            self.lost.clear()
 
     def _plan_new(self, absent: Sequence[RulesetFacts]) -> list[_Write]:
         """Return what has to be created, with its intent recorded."""
@@ -345,8 +359,7 @@ class _Batch:
 
     def _plan(self, uow: UnitOfWork, facts: RulesetFacts, found: dict[str, Any]) -> list[_Write]:
         """Return what has to be written, with its intent recorded; if GitHub has it already, release the repository."""
-        if facts.stop_in_force_at is not None and found["enforcement"] != "active":
-            facts = self._refuse(uow, facts)
+        facts = self._compare(uow, facts, found)
         context = facts.next_stop()
         ids = (int(facts.ruleset_id or 0), str(facts.node_id))
         write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, self._stop(context)))
@@ -386,10 +399,9 @@ class _Batch:
         try:
             with self.client.shared_deadline():
                 found, taken = find(access, facts)
-            if facts.stop_in_force_at is not None and (found is None or found["enforcement"] != "active"):
-                with work.transaction() as uow:
-                    facts = self._refuse(uow, facts)
-            self._record_refused()
+            with work.transaction() as uow:
+                facts = self._compare(uow, facts, found)
+            self._record_lost()
             with work.transaction() as uow:
                 [facts] = self._read_again(uow, [facts])
                 context = facts.next_stop()

@@ -12,7 +12,19 @@ from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.frozen_branches.requests import write
 from tests.jobs.probes.requests import probe
 from tests.jobs.setup.requests import permit
-from tests.jobs.stops.requests import branch, contexts, ours, pass_time, required, settle, stop, times, ways
+from tests.jobs.stops.requests import (
+    RULESET_DELAY,
+    branch,
+    contexts,
+    ours,
+    pass_time,
+    required,
+    settle,
+    stop,
+    stop_from,
+    times,
+    ways,
+)
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import branches, installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
@@ -127,6 +139,18 @@ def test_stop_that_was_loosened_is_put_right(
     assert ours(web).bypass_actors == []
     assert entering(web, "main") == entering(web, "next") == set()
     come_right(web)
+
+
+@pytest.mark.parametrize("how", [without_the_context, narrowed, excluded], ids=lambda each: each.__name__)
+def test_loosened_stop_does_not_count_before_it_is_enforced_again(web: Harness, how: Callable[[Harness], None]) -> None:
+    web.freeze()
+    stop(web)
+    stop_from(web, delay=RULESET_DELAY)
+    how(web)
+    web.sql("UPDATE frozen_branch_rulesets SET due_at = '2000-01-01', stop_written_at = NULL")
+    assert stop_due(web.jobs, web.github)
+    assert len(required(web)) == 1
+    assert times(web).blocked_at is None
 
 
 @ended

@@ -13,7 +13,7 @@ READ_AGAIN = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StopStep:
     """What to do next with the stop of a repository, and when to look again after a step that needs no call."""
 
     action: Literal["write", "write_again", "forget", "count", "read", "wait"]
@@ -22,29 +22,29 @@ class Step:
     wait: timedelta = timedelta(0)
 
 
-def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
+def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> StopStep:
     """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
     is_on = facts.needs_stop or facts.stop is not None
     if not is_on and facts.stop_ending_at is None:
-        return Step("forget")
+        return StopStep("forget")
     renamed = facts.frozen_names != facts.branch_names
     if is_on and (not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed):
-        return Step("write")
+        return StopStep("write")
     if facts.stop_ending_at is not None:
         left = facts.stop_ending_at + delay - now
         if left <= timedelta(0) or not is_on:
-            return Step("write_again") if left <= timedelta(0) else Step("wait", left)
+            return StopStep("write_again") if left <= timedelta(0) else StopStep("wait", left)
     if facts.is_seen and not facts.is_reported:
-        return Step("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
-    return Step("write") if facts.stop_in_force_at is not None else _look_for(facts, now, delay)
+        return StopStep("wait" if facts.stop_in_force_at is not None else "count", HELD_FOR)
+    return StopStep("write") if facts.stop_in_force_at is not None else _look_for(facts, now, delay)
 
 
-def _look_for(facts: RulesetFacts, now: datetime, delay: timedelta) -> Step:
+def _look_for(facts: RulesetFacts, now: datetime, delay: timedelta) -> StopStep:
     """Return what to do until a stop that was written is seen; if rules do not show it in time, people changed it."""
     effective_at = (facts.stop_written_at or now) + delay
     read_at = (each.read_at for each in facts.frozen if each.stop != facts.stop)
     missed_at = [at for at in read_at if at is not None and at >= effective_at]
     left = max([effective_at, *(at + HELD_FOR for at in missed_at)]) - now
     if left > timedelta(0):
-        return Step("wait", left)
-    return Step("write") if missed_at else Step("read", READ_AGAIN)
+        return StopStep("wait", left)
+    return StopStep("write") if missed_at else StopStep("read", READ_AGAIN)

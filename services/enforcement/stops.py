@@ -53,7 +53,7 @@ from services.enforcement.frozen_ruleset_records import (
 )
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
-from services.enforcement.stop_steps import READ_AGAIN, Step, next_step
+from services.enforcement.stop_steps import READ_AGAIN, StopStep, next_step
 from services.freezes.completion import record_enforcement_on
 from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import urgent_client
@@ -166,7 +166,7 @@ class _Batch:
             due.clear()
         return due, ended
 
-    def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: Step) -> None:
+    def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: StopStep) -> None:
         """Take a step that needs no call, and release the repository."""
         row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
         if step.action == "forget":

@@ -16,8 +16,8 @@ from integrations.github import CheckWrite, GitHubError, InstallationClient
 from models.enforcement import FrozenBranchRuleset
 from models.pull_requests import QueuedCommit
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
-from rules.freezes.stops import FrozenBranch
 from services.core.unit_of_work import UnitOfWork
+from services.enforcement.frozen_ruleset_records import RulesetFacts
 from services.verdicts.facts import active_exceptions, freezes_of
 
 logger = logging.getLogger(__name__)
@@ -42,25 +42,31 @@ class ExemptHead:
     sha: str
 
 
-def exempt_heads(uow: UnitOfWork, frozen: Sequence[FrozenBranch]) -> list[str]:
-    """Return the commits that may have the context of a stop of these branches of one repository, in order."""
-    names = {branch.id: branch.name for branch in frozen}
+def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str, list[str]]:
+    """Return, by repository, the commits that may have the context of a stop of its frozen branches, in order."""
+    names = {branch.id: branch.name for facts in rulesets for branch in facts.frozen}
+    repository_of = {branch.id: facts.repository_id for facts in rulesets for branch in facts.frozen}
     freezes, _closed = freezes_of(uow, names, ())
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     if not exceptions.rows:
-        return []
-    entering: defaultdict[str, set[str]] = defaultdict(set)
+        return {}
+    entering: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for (branch_id, number), rows in exceptions.rows.items():
         sha = rows[0].head_sha
         if not exceptions.candidate((branch_id, names[branch_id]), number, sha, freezes).blocking():
-            entering[sha].add(branch_id)
+            entering[repository_of[branch_id], sha].add(branch_id)
     for branch_id, sha, numbers in _queued(uow, names):
         if not exceptions.queue_candidate((branch_id, names[branch_id]), numbers, freezes).blocking():
-            entering[sha].add(branch_id)
-    standing: defaultdict[str, set[str]] = defaultdict(set)
-    for sha, branch_id in uow.session.execute(_STANDING, {"shas": list(entering), "branches": list(names)}):
-        standing[sha].add(branch_id)
-    return sorted(sha for sha, branch_ids in entering.items() if standing[sha] <= branch_ids)
+            entering[repository_of[branch_id], sha].add(branch_id)
+    standing: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    values = {"shas": [sha for _repository, sha in entering], "branches": list(names)}
+    for sha, branch_id in uow.session.execute(_STANDING, values):
+        standing[repository_of[branch_id], sha].add(branch_id)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for (repository_id, sha), branch_ids in sorted(entering.items()):
+        if standing[repository_id, sha] <= branch_ids:
+            found[repository_id].append(sha)
+    return found
 
 
 def _queued(uow: UnitOfWork, branch_ids: Collection[str]) -> Sequence[Row[str, str, list[int] | None]]:

@@ -145,7 +145,7 @@ class _Batch:
 
     def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
         """Return the repositories whose rulesets have to be read, and those whose stop ended; release the others."""
-        due, ended, unread = [], [], []
+        due, ended, others = [], [], []
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
             for facts in self._read(uow, self.rows):
@@ -155,11 +155,12 @@ class _Batch:
                 elif step.action == "write_again":
                     ended.append(facts)
                 else:
-                    self._note_exempt(uow, facts, facts.stop)
-                    if facts.repository_id not in self.exempt:
-                        self._take(uow, facts, step)
-                        unread += [facts] if step.action == "read" else []
-            probe_named(uow, unread)
+                    others.append((facts, step))
+            self._note_exempt(uow, [(facts, facts.stop) for facts, _step in others])
+            resting = [(facts, step) for facts, step in others if facts.repository_id not in self.exempt]
+            for facts, step in resting:
+                self._take(uow, facts, step)
+            probe_named(uow, [facts for facts, step in resting if step.action == "read"])
         if not confirmed:
             for facts in due:
                 self._fail(facts, WithheldError())
@@ -283,6 +284,7 @@ class _Batch:
             with self._transaction() as uow:
                 for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
                     writes += self._plan(uow, facts, found[facts.repository_id])
+                self._note_exempt(uow, [(write.facts, write.context) for write in writes])
         self._record_lost()
         return writes
 
@@ -319,8 +321,8 @@ class _Batch:
                     context = facts.next_stop()
                     wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
                     record_intent(uow, facts, wanted, context)
-                    self._note_exempt(uow, facts, context)
                     writes.append(_Write(facts, None, context, None, wanted))
+            self._note_exempt(uow, [(write.facts, write.context) for write in writes])
         return writes
 
     def _write_together(self, writes: Sequence[_Write]) -> None:
@@ -371,18 +373,19 @@ class _Batch:
             self._release(facts, READ_AGAIN)
             return []
         record_intent(uow, facts, stop=context)
-        self._note_exempt(uow, facts, context)
         return [write]
 
     def _stop(self, context: str | None) -> Stop | None:
         return None if context is None else Stop(context, self.github.settings.app_id)
 
-    def _note_exempt(self, uow: UnitOfWork, facts: RulesetFacts, context: str | None) -> None:
-        """Note the commits that must get this context of a stop, and have not."""
-        passed = facts.stop_passed if context == facts.stop else frozenset()
-        shas = [] if context is None else [sha for sha in exempt_heads(uow, facts.frozen) if sha not in passed]
-        if context is not None and shas:
-            self.exempt[facts.repository_id] = (facts, context, shas)
+    def _note_exempt(self, uow: UnitOfWork, stops: Sequence[tuple[RulesetFacts, str | None]]) -> None:
+        """Note the commits that must get these contexts of stops, and have not."""
+        stopped = [(facts, context) for facts, context in stops if context is not None]
+        found = exempt_heads(uow, [facts for facts, _context in stopped]) if stopped else {}
+        for facts, context in stopped:
+            passed = facts.stop_passed if context == facts.stop else frozenset()
+            if shas := [sha for sha in found.get(facts.repository_id, ()) if sha not in passed]:
+                self.exempt[facts.repository_id] = (facts, context, shas)
 
     def _record_written(self, uow: UnitOfWork, write: _Write, ids: tuple[int, str]) -> None:
         facts, row = write.facts, self.rows[write.facts.repository_id]
@@ -406,7 +409,7 @@ class _Batch:
                 [facts] = self._read_again(uow, [facts])
                 context = facts.next_stop()
                 record_intent(uow, facts, facts.writing, context)
-                self._note_exempt(uow, facts, context)
+                self._note_exempt(uow, [(facts, context)])
             self._let_in()
             bring_up_to_date(work, facts, found, taken, context)
         except GitHubError as error:

@@ -25,6 +25,7 @@ READ = """
     SET decisive_check = 'change-freeze/main', own_rule = true, open_ways = '{}', rules_read_at = now()
 """
 AUTHORIZED = "UPDATE repositories SET rulesets_authorized_at = now()"
+PERMITTED = """UPDATE installations SET permissions = permissions || '{"administration": "write"}'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _measure(case: Case) -> str:
         environment["GITHUB_CONTENT_LIMIT"] = "aliases"
     with serving([account], settings=settings, environment=environment) as stack:
         warm(stack, "acme/service-1")
-        _run(stack, *([READ, AUTHORIZED] if case.stops else [READ]))
+        _run(stack, *([READ, AUTHORIZED, PERMITTED] if case.stops else [READ]))
         stack.control("GET", "/calls?reset=true")
         began = time.monotonic()
         freeze = _freeze(stack)

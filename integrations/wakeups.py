@@ -19,8 +19,8 @@ from integrations.traces import job_metadata
 logger = logging.getLogger(__name__)
 
 QUEUE = "wakeups"
-FIRST = "stops"
-"""The job that goes before all that wait: it holds a freeze until its checks are written."""
+FIRST = ("stops", "reconcile")
+"""The jobs that a freeze waits for, in their order, are sent before others; the first of them does not wait in line."""
 SOCKET_TIMEOUT = 0.3
 """Seconds that a request may lose to a Redis that does not answer."""
 PAUSE_SECONDS = 3.0
@@ -42,6 +42,10 @@ def connect(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
     )
 
 
+def _place(name: str) -> tuple[int, str]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
+
+
 class RedisWakeups:
     """Sends wake-ups to the workers."""
 
@@ -54,7 +58,7 @@ class RedisWakeups:
         """Wake the named jobs; a failure is logged, never raised."""
         if monotonic() < self._paused_until:
             return
-        for name in sorted(names, key=lambda name: (name != FIRST, name)):
+        for name in sorted(names, key=_place):
             try:
                 if self._redis.set(mark_key(name), b"1", nx=True, ex=MARK_SECONDS):
                     self._queue.enqueue(
@@ -62,7 +66,7 @@ class RedisWakeups:
                         name,
                         meta=job_metadata(),
                         job_timeout=JOB_SECONDS,
-                        at_front=name == FIRST,
+                        at_front=name == FIRST[0],
                         result_ttl=0,
                         failure_ttl=60,
                     )

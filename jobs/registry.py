@@ -53,6 +53,8 @@ class Job:
     """Seconds after which the job lets other wake-ups run first."""
     in_background: bool = False
     """True if it runs on a thread of its own: it waits for no other job, and a server that hangs delays none."""
+    threads: int = 1
+    """How many threads of a process do it at once, in the background: most of the time each waits for an answer."""
     by_sweep: bool = False
     """True if the sweep does it when it is due, as it often is, and a wake-up only names it when it is requested."""
 
@@ -70,7 +72,9 @@ class Job:
         context = get_context()
         context.started(self.name)
         if self.in_background:
-            run_in_background(self.name, partial(self._watched_step, context))
+            for number in range(self.threads):
+                name = self.name if number == 0 else f"{self.name}_{number + 1}"
+                run_in_background(name, partial(self._watched_step, context))
         else:
             with context.watch.working():
                 run_for(context, self.name, partial(self._measured_step, context), self.time_slice)
@@ -104,7 +108,7 @@ JOBS = {
     for job in (
         Job("webhooks", _with_github(process), DELIVERIES),
         Job(LOG.kind, _with_github(read_log), LOG, in_background=True, by_sweep=True),
-        Job(STOPS.kind, _with_github(stop_due), has_stops, in_background=True, by_sweep=True),
+        Job(STOPS.kind, _with_github(stop_due), has_stops, in_background=True, threads=4, by_sweep=True),
         Job("reconcile", lambda context: context.reconciler.run_pass(), CHECKS, TIME_SLICE),
         Job(FROZEN_BRANCHES.kind, _with_github(write_due), FROZEN_BRANCHES),
         Job("setup", _with_github(apply_due), SETUPS),

@@ -6,9 +6,11 @@ from typing import cast
 
 import pytest
 import redis
+from rq import Queue
+from rq.serializers import JSONSerializer
 from sqlalchemy import text
 
-from integrations.wakeups import RedisWakeups, connect
+from integrations.wakeups import QUEUE, RedisWakeups, connect
 from jobs import context
 from jobs.context import Context
 from jobs.registry import jobs_with_work
@@ -300,6 +302,14 @@ class TestWithoutRedis:
         wakeups.started("reconcile")
         wakeups.send({"reconcile", "sync"})
         assert redis.llen("rq:queue:wakeups") == 3
+        wakeups._redis.close()
+
+    def test_what_a_freeze_waits_for_is_woken_first(self, redis: redis.Redis, redis_url: str) -> None:
+        wakeups = RedisWakeups(redis_url)
+        wakeups.send({"frozen_branches", "bypasses", "reconcile"})
+        wakeups.send({"stops"})
+        jobs = [job.args[0] for job in Queue(QUEUE, connection=redis, serializer=JSONSerializer).jobs]
+        assert jobs == ["stops", "reconcile", "bypasses", "frozen_branches"]
         wakeups._redis.close()
 
 

@@ -36,10 +36,11 @@ pictures: $(VENV) $(NODE) ## Write a picture of each page, at two widths, light 
 	@mkdir -p $(PICTURES)
 	@PICTURES=$(abspath $(PICTURES)) $(BIN)/python -m pytest -n 0 -q -m check -k page tests/web/people/dashboard
 
-soak: $(VENV) $(NODE) ## Run what takes hours: 100 kills, every fault at its real times, long fuzzing, 10,000 steps of I25, a second opinion, random seeds, mutants
+soak: $(VENV) $(NODE) ## Run what takes hours: 100 kills, every fault at its real times, long fuzzing, every fault of a stop, 10,000 steps of I25, a second opinion, random seeds, mutants
 	@$(BIN)/python -m tests.faults.suite --only kills --times 100
 	@$(BIN)/python -m tests.faults.suite
 	@$(BIN)/python -m tools.fuzz
+	@EVERY_CASE=1 $(PYTEST) tests/jobs/stops
 	@TEST_SEED=random INVARIANT_EXAMPLES=250 $(BIN)/python -m pytest -n 0 -m "not check" tests/faults/test_blocked_means_refused.py
 	@$(BIN)/python -m pytest -n 0 -q tests/integrations/emulate/calls.py
 	@$(BIN)/python -m tools.mutants

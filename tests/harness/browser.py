@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+"""Wait until the page is on the screen: only then Chromium has moved the focus to what has `autofocus`."""
 _TIMEOUT = 30
 _FLAGS = (
     "--headless",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rules.freezes.check_names import is_stop
 from tools.sandbox.clients import Client, Refused
 from tools.sandbox.console import say
 from tools.sandbox.settings import SandboxError
@@ -53,6 +54,7 @@ class Demonstration:
             self._fail_to_merge(number)
         finally:
             self._lift(freeze_id)
+        self.wait_until(self._has_no_stop, "the end of the stop")
         answer = self.fake_github.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
         self._tell(f"PUT …/pulls/{number}/merge", f"200 {answer['message']}")
         self._delete_branch(number)
@@ -91,7 +93,14 @@ class Demonstration:
         self.wait_until(lambda: self._freeze_now(freeze["id"])["enforcedAt"] is not None, "blocking every head")
         heads = self._heads(freeze["id"])
         self._tell("checks at GitHub", f"{heads.written} of {heads.total} heads blocked after {took(began)}")
+        self.wait_until(self._has_no_stop, "the end of the stop")
         return str(freeze["id"])
+
+    def _has_no_stop(self) -> bool:
+        """Return whether the check alone decides: a stop holds a freeze of many heads until all checks are written."""
+        rules = self.fake_github.call("GET", f"/repos/{self.repository}/rules/branches/main")
+        required = [rule["parameters"]["required_status_checks"] for rule in rules if "checks" in rule["type"]]
+        return not any(is_stop(check["context"]) for checks in required for check in checks)
 
     def _fail_to_merge(self, number: int) -> None:
         try:

@@ -25,6 +25,7 @@ from tests.jobs.stops.requests import (
     times,
     ways,
 )
+from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import branches, installations, repositories
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
@@ -103,10 +104,9 @@ ENDED = [disabled, evaluated, deleted]
 IN_EVERY_RUN = [with_another_context, bypassed, deleted]
 every = pytest.mark.parametrize(
     "how",
-    [
-        pytest.param(how, marks=() if how in IN_EVERY_RUN else pytest.mark.check, id=how.__name__)
-        for how in (*LOOSENED, *ENDED)
-    ],
+    sampled(
+        (*LOOSENED, *ENDED), quick=IN_EVERY_RUN, checked=[narrowed, excluded, disabled], name=lambda how: how.__name__
+    ),
 )
 ended = pytest.mark.parametrize("how", ENDED, ids=lambda each: each.__name__)
 
@@ -182,7 +182,7 @@ def test_people_can_end_a_stop(
 
 
 @every
-@pytest.mark.parametrize("steps", [1, *(pytest.param(n, marks=pytest.mark.check) for n in (0, 2, 3))])
+@pytest.mark.parametrize("steps", sampled(range(4), quick=[1], checked=[2]))
 def test_branch_is_right_whatever_people_change_while_a_stop_begins(
     web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], steps: int
 ) -> None:
@@ -201,7 +201,7 @@ def test_branch_is_right_whatever_people_change_while_a_stop_begins(
 
 
 @every
-@pytest.mark.parametrize("steps", [0, pytest.param(1, marks=pytest.mark.check)])
+@pytest.mark.parametrize("steps", sampled(range(2), quick=[0], checked=[1]))
 def test_branch_is_right_whatever_people_change_while_a_stop_ends(
     web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], steps: int
 ) -> None:

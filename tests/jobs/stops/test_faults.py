@@ -9,6 +9,7 @@ import pytest
 from rules.rulesets.frozen_branches import NAME
 from tests.harness.github_harness import Harness
 from tests.jobs.stops.requests import branch, pass_time, required, settle, stop
+from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.truths import assert_honest, come_right
 
 SECONDARY = "You have exceeded a secondary rate limit"
@@ -23,11 +24,12 @@ FAULTS: dict[str, dict[str, Any]] = {
     "applied and lost": {"kind": "disconnect", "after": True},
 }
 IN_EVERY_RUN = ("applied and lost",)
+IN_EVERY_CHECK = ("invalid", "limit", "lost")
 READ, WRITE, CREATE, REST = "RulesetBodies", "UpdateRulesets", "CreateRulesets", "/repos/acme/web/rulesets"
 PROBES = "graphql query Rules "
 
 
-@pytest.fixture(params=[pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.check) for name in FAULTS])
+@pytest.fixture(params=sampled(FAULTS, quick=IN_EVERY_RUN, checked=IN_EVERY_CHECK))
 def fault(request: pytest.FixtureRequest) -> dict[str, Any]:
     return FAULTS[request.param]
 
@@ -61,6 +63,7 @@ def test_first_stop_comes_right_after_any_fault(web: Harness, scope: str, fault:
     assert made in ([], ["disabled"])
 
 
+@pytest.mark.check
 def test_stop_comes_right_after_any_fault_of_a_call(known: Harness, fault: dict[str, Any]) -> None:
     for scope, skip in places():
         known.fake_github.faults.add(scope=scope, skip=skip, count=1, **fault)
@@ -88,6 +91,7 @@ def test_stop_of_a_lifted_freeze_ends_after_any_fault(known: Harness, fault: dic
         assert required(known) == []
 
 
+@pytest.mark.check
 def test_stop_of_one_of_two_freezes_ends_after_any_fault(known: Harness, fault: dict[str, Any]) -> None:
     for scope in (READ, WRITE, PROBES):
         first, second = known.freeze(branch(known)), known.freeze(branch(known, "next"))

@@ -14,14 +14,14 @@ from services.restores.restores import confirm_restore, declare_restored, record
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.test_interruptions import DeathError, DyingUnits
 from tests.jobs.stops.requests import branch, pass_time, required, stop, stop_from
+from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.truths import assert_honest, come_right
 
 
 def wherever(transactions: int) -> pytest.MarkDecorator:
-    """Return the mark that runs a test for each of so many transactions; in each fifth one by `make test`."""
-    marks = {True: (), False: (pytest.mark.check,)}
+    """Return the mark that runs a test for each of so many transactions; for a sample of them outside `make soak`."""
     numbers = range(1, transactions)
-    return pytest.mark.parametrize("transactions", [pytest.param(n, marks=marks[n % 5 == 0]) for n in numbers])
+    return pytest.mark.parametrize("transactions", sampled(numbers, quick=numbers[3::8], checked=numbers[1::4]))
 
 
 class InterruptedUnits(UnitOfWorkFactory):

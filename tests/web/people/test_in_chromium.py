@@ -19,6 +19,7 @@ from rules.web_addresses import INVITATION
 from tests import factories
 from tests.harness.accessibility import assert_accessible, axe_violations
 from tests.harness.browser import CHROMIUM, Browser, chromium
+from tests.harness.concurrency import eventually
 from tests.web.people.conftest import PASSWORD, Later, Mailed
 from tests.web.people.test_invitation_page import Invite, acme, invite
 
@@ -140,7 +141,7 @@ class TestKeyboardWithoutScripts:
         browser.write("Grace")
         browser.press_and_go()
         assert browser.title.startswith("Error: ")
-        assert browser.value("document.activeElement.id") == "problems"
+        eventually(lambda: browser.value("document.activeElement.id") == "problems")  # once the page is drawn
         assert ("alert", "There is a problem") in browser.announced()
         keep("sign-up-problems")
         browser.tab_to("Email address is required")

@@ -7,7 +7,7 @@ import pytest
 
 from models.enforcement import BranchEnforcement
 from tests import factories
-from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.browser import CHROMIUM, RENDERED, Browser
 from tests.web.people.dashboard.conftest import Scene
 from tests.web.people.dashboard.test_in_chromium import Enter, enter
 from tests.web.people.test_in_chromium import browser, running
@@ -35,8 +35,6 @@ new Promise(resolve => {
 """
 TYPE = "document.getElementById('%s').dispatchEvent(new Event('input', { bubbles: true }));"
 REFRESH = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'));"
-RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-"""Wait until the page is on the screen."""
 
 
 def swap(browser: Browser, action: str) -> None:

@@ -30,6 +30,11 @@ class Stop:
     app_id: int
 
 
+def stop_of(context: str | None, app_id: int) -> Stop | None:
+    """Return the stop with this context; None for none."""
+    return None if context is None else Stop(context, app_id)
+
+
 def wanted_ruleset(branches: Iterable[str], name: str = NAME, stop: Stop | None = None) -> dict[str, Any]:
     """Return GitHub's JSON of the ruleset for exactly these branches."""
     include = [ref_of(branch) for branch in sorted(set(branches))]

@@ -26,7 +26,7 @@ from models.installations import Installation
 from models.queries import NOW
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
-from rules.rulesets.frozen_branches import Stop, free_name, is_as_written, restored_ruleset, wanted_ruleset
+from rules.rulesets.frozen_branches import free_name, is_as_written, restored_ruleset, stop_of, wanted_ruleset
 from rules.rulesets.plans import normalized
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
@@ -125,10 +125,6 @@ class RulesetWork:
                 raise LeaseLostError
             yield uow
 
-    def stop(self, context: str | None) -> Stop | None:
-        """Return the stop with this context; None for none."""
-        return None if context is None else Stop(context, self.app_id)
-
 
 def write_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Bring the ruleset of one repository up to date; False if none is due."""
@@ -202,7 +198,7 @@ def bring_up_to_date(
 
     `context` is that of the stop which the ruleset has to require; `taken` are the names of others.
     """
-    stop = work.stop(context)
+    stop = stop_of(context, work.app_id)
     if found is None:
         if facts.frozen:
             _create(work, facts, wanted_ruleset(facts.frozen_names, free_name(taken), stop), context)

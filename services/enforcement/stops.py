@@ -34,7 +34,7 @@ from models.repositories import Repository
 from rules.access.permissions import SYSTEM
 from rules.batches import batches
 from rules.freezes.merge_rank import AUTO_MERGE
-from rules.rulesets.frozen_branches import Stop, holds, restored_ruleset, wanted_ruleset
+from rules.rulesets.frozen_branches import holds, restored_ruleset, stop_of, wanted_ruleset
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
@@ -290,7 +290,7 @@ class _Batch:
 
     def _compare(self, uow: UnitOfWork, facts: RulesetFacts, found: Mapping[str, Any] | None) -> RulesetFacts:
         """Record that people have ended a stop that was in force, or loosened it; return what is so then."""
-        stop = self._stop(facts.stop)
+        stop = stop_of(facts.stop, self.github.settings.app_id)
         if stop is None or facts.stop_in_force_at is None:
             return facts
         if found is None or found["enforcement"] != "active":
@@ -319,7 +319,7 @@ class _Batch:
             for facts in self._read_again(uow, absent):
                 if facts.frozen:
                     context = facts.next_stop()
-                    wanted = wanted_ruleset(facts.frozen_names, stop=self._stop(context))
+                    wanted = wanted_ruleset(facts.frozen_names, stop=stop_of(context, self.github.settings.app_id))
                     record_intent(uow, facts, wanted, context)
                     writes.append(_Write(facts, None, context, None, wanted))
             self._note_exempt(uow, [(write.facts, write.context) for write in writes])
@@ -327,9 +327,10 @@ class _Batch:
 
     def _write_together(self, writes: Sequence[_Write]) -> None:
         """Write rulesets in one call, and record what was written, and what was not."""
+        self._let_in()  # leases may end meanwhile
+        writes = [write for write in writes if write.facts.repository_id in self.rows]
         if not writes:
             return
-        self._let_in()
         results = list(zip(writes, self._send(writes), strict=True))
         with self._transaction() as uow:
             for write, result in results:
@@ -364,7 +365,8 @@ class _Batch:
         facts = self._compare(uow, facts, found)
         context = facts.next_stop()
         ids = (int(facts.ruleset_id or 0), str(facts.node_id))
-        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, self._stop(context)))
+        stop = stop_of(context, self.github.settings.app_id)
+        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, stop))
         if write.before == write.after:
             record_written(uow, facts, ids, stop=context)
             row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
@@ -374,9 +376,6 @@ class _Batch:
             return []
         record_intent(uow, facts, stop=context)
         return [write]
-
-    def _stop(self, context: str | None) -> Stop | None:
-        return None if context is None else Stop(context, self.github.settings.app_id)
 
     def _note_exempt(self, uow: UnitOfWork, stops: Sequence[tuple[RulesetFacts, str | None]]) -> None:
         """Note the commits that must get these contexts of stops, and have not."""

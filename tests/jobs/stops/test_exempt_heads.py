@@ -1,17 +1,23 @@
 """While a stop is on, what an exception lets in can be merged, and nothing else."""
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from rules.access.permissions import Actor as Person
 from rules.freezes.check_names import is_stop
 from services.core.unit_of_work import Caller
+from services.enforcement import exempt_heads, stops
+from services.enforcement.stops import stop_due
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.requests import ExceptionInput
 from tests.factories.plans import BUSINESS
 from tests.faults.test_new_branches import push
 from tests.harness.github_harness import Harness
 from tests.jobs.branches_of_a_pattern.requests import propose_the_same
-from tests.jobs.stops.requests import branch, pass_time, required, settle, stop, ways
+from tests.jobs.setup.requests import add, ask, work
+from tests.jobs.stops.requests import branch, ours, pass_time, required, settle, stop, stop_from, ways
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.pulls import set_auto_merge
 from tools.fake_github.model.records import AutoMerge, PullRequest
@@ -29,6 +35,14 @@ def pull_request(harness: Harness, number: int = MAIN) -> PullRequest:
 def exempt(harness: Harness, number: int = MAIN, *, pin: bool = True) -> None:
     with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
         grant(uow, f"acme/web#{number}", None, ExceptionInput("The hotfix that has to go in", None, pin))
+
+
+def let_in(harness: Harness) -> None:
+    """Freeze main, with a stop that one pull request may pass."""
+    harness.freeze(branch(harness))
+    stop(harness)
+    exempt(harness)
+    stop(harness)
 
 
 def merges(harness: Harness, number: int = MAIN) -> bool:
@@ -54,10 +68,7 @@ def test_pull_request_is_let_in_as_soon_as_it_is_excepted(web: Harness) -> None:
 
 
 def test_exempt_head_has_a_new_context_before_the_ruleset_requires_it(web: Harness) -> None:
-    web.freeze(branch(web))
-    stop(web)
-    exempt(web)
-    stop(web)
+    let_in(web)
     [first] = required(web)
     web.freeze(branch(web, "next"))
     stop(web)
@@ -86,10 +97,7 @@ def test_commit_that_is_let_into_one_stopped_branch_does_not_enter_another(web: 
 
 
 def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
-    web.freeze(branch(web))
-    stop(web)
-    exempt(web)
-    stop(web)
+    let_in(web)
     [(exception,)] = web.sql("SELECT id FROM exceptions")
     with web.uow_factory.open(Caller(web.organization.id, PIPELINE, "api", BUSINESS)) as uow:
         revoke(uow, exception, None)
@@ -98,10 +106,7 @@ def test_revoked_exception_leaves_no_way_in(web: Harness) -> None:
 
 
 def test_new_commit_of_an_excepted_pull_request_is_stopped(web: Harness) -> None:
-    web.freeze(branch(web))
-    stop(web)
-    exempt(web)
-    stop(web)
+    let_in(web)
     pull = pull_request(web)
     assert push(web, "acme/web", pull.head_ref).status_code == 201
     assert not merges(web)
@@ -119,3 +124,32 @@ def test_auto_merge_of_an_excepted_pull_request_goes_on(web: Harness) -> None:
     stop(web)
     settle(web)
     assert pull.merged_at is not None
+
+
+def test_ruleset_whose_lease_ended_meanwhile_is_left_to_others(web: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends while the contexts of exempt heads are written, before the rulesets are."""
+    add(web, "api", branches=("next",))
+    stop_from(web, heads=100)
+    web.freeze(branch(web))
+    exempt(web)
+    stop_from(web)
+    ask(web)
+    work(web)
+    web.read_rules()
+    stolen: list[object] = []
+
+    def lose_a_lease(*given: Any) -> Any:
+        web.sql(
+            "UPDATE frozen_branch_rulesets SET lease_token = 'another', lease_until = now() + interval '1 minute' "
+            "WHERE repository_id = (SELECT id FROM repositories WHERE name = 'api')"
+        )
+        stolen.append(given)
+        return exempt_heads.write_contexts(*given)
+
+    monkeypatch.setattr(stops, "write_contexts", lose_a_lease)
+    web.freeze({"type": "organization", "branches": ["next"]})
+    web.sql("UPDATE frozen_branch_rulesets SET may_stop = true")
+    web.sql("UPDATE head_checks SET conclusion = 'success'")
+    stop_due(web.jobs, web.github)
+    assert stolen
+    assert ours(web).source_id == web.fake_github.world.repository_named("acme/web").id

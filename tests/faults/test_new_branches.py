@@ -18,22 +18,25 @@ PATTERN = "release/*"
 CHECK = f"change-freeze/{PATTERN}"
 
 
+def watch_releases(harness: Harness, build: Builder, *, proposed: bool = False) -> None:
+    """Have two repositories watch `release/*`, with rules; with a pull request into `release/8` if it is `proposed`."""
+    build("api", "web", pulls=1)
+    for name in ("api", "web"):
+        builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
+        builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
+        builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
+        if proposed:
+            builder.pull_request(base="release/8")
+        with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
+            enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
+    full_resync(harness)
+    harness.sql("UPDATE branch_enforcement SET own_rule = true")
+
+
 @pytest.fixture
 def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
     """Return the silent webhook queue of a harness whose two repositories watch `release/*` and have rules."""
-
-    def at_rest() -> None:
-        build("api", "web", pulls=1)
-        for name in ("api", "web"):
-            builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
-            builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
-            builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
-            with harness.uow_factory.open(Caller(harness.organization.id, ADA, "dashboard", BUSINESS)) as uow:
-                enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
-        full_resync(harness)
-        harness.sql("UPDATE branch_enforcement SET own_rule = true")
-
-    enter_scene(at_rest)
+    enter_scene(lambda: watch_releases(harness, build))
     return WebhookQueue(harness)
 
 

@@ -6,21 +6,18 @@ from typing import Any
 import pytest
 
 from rules.billing.plans import FREE
-from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enablement, watches
 from tests.factories.plans import change_plan, granted
 from tests.faults.test_full_resync import delivered_or_lost, find_out
-from tests.faults.test_new_branches import cut, propose, push, targets
+from tests.faults.test_new_branches import PATTERN, cut, propose, push, targets, watch_releases
 from tests.harness.github_harness import ADA, Builder, Harness
-from tests.harness.webhook_queue import WebhookQueue, full_resync, work
+from tests.harness.webhook_queue import WebhookQueue, work
 from tests.jobs.conftest import EnterScene
 from tools.fake_github.model import queue
 from tools.fake_github.model.world import Actor
 
 pytestmark = pytest.mark.slow(20)
-PATTERN = "release/*"
-CHECK = f"change-freeze/{PATTERN}"
 
 
 def unit_of(harness: Harness, plan: str = "business") -> Any:
@@ -30,20 +27,7 @@ def unit_of(harness: Harness, plan: str = "business") -> Any:
 @pytest.fixture
 def webhook_queue(harness: Harness, build: Builder, enter_scene: EnterScene) -> WebhookQueue:
     """Return the silent webhook queue of a harness with rules of `release/*` and `release/8`, and a pull request."""
-
-    def at_rest() -> None:
-        build("api", "web", pulls=1)
-        for name in ("api", "web"):
-            builder = harness.fake_github.organization("acme").repository(name).branch("release/8")
-            builder.ruleset(**desired_ruleset(CHECK, harness.fake_github.app_id))
-            builder.ruleset(**desired_ruleset("change-freeze/release/8", harness.fake_github.app_id))
-            builder.pull_request(base="release/8")
-            with unit_of(harness) as uow:
-                enablement.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
-        full_resync(harness)
-        harness.sql("UPDATE branch_enforcement SET own_rule = true")
-
-    enter_scene(at_rest)
+    enter_scene(lambda: watch_releases(harness, build, proposed=True))
     return WebhookQueue(harness)
 
 

@@ -54,7 +54,7 @@ from services.enforcement.frozen_ruleset_records import (
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
 from services.enforcement.stop_steps import READ_AGAIN, StopStep, next_step
-from services.freezes.completion import record_enforcement_on
+from services.freezes.completion import record_enforcement_on, record_releases
 from services.github_access.failures import WithheldError
 from services.github_access.rate_limiter import urgent_client
 
@@ -223,6 +223,8 @@ class _Batch:
                 if facts.repository_id in self.rows:
                     uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_ending_at = None
                     self._release(facts, timedelta(0))
+        with self.uow_factory.open(SYSTEM_CALLER) as uow:
+            record_releases(uow, [facts.repository_id for facts in ended])
 
     def _let_in_late(self) -> None:
         """Let commits in that are exempt since the stop is on, and look again soon."""

@@ -1,7 +1,8 @@
 """The completion of a freeze as a whole: since when it is enforced, or released, on all of its branches.
 
 A freeze is blocked while every branch of it is, or partly (`rules/freezes/blocking.py`), and enforced while that is so
-by checks, which last, and not by a stop. That can end, and begin again. It is recorded, with the audit entries that
+by checks, which last, and not by a stop. That can end, and begin again. It is released when its checks are, and no stop
+of it is left at GitHub. It is recorded, with the audit entries that
 people are notified of, by the passes and probes after which it may have changed, and by the sweep, because rules get
 old and writes get late without anything happening.
 
@@ -12,7 +13,7 @@ last one, while a lift of the freeze holds the freeze and waits for the branches
 import logging
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, LiteralString
 
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
@@ -22,6 +23,7 @@ from rules.freezes.blocking import BlockingCounts
 from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking import count_by_freeze
+from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
 
@@ -39,21 +41,23 @@ _WRITTEN = text("""
       AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
 """)
-_RELEASED = text("""
-    UPDATE freezes f SET released_at = :now
-    WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
-    RETURNING f.id
-""")
+_IS_RELEASED: LiteralString = f"""
+    f.ended_at IS NOT NULL AND f.released_at IS NULL
+    AND NOT EXISTS (SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
+    AND NOT {HOLDS_BACK}
+"""
+_RELEASED = text(f"""
+    UPDATE freezes f SET released_at = :now WHERE f.id = ANY(:freezes) AND {_IS_RELEASED} RETURNING f.id
+""")  # noqa: S608 - a constant
 _NUMBERS_WRITTEN = text("""
     SELECT f.id, f.organization_id, f.started_at, f.ended_at, count(*) AS branches, sum(t.heads_written) AS heads
     FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id WHERE f.id = ANY(:freezes) GROUP BY f.id ORDER BY f.id
 """)
-_UNRELEASED = text(f"""
-    SELECT f.id FROM freezes f
-    WHERE {INCOMPLETE} AND f.ended_at IS NOT NULL AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
-    LIMIT 500
+_UNRELEASED = text(f"SELECT f.id FROM freezes f WHERE {INCOMPLETE} AND {_IS_RELEASED} LIMIT 500")  # noqa: S608 - constants
+_UNRELEASED_OF = text(f"""
+    SELECT DISTINCT f.id FROM watched_branches b
+    JOIN freeze_targets t ON t.branch_id = b.id AND t.operation = 'release' JOIN freezes f ON f.id = t.freeze_id
+    WHERE b.repository_id = ANY(:repositories) AND {INCOMPLETE} AND f.ended_at IS NOT NULL
 """)  # noqa: S608 - a constant
 _NEXT_IN_FORCE = text(f"""
     SELECT f.id FROM freezes f WHERE f.ended_at IS NULL AND {IN_FORCE} AND f.id > :after ORDER BY f.id LIMIT :limit
@@ -200,6 +204,12 @@ def next_in_force(uow: UnitOfWork, after: str) -> list[str]:
     return list(uow.session.scalars(_NEXT_IN_FORCE, {"after": after, "limit": BATCH_SIZE, "now": uow.now}))
 
 
+def record_releases(uow: UnitOfWork, repository_ids: Collection[str]) -> None:
+    """Record which freezes of branches of these repositories are released, now that no stop is left there."""
+    values = {"repositories": list(repository_ids), "now": uow.now}
+    mark_complete(uow, uow.session.scalars(_UNRELEASED_OF, values).all())
+
+
 def repair_releases(uow: UnitOfWork) -> None:
     """Record releases that a worker was about to record when it died."""
-    mark_complete(uow, uow.session.scalars(_UNRELEASED).all())
+    mark_complete(uow, uow.session.scalars(_UNRELEASED, {"now": uow.now}).all())

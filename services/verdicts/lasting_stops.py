@@ -1,4 +1,4 @@
-"""Stops that GitHub may still have although nothing needs them, and stops that people ended, as statements of SQL.
+"""Stops that GitHub may still enforce although nothing needs them, and stops that people ended, as statements of SQL.
 
 What needs a stop is decided by `rules/freezes/stops.py`, from freezes and records of checks; that a row says that a
 stop is on is all that is taken from what was written. They are conditions on `STOPS`; their parameter is `:now`.
@@ -63,6 +63,17 @@ REFUSED = f"s.stop_refused_at IS NOT NULL AND {_frozen_where(_is_open, _HELD_BEF
 """The condition of a ruleset whose stop people have ended, where a frozen branch is open until its checks say so."""
 LASTING = f"{UNNEEDED} AND {UNNEEDED_SINCE} < CAST(:now AS timestamptz) - interval '{MAX_SECONDS} seconds'"
 """The condition of a stop that does not end: nothing has needed it for longer than `MAX_SECONDS`."""
+HOLDS_BACK = f"""
+    EXISTS (
+        SELECT FROM freeze_targets ended
+        JOIN watched_branches b ON b.id = ended.branch_id
+        JOIN frozen_branch_rulesets s ON s.repository_id = b.repository_id
+        WHERE ended.freeze_id = f.id
+          AND (s.stop_ending_at IS NOT NULL OR s.stop_context IS NOT NULL AND b.name = ANY(s.branch_names))
+          AND NOT {IS_FROZEN.replace(":due", "'{}'")})
+"""
+"""The condition of a freeze `f` that has ended: GitHub may still enforce a stop on one of its branches that nothing
+freezes any more."""
 STOPS = "frozen_branch_rulesets s JOIN repositories place ON place.id = s.repository_id"
 """What the conditions are about: `s` and `place`."""
 

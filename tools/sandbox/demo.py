@@ -54,7 +54,6 @@ class Demonstration:
             self._fail_to_merge(number)
         finally:
             self._lift(freeze_id)
-        self.wait_until(self._has_no_stop, "the end of the stop")
         answer = self.fake_github.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
         self._tell(f"PUT …/pulls/{number}/merge", f"200 {answer['message']}")
         self._delete_branch(number)

@@ -172,5 +172,7 @@ def end_of(given: Mapping[str, str], name: str = "ends_at") -> str:
 
 
 def is_moving(freeze: Mapping[str, Any]) -> bool:
-    """True if checks of the freeze are being written."""
-    return bool(freeze["targets"]["pending"] + freeze["targets"]["releasing"])
+    """True if checks of the freeze are being written, or its stop is being switched off."""
+    targets = freeze["targets"]
+    stopping = freeze["endedAt"] and not freeze["releasedAt"] and not targets["failed"]
+    return bool(targets["pending"] + targets["releasing"] or stopping)

@@ -81,6 +81,12 @@ def times(harness: Harness) -> Any:
     return found
 
 
+def released_at(harness: Harness) -> Any:
+    """Return since when the only freeze that has ended is released."""
+    [(found,)] = harness.sql("SELECT released_at FROM freezes WHERE ended_at IS NOT NULL")
+    return found
+
+
 def branch(harness: Harness, name: str = "main") -> dict[str, Any]:
     """Return the scope of a freeze of one branch."""
     return {"type": "branch", "branchId": harness.branches[f"acme/web:{name}"].id}

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from services.maintenance.tasks import repair_completions
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import named
 from tests.jobs.stops.requests import (
@@ -9,6 +10,7 @@ from tests.jobs.stops.requests import (
     branch,
     ours,
     pass_time,
+    released_at,
     required,
     settle,
     stop,
@@ -59,6 +61,55 @@ def test_stop_of_a_lifted_freeze_ends_and_its_branches_are_free(web: Harness) ->
     settle(web)
     assert ways(web) >= {"merge", "push"}
     assert web.sql("SELECT stop_context, stop_ending_at, may_stop FROM frozen_branch_rulesets") == [(None, None, False)]
+
+
+def test_freeze_is_released_when_its_stop_has_ended_too(web: Harness) -> None:
+    stop_from(web, delay=RULESET_DELAY)
+    freeze = web.freeze()
+    stop(web)
+    web.lift(freeze)
+    web.run_until_idle()
+    assert "merge" not in ways(web)
+    assert released_at(web) is None
+    stop(web)
+    pass_time(web, RULESET_DELAY)
+    stop(web)
+    assert ways(web) >= {"merge", "push"}
+    assert released_at(web) is not None
+
+
+def test_freeze_is_released_when_its_branch_has_left_the_stop_of_another(web: Harness) -> None:
+    web.freeze(branch(web))
+    stop(web)
+    lifted = web.freeze(branch(web, "next"))
+    stop(web)
+    web.lift(lifted)
+    web.sql("UPDATE freeze_targets SET state = 'released' WHERE operation = 'release'")  # by a pass over it alone
+    repair_completions(web.jobs)
+    assert released_at(web) is None
+    stop(web)
+    assert ways(web, "next") >= {"merge", "push"}
+    assert released_at(web) is not None
+    assert len(required(web)) == 1
+
+
+def test_branch_that_another_freeze_keeps_stopped_does_not_wait(web: Harness) -> None:
+    web.freeze()
+    lifted = web.freeze(branch(web))
+    stop(web)
+    web.lift(lifted)
+    web.run_until_idle()
+    assert released_at(web) is not None
+
+
+def test_release_is_recorded_although_the_worker_died_when_its_stop_ended(web: Harness) -> None:
+    freeze = web.freeze()
+    stop(web)
+    web.lift(freeze)
+    web.run_until_idle()
+    web.sql("UPDATE frozen_branch_rulesets SET stop_context = NULL, stop_ending_at = NULL")
+    repair_completions(web.jobs)
+    assert released_at(web) is not None
 
 
 def test_branch_that_is_not_frozen_is_not_stopped(web: Harness) -> None:

@@ -26,15 +26,28 @@ def frozen(harness: Harness) -> dict[str, bool]:
     return {row.name: row.blocked for row in rows}
 
 
+def released(harness: Harness) -> set[str]:
+    """Return the branches of acme/web of ended freezes, all of which are released."""
+    rows = harness.sql(
+        "SELECT b.name FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id "
+        "JOIN watched_branches b ON b.id = t.branch_id JOIN repositories r ON r.id = b.repository_id "
+        "WHERE r.name = 'web' AND f.ended_at IS NOT NULL GROUP BY b.name HAVING bool_and(f.released_at IS NOT NULL)"
+    )
+    return {row.name for row in rows}
+
+
 def entering(harness: Harness, name: str) -> set[str]:
     """Return the ways in which something could merge into a branch, or be pushed to it, as GitHub answers now."""
     return ways(harness, name) - REPLACING
 
 
 def assert_honest(harness: Harness) -> None:
-    """Check that nothing merges into a blocked branch, and that no other than a frozen one is stopped."""
-    for name, blocked in frozen(harness).items():
+    """Check that nothing merges into a blocked branch, that released ones let in, and that no other is stopped."""
+    held = frozen(harness)
+    for name, blocked in held.items():
         assert not (blocked and entering(harness, name)), f"{name} is blocked and lets in {ways(harness, name)}"
+    for name in released(harness) - held.keys():
+        assert ways(harness, name) >= {"merge", "push"}, f"{name} is released and lets in {ways(harness, name)} alone"
     for ruleset in harness.fake_github.world.rulesets.values():
         if ruleset.name.startswith(NAME) and ruleset.enforcement == "active" and contexts(ruleset):
             assert len(contexts(ruleset)) == 1

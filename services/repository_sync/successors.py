@@ -1,7 +1,7 @@
-"""Successors of frozen repositories: made again under the name of one that was deleted during a freeze.
+"""Successors of frozen repositories: made again, or renamed, under the name of one that was deleted during a freeze.
 
-GitHub gives such a repository a new id, so it is another one for us, and nobody has enabled it. A freeze of everything
-would not cover it. So it is enabled as its predecessor was, with its patterns, and the branches that were watched.
+GitHub gives such a repository another id, so it is another one for us, and nobody has enabled it. A freeze of
+everything would not cover it. So it is enabled as its predecessor was, with its patterns, and its watched branches.
 """
 
 import logging
@@ -27,14 +27,14 @@ _FROZEN = text(f"""
 """)
 
 
-def enable_successors(uow: UnitOfWork, added: Sequence[Repository]) -> None:
-    """Enable those of the new repositories whose predecessor a freeze of the organisation or of a pattern covers.
+def enable_successors(uow: UnitOfWork, disabled: Sequence[Repository]) -> None:
+    """Enable those of the disabled repositories whose predecessor a freeze of the organisation or of a pattern covers.
 
     The caller holds the coverage lock exclusively, and has recorded which repositories are gone. One whose branches
     the plan does not include stays as it is.
     """
-    predecessors = _predecessors(uow, added)
-    for repository in added:
+    predecessors = _predecessors(uow, disabled)
+    for repository in disabled:
         former = predecessors.get(repository.full_name.lower())
         if former is None:
             continue
@@ -45,9 +45,9 @@ def enable_successors(uow: UnitOfWork, added: Sequence[Repository]) -> None:
             logger.warning("%s is not enabled as its predecessor was: %s", repository.id, error)
 
 
-def _predecessors(uow: UnitOfWork, added: Iterable[Repository]) -> dict[str, Repository]:
+def _predecessors(uow: UnitOfWork, disabled: Iterable[Repository]) -> dict[str, Repository]:
     """Return, by name in lower case, the last repository of that name, if it was enabled and is still frozen."""
-    names = {repository.full_name.lower() for repository in added}
+    names = {repository.full_name.lower() for repository in disabled}
     if not names:
         return {}
     uow.session.flush()

@@ -141,17 +141,21 @@ def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> No
     known = {row.github_id: row for row in uow.session.scalars(_rows(uow, installation_id, covered))}
     added: list[Repository] = []
     reached: list[Repository] = []
+    disabled: list[Repository] = []
     for info in covered:
         row = known.pop(info.github_id, None)
         if row is None:
             added.append(_new(uow, installation_id, info, started))
-        elif _refresh(uow, row, installation_id, info, started):
+            continue
+        if _refresh(uow, row, installation_id, info, started):
             reached.append(row)
+        if not row.enabled:
+            disabled.append(row)
     gone = [row for row in known.values() if row.removed_at is None]
     for row in gone:
         row.removed_at = uow.now
     uow.session.add_all(added)
-    enable_successors(uow, added)
+    enable_successors(uow, [*added, *disabled])
     _extend_freezes(uow, reached)
     _retry_missing_repositories(uow, installation_id)
     counts = {"added": len(added), "changed": len(reached), "removed": len(gone)}
@@ -263,6 +267,8 @@ def _record(uow: UnitOfWork, repository_id: str, info: RepositoryInfo | None) ->
         row.removed_at = row.removed_at or uow.now
     elif row.removed_at is None and _refresh(uow, row, row.installation_id, info, uow.now):
         _extend_freezes(uow, [row])
+        if not row.enabled:  # it may have got the name of a frozen one that is gone
+            request_comparison(uow, [row.installation_id])
     after = {"fullName": row.full_name, "archived": row.archived, "removed": row.removed_at is not None}
     if before != after:
         uow.audit("repository.synced", target, before=before, after=after)

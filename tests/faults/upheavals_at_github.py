@@ -38,8 +38,9 @@ class Repositories(ActingMachine):
     def __init__(self) -> None:
         super().__init__()
         self.harness.fake_github.world.add_account(ELSEWHERE, "Organization")
-        self.successors: dict[int, set[str]] = {}
-        """By GitHub's id of a repository that was made again: the freezes that covered the former one by a pattern."""
+        self.successors: dict[int, tuple[int, set[str]]] = {}
+        """By GitHub's id of a repository that was made again: that of the former one, and the freezes that covered it
+        by a pattern."""
 
     @rule(which=some, how=st.sampled_from(REPOSITORY_ACTS), told=told)
     def change_a_repository(self, which: int, how: str, told: bool) -> None:
@@ -74,7 +75,7 @@ class Repositories(ActingMachine):
             "WHERE r.github_id = :id AND f.scope ->> 'type' IN ('organization', 'glob') AND t.operation = 'apply'",
             id=former.id,
         )
-        self.successors[made.id] = {row[0] for row in covering} & set(self.running())
+        self.successors[made.id] = former.id, {row[0] for row in covering} & set(self.running())
         for base in BASES[1:]:
             branches.create_branch(world, actor, made, base, made.branches["main"])
         for base in ("main", "release/1"):
@@ -89,13 +90,18 @@ class Repositories(ActingMachine):
     def uncovered_successors(self, frozen: set[tuple[int, str]]) -> list[int]:
         """Return the repositories made again whose default branch is not frozen, though the former one still would be.
 
-        `frozen` are the branches that the service takes as frozen, after everything was read.
+        `frozen` are the branches that the service takes as frozen, after everything was read. It cannot know one that
+        has another name than the former one had when it was last read.
         """
         running = set(self.running())
+        names = {row.github_id: row.name for row in self.harness.sql("SELECT github_id, name FROM repositories")}
         return [
             number
-            for number, covering in self.successors.items()
-            if covering & running and self.hears(number) and (number, "main") not in frozen
+            for number, (former, covering) in self.successors.items()
+            if covering & running
+            and self.hears(number)
+            and names.get(number) == names.get(former)
+            and (number, "main") not in frozen
         ]
 
 

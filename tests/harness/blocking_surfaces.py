@@ -117,6 +117,7 @@ def _read_freezes(uow: UnitOfWork, said: Mapping[str, Said], covering: Mapping[s
         for target in targets.list_targets(uow, view["id"], None, None, 100).data:
             if target["branch_id"] in said:
                 said[target["branch_id"]].states[f"target of {view['id']}"] = target["blocking"]["state"]
+                said[target["branch_id"]].gaps |= set(target["blocking"]["gaps"])
                 said[target["branch_id"]].let_in |= {each["head_sha"] for each in target["let_in"]}
         for branch_id in covered:
             if view["blocked_at"] is not None:

@@ -77,6 +77,26 @@ def test_repository_that_is_made_again_is_frozen(web: Harness, *, known_at_once:
     ]
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_repository_that_gets_the_name_of_a_deleted_one_is_frozen(web: Harness, *, told: bool) -> None:
+    web.freeze()
+    settle(web)
+    other, world = record(web, "site"), web.fake_github.world
+    sync(web)
+    assert of(web, other.id)[0].enabled is False
+    with world.lock:
+        at_host.delete(world, person(web), record(web))
+        at_host.rename(world, person(web), other, "web")
+    if told:  # by the webhook of the new name, before the deletion is known
+        refresh_repository(web.jobs, web.github, other.id)
+        while sync_due(web.jobs, web.github):
+            pass
+    else:
+        sync(web)
+    repository, frozen = of(web, other.id)
+    assert (repository.enabled, frozen) == (True, ["main", "next", "old"])
+
+
 def test_repository_that_is_made_again_without_a_freeze_is_not_enabled(web: Harness) -> None:
     web.lift(web.freeze())
     made = make_again(web)

@@ -226,7 +226,7 @@ def watch_statements(watch: LoopWatch, engine: Engine) -> None:
     event.listen(engine, "after_cursor_execute", lambda *_: watch.turn())
 
 
-def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:
+def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, web_url: str) -> Reconciler:
     """Return the reconciler, with the observers of other domains."""
 
     def revoke_stale_pins(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> None:
@@ -238,4 +238,4 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
         branches_failed=(record_failures_on,),
         installation_inactive=(partial(refresh_status, uow_factory, github),),
     )
-    return Reconciler(uow_factory, github, details_url, observers)
+    return Reconciler(uow_factory, github, web_url, observers)

@@ -21,7 +21,6 @@ from models.predicates import TEXT_NOW, as_text
 from models.repositories import WatchedBranch
 from models.schedule_queries import REFERENCES
 from models.schedules import Occurrence, Schedule
-from rules.access.permissions import Actor
 from rules.freezes.scope import FreezableBranch
 from rules.ids import has_prefix, id_of_occurrence
 from rules.time.due_windows import DueWindow, covered_by_window, due_by_branch
@@ -138,7 +137,6 @@ def find_due(
 
 def freeze_of(window: DueWindow, organization_id: str) -> Freeze:
     """Return the freeze of a due window, outside of any session: as it will be recorded, but since the start."""
-    actor = Actor("schedule", window.schedule_id, window.schedule_name)
     freeze = Freeze(
         id=window.freeze_id,
         organization_id=organization_id,
@@ -152,7 +150,7 @@ def freeze_of(window: DueWindow, organization_id: str) -> Freeze:
         impact_acknowledged=False,
         schedule_id=window.schedule_id,
         occurrence_id=window.id,
-        created_by=actor.as_json(),
+        created_by=window.actor.as_json(),
         unprotected_causes=[],
         targets_pending=False,
     )

@@ -18,6 +18,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import shown_actor
+from rules.freezes.check_text import Audience
 from rules.freezes.pull_request_exceptions import ExceptionState
 from rules.freezes.scope import FreezableBranch
 from rules.freezes.verdict import CoveringFreeze
@@ -51,6 +52,7 @@ _COVERING = (
         Freeze.exceptions_allowed,
         WatchedBranch.exceptions_allowed,
         Freeze.public_text,
+        Freeze.created_by,
     )
     .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
     .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
@@ -62,7 +64,7 @@ _COVERING = (
     )
     .order_by(Freeze.started_at, Freeze.id)
 )
-_DISCREET = (
+_AUDIENCES = (
     select(Repository.id, Repository.private, Organization.settings)
     .join(Organization, Organization.id == Repository.organization_id)
     .where(is_one_of(Repository.id, "repositories"))
@@ -102,9 +104,16 @@ def covering_freezes(
     due = due_on_branches(session, branch_ids, now)
     rows = session.execute(_COVERING, {"branches": list(branch_ids), "now": now, "besides": besides})
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)
-    for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch, public_text in rows:
-        permitted = by_freeze and by_branch
-        found = CoveringFreeze(freeze_id, reason, started_at, ends_at, permitted, public_text=public_text)
+    for branch_id, freeze_id, reason, started_at, ends_at, by_freeze, by_branch, public_text, created_by in rows:
+        found = CoveringFreeze(
+            freeze_id,
+            reason,
+            started_at,
+            ends_at,
+            by_freeze and by_branch,
+            public_text=public_text,
+            started_by=shown_actor(created_by),
+        )
         covering[branch_id].append(found)
     for branch_id, windows in due.items():
         covering[branch_id] = _with_due(covering[branch_id], [one for one in windows if one.freeze_id != besides])
@@ -122,6 +131,7 @@ def _with_due(freezes: Sequence[CoveringFreeze], windows: Iterable[DueWindow]) -
             one.exceptions_allowed,
             begun=False,
             public_text=one.public_text,
+            started_by=shown_actor(one.actor.as_json()),
         )
         for one in windows
         if one.freeze_id not in begun
@@ -129,13 +139,12 @@ def _with_due(freezes: Sequence[CoveringFreeze], windows: Iterable[DueWindow]) -
     return sorted([*freezes, *due], key=lambda freeze: (freeze.started_at, freeze.id))
 
 
-def discreet_repositories(session: Session, repository_ids: Collection[str]) -> set[str]:
-    """Return the ids of the repositories whose checks everybody can read, or of organisations that want them so."""
-    rows = session.execute(_DISCREET, {"repositories": list(repository_ids)})
+def audiences(session: Session, repository_ids: Collection[str], pages_at: str) -> dict[str, Audience]:
+    """Return, by id, for whom the checks of repositories are written; `pages_at` is the address of our pages."""
+    rows = session.execute(_AUDIENCES, {"repositories": list(repository_ids)})
     return {
-        repository_id
+        repository_id: Audience(repository_id, pages_at, private, OrganizationSettings.from_json(settings))
         for repository_id, private, settings in rows
-        if not private or OrganizationSettings.from_json(settings).check_text == "public"
     }
 
 

@@ -1,18 +1,32 @@
-"""References to a pull request: its address, `owner/repo#7`, `#7`, or a bare number."""
+"""References to a pull request: its address, `owner/repo#7`, `#7`, or a bare number; and the address of its page."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
+
+from rules.web_addresses import PULL_REQUEST
 
 MAX_NUMBER = 2**31 - 1
 """No pull request has a higher number; GitHub's are 32-bit."""
+
+MAX_LISTED = 10
+"""Pull requests that one address names."""
 
 _NUMBER = r"(?P<number>[0-9]{1,10})"
 _OWNER_AND_NAME = r"(?P<repository>[A-Za-z0-9._-]+/[A-Za-z0-9._-]+)"
 _BARE = re.compile(rf"#?{_NUMBER}")
 _SHORT = re.compile(rf"{_OWNER_AND_NAME}#{_NUMBER}")
 _PATH = re.compile(rf"/(?:[^/]+/)*?{_OWNER_AND_NAME}/pulls?/{_NUMBER}(?:/.*)?")
+
+
+def page_of_pulls(web_url: str, repository_id: str, numbers: Sequence[int]) -> str:
+    """Return the address of the page about pull requests of a repository, or about its blocked ones if none is given.
+
+    It has the id of the repository, so that it is the same after the repository was renamed.
+    """
+    query = [("repo", repository_id), *(("ref", str(number)) for number in numbers[:MAX_LISTED])]
+    return f"{web_url}{PULL_REQUEST}?{urlencode(query)}"
 
 
 @dataclass(frozen=True, slots=True)

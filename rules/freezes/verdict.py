@@ -27,6 +27,8 @@ class CoveringFreeze:
     """False of a window that is due and that no process has begun."""
     public_text: str | None = None
     """What everybody may read of it, where its reason is not for everybody."""
+    started_by: str = ""
+    """The name that people are shown of who started it."""
 
 
 @dataclass(frozen=True, slots=True)

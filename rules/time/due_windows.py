@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
 from rules.ids import id_of_freeze
@@ -27,6 +28,11 @@ class DueWindow(PlannedWindow):
     def freeze_id(self) -> str:
         """The id of the freeze that it starts."""
         return id_of_freeze(self.id)
+
+    @property
+    def actor(self) -> Actor:
+        """Who starts it."""
+        return Actor("schedule", self.schedule_id, self.schedule_name)
 
 
 def due_by_branch(branches: Iterable[NamedBranch], windows: Iterable[DueWindow]) -> dict[str, list[DueWindow]]:

@@ -52,7 +52,7 @@ def update(
         organization.settings = {**organization.settings, **settings}
     after = _audit_snapshot(organization)
     old, new = differences(before, after)
-    if before["settings"]["checkText"] != after["settings"]["checkText"]:
+    if before["settings"] != after["settings"]:  # texts of checks name the zone and who decides
         frozen = uow.session.scalars(frozen_branches(organization.id, uow.now)).all()
         mark_dirty(uow.session, frozen, uow.now)
         uow.wake("reconcile")

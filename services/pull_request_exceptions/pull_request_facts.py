@@ -55,6 +55,11 @@ class PullRequestFacts:
         """Return the others on its head into the same branch: a success lets them in as well."""
         return [other for other in self.others_on_head(row) if other.branch.id == row.branch.id]
 
+    def others_under_pattern(self, row: TrackedPullRequest) -> list[TrackedPullRequest]:
+        """Return the others on its head that share the check of its branch's pattern."""
+        pattern = row.branch.pattern_check_name
+        return [other for other in self.others_on_head(row) if other.branch.pattern_check_name == pattern]
+
     def candidates(self, row: TrackedPullRequest) -> list[MergeCandidate]:
         """Return the pull requests that share the check of this one as merge candidates, this one first."""
         return [self._candidate(each) for each in (row, *self.others_let_in(row))]
@@ -64,8 +69,7 @@ class PullRequestFacts:
         pattern = row.branch.pattern_check_name
         if pattern is None:
             return None
-        sharing = [other for other in self.others_on_head(row) if other.branch.pattern_check_name == pattern]
-        candidates = [self._candidate(each) for each in (row, *sharing)]
+        candidates = [self._candidate(each) for each in (row, *self.others_under_pattern(row))]
         return judge_for_pattern(candidates, self.closed.get((row.branch.repository_id, pattern), {}))
 
     def blocking(

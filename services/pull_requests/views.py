@@ -5,14 +5,15 @@ the same rules: a head that several pull requests share under one check name is 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select, tuple_
 
 from models.exceptions import PullRequestException
-from models.queries import discreet_repositories, exception_states
-from rules.freezes.check_text import summary, title
+from models.queries import audiences, exception_states
+from rules.freezes.check_text import EVERYWHERE, Audience, summary, title
 from rules.freezes.verdict import CoveringFreeze, Verdict, deciding, judge
 from rules.time.planned_windows import end_of_cover
 from services.core.unit_of_work import UnitOfWork
@@ -40,9 +41,10 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
     """Return pull requests as the contract's objects: a few queries, however many there are."""
     facts = read_facts(uow, rows)
     exceptions = _exceptions(uow, rows, facts.freezes)
-    entitled = uow.plan.includes("pr_exceptions")
     blocking = blocking_of_branches(uow.session, {row.branch.id for row in rows}, uow.now)
-    discreet = discreet_repositories(uow.session, {row.repository.id for row in rows}) if facts.freezes else ()
+    ids = {row.repository.id for row in rows}
+    readers = audiences(uow.session, ids, uow.dependencies.web_url) if facts.freezes else {}
+    exceptions_included = uow.plan.includes("pr_exceptions")
     return [
         _view(
             row,
@@ -50,8 +52,7 @@ def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str,
             exceptions.get(row.pull.id, []),
             blocking,
             uow.now,
-            entitled=entitled,
-            public_at=uow.dependencies.web_url if row.repository.id in discreet else None,
+            replace(readers.get(row.repository.id, EVERYWHERE), exceptions=exceptions_included),
         )
         for row in rows
     ]
@@ -82,9 +83,7 @@ def _view(
     exceptions: Sequence[dict[str, Any]],
     blocking: Mapping[str, BranchBlocking],
     now: datetime,
-    *,
-    entitled: bool,
-    public_at: str | None,
+    audience: Audience,
 ) -> dict[str, Any]:
     pull = row.pull
     verdict, of_pattern = judge(facts.candidates(row)), facts.pattern_verdict(row)
@@ -107,9 +106,8 @@ def _view(
         "freezes": [_freeze(freeze, active.get(freeze.id)) for freeze in covering],
         "exception_ids": [active[freeze.id] for freeze in covering if freeze.id in active],
         "exceptions": list(exceptions),
-        "check": _check(row, row.branch.check_name, verdict, facts, button=entitled, public_at=public_at),
-        "pattern_check": of_pattern
-        and _check(row, str(row.branch.pattern_check_name), of_pattern, facts, button=False, public_at=public_at),
+        "check": _check(row, facts, verdict, audience, of_pattern=False),
+        "pattern_check": of_pattern and _check(row, facts, of_pattern, audience, of_pattern=True),
         "shared_head_with": [reference(other) for other in facts.others_on_head(row)],
     }
 
@@ -143,26 +141,24 @@ def _freeze(freeze: CoveringFreeze, exception_id: str | None) -> dict[str, Any]:
 
 
 def _check(
-    row: TrackedPullRequest,
-    name: str,
-    verdict: Verdict,
-    facts: PullRequestFacts,
-    *,
-    button: bool,
-    public_at: str | None,
+    row: TrackedPullRequest, facts: PullRequestFacts, verdict: Verdict, audience: Audience, *, of_pattern: bool
 ) -> dict[str, Any]:
     """Return a check: what was written last, and the text that it has, or is about to have, on an open head.
 
-    `button`: it has the button that requests an exception, if one would help. `public_at`: see `summary`.
+    The one of its branch has the button that requests an exception, if one would help.
     """
+    name = str(row.branch.pattern_check_name) if of_pattern else row.branch.check_name
+    sharing = facts.others_under_pattern(row) if of_pattern else facts.others_let_in(row)
+    numbers = sorted({each.pull.number for each in (row, *sharing)})
     written = facts.check(row, name)
     is_open = row.pull.state == "open"
-    button = button and bool(verdict.blocking) and verdict.exceptions_allowed
+    helps = bool(verdict.blocking) and verdict.exceptions_allowed and audience.exceptions
+    button = helps and not of_pattern
     return {
         "state": facts.check_state(row, name, verdict),
         "written_at": written.written_at if written else None,
         "name": name,
         "conclusion": written.conclusion if written else None,
-        "title": title(verdict) if is_open else None,
-        "summary": summary(verdict, button=button, public_at=public_at) if is_open else None,
+        "title": title(verdict, audience) if is_open else None,
+        "summary": summary(verdict, audience, numbers=numbers, button=button) if is_open else None,
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from integrations.github import CheckAction, CheckWrite, GitHubError, InstallationClient
 from rules.freezes.check_text import BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION
+from rules.freezes.pull_references import page_of_pulls
 from services.reconcile.evaluation import CheckUpdate, external_id
 
 REQUEST_EXCEPTION_ACTION = CheckAction(BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION)
@@ -20,10 +21,13 @@ class WriteResult:
     error: GitHubError | None
 
 
-def write_checks(client: InstallationClient, updates: Sequence[CheckUpdate], details_url: str) -> list[WriteResult]:
-    """Write the checks in one call; an error of the call is the error of each of them."""
+def write_checks(client: InstallationClient, updates: Sequence[CheckUpdate], web_url: str) -> list[WriteResult]:
+    """Write the checks in one call; an error of the call is the error of each of them.
+
+    Each leads to the page of its pull requests, at the address of our pages.
+    """
     try:
-        results = client.write_checks([_check_write(update, details_url) for update in updates])
+        results = client.write_checks([_check_write(update, web_url) for update in updates])
     except GitHubError as error:
         return [WriteResult(update, None, error) for update in updates]
     return [
@@ -31,7 +35,7 @@ def write_checks(client: InstallationClient, updates: Sequence[CheckUpdate], det
     ]
 
 
-def _check_write(update: CheckUpdate, details_url: str) -> CheckWrite:
+def _check_write(update: CheckUpdate, web_url: str) -> CheckWrite:
     key = update.head.key
     return CheckWrite(
         repository_node_id=update.head.repository_node_id,
@@ -41,6 +45,6 @@ def _check_write(update: CheckUpdate, details_url: str) -> CheckWrite:
         title=update.title,
         summary=update.summary,
         external_id=external_id(update.head.branch_id, update.evaluation, update.summary_hash),
-        details_url=details_url,
+        details_url=page_of_pulls(web_url, key.repository_id, update.head.numbers),
         actions=(REQUEST_EXCEPTION_ACTION,) if update.button else (),
     )

@@ -4,7 +4,7 @@ Exceptions that cannot be read allow nothing; the checks are then read back a li
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -12,8 +12,8 @@ from sqlalchemy import select, text
 
 from integrations.github import CheckState
 from models.pull_requests import HeadCheck
-from models.queries import discreet_repositories
-from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
+from models.queries import audiences
+from rules.freezes.check_text import EVERYWHERE, SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, Audience, summary, title
 from rules.freezes.verdict import Conclusion, CoveringFreeze, MergeCandidate, Verdict, judge, judge_for_pattern
 from services.core.database_identity import IS_CONFIRMED
 from services.core.plan_grants import plan_grants
@@ -103,10 +103,8 @@ class TextFacts:
 
     planned: dict[str, Sequence[CoveringFreeze]] = field(default_factory=dict)
     """The freezes that planned windows will start on frozen branches: until when the text says they are frozen."""
-    entitled: set[str] = field(default_factory=set)
-    """The organisations whose plan has exceptions."""
-    discreet: set[str] = field(default_factory=set)
-    """The repositories whose checks have no reasons and no names."""
+    audiences: dict[str, Audience] = field(default_factory=dict)
+    """For whom the checks of each repository are written."""
     branches: set[str] = field(default_factory=set)
     """The frozen branches that were read."""
 
@@ -115,9 +113,15 @@ class TextFacts:
         if missing := set(frozen) - self.branches:
             self.branches |= missing
             self.planned.update(planned_freezes(uow.session, list(missing), uow.now))
-            grants = plan_grants(uow, {head.organization_id for head in heads})
-            self.entitled |= {each for each, held in grants.items() if held.at(uow.now).plan.includes("pr_exceptions")}
-            self.discreet |= discreet_repositories(uow.session, {head.key.repository_id for head in heads})
+            self._read_audiences(uow, {head.key.repository_id: head.organization_id for head in heads})
+
+    def _read_audiences(self, uow: UnitOfWork, organizations: Mapping[str, str]) -> None:
+        """Read for whom checks are written; `organizations` has the organisation of each repository."""
+        grants = plan_grants(uow, set(organizations.values()))
+        found = audiences(uow.session, organizations, uow.dependencies.web_url)
+        for repository_id, audience in found.items():
+            plan = grants[organizations[repository_id]].at(uow.now).plan
+            self.audiences[repository_id] = replace(audience, exceptions=plan.includes("pr_exceptions"))
 
 
 def evaluate(leased: LeasedTransaction, heads: Sequence[Head], texts: TextFacts) -> list[CheckUpdate]:
@@ -164,11 +168,10 @@ class _Facts:
     closed: ClosedPatterns
     """The patterns whose checks protect a frozen branch that has no rule of its own."""
     texts: TextFacts
-    web_url: str
 
-    def public_at(self, head: Head) -> str | None:
-        """Return where people read more, if the text of a head's check must be fit for everybody."""
-        return self.web_url if head.key.repository_id in self.texts.discreet else None
+    def audience(self, head: Head) -> Audience:
+        """Return for whom the check of a head is written."""
+        return self.texts.audiences.get(head.key.repository_id, EVERYWHERE)
 
     def verdict(self, head: Head) -> Verdict:
         """Return the verdict of a head under the name of its check."""
@@ -194,7 +197,7 @@ def _read_facts(uow: UnitOfWork, heads: Sequence[Head], texts: TextFacts) -> _Fa
     freezes, closed = freezes_of(uow, branch_ids, patterns)
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     texts.read(uow, freezes.keys(), heads)
-    return _Facts(freezes, exceptions, closed, texts, uow.dependencies.web_url)
+    return _Facts(freezes, exceptions, closed, texts)
 
 
 def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -270,15 +273,16 @@ def _content(head: Head, facts: _Facts) -> CheckContent:
     if not head.paths:
         return CheckContent("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
     verdict = facts.verdict(head)
-    button = _can_request_exception(head, verdict, facts)
-    text = summary(verdict, button=button, public_at=facts.public_at(head))
-    return CheckContent(verdict.conclusion, title(verdict), text, button)
+    audience = facts.audience(head)
+    button = _can_request_exception(head, verdict, audience)
+    text = summary(verdict, audience, numbers=head.numbers, button=button)
+    return CheckContent(verdict.conclusion, title(verdict, audience), text, button)
 
 
-def _can_request_exception(head: Head, verdict: Verdict, facts: _Facts) -> bool:
+def _can_request_exception(head: Head, verdict: Verdict, audience: Audience) -> bool:
     """True if an exception would help and can be requested: never for a commit that only a merge queue has.
 
     Of the two checks of a head the branch's own one has the button.
     """
-    allowed = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.texts.entitled
+    allowed = verdict.blocking and verdict.exceptions_allowed and audience.exceptions
     return bool(allowed) and not head.key.of_pattern and any(not path.queued for path in head.paths)

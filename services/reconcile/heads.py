@@ -82,6 +82,11 @@ class Head:
     """The check that GitHub shows, if it was read back."""
     read_back: bool = False
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The pull requests that would be merged with it, as far as they are known."""
+        return tuple(sorted({number for path in self.paths for number in path.numbers or ()}))
+
     def show(self, shown: "ReadChecks") -> None:
         """Set what GitHub shows of its check, if its commit was read back."""
         if (checks := shown.get(self.key.commit)) is not None:

@@ -72,8 +72,8 @@ class Reconciler:
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
-    details_url: str
-    """The address that a check links to."""
+    web_url: str
+    """The address of our pages, which checks lead to."""
     observers: PassObservers
     turn: Turn = field(default_factory=Turn)
 
@@ -305,7 +305,7 @@ class Pass:
             return bool(batch)
         client = self.client.with_hook(partial(_require_recent, evaluated))
         try:
-            results = write_checks(client, differing, self.reconciler.details_url) if differing else []
+            results = write_checks(client, differing, self.reconciler.web_url) if differing else []
         except OutdatedEvaluationError:
             planned.extendleft(reversed(batch))
             return True

@@ -170,10 +170,10 @@ def make_harness(
     )
     github = GitHub(settings)
     clock, wakeups = MovableClock(), RecordedWakeups()
-    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
+    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests", web_url="http://web.test")
     jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, wakeups, dependencies)
     requests_of_people = UnitOfWorkFactory(engine_of(database), clock, wakeups, dependencies)
-    reconciler = make_reconciler(jobs, github, "http://web.test")
+    reconciler = make_reconciler(jobs, github, dependencies.web_url)
     return Harness(fake_github, base_url, session, organization, requests_of_people, jobs, github, reconciler)
 
 

@@ -3,6 +3,9 @@
 import pytest
 
 from models.organizations import Organization
+from rules.access.permissions import Actor
+from services.core.unit_of_work import Caller
+from services.organizations.organizations import update
 from services.repository_sync.sync import refresh_repository
 from tests.harness.github_harness import REASON, Builder, Harness
 from tests.jobs.pull_request_exceptions.grants import check, grant
@@ -73,3 +76,26 @@ def test_checks_that_said_more_are_written_again_by_the_next_resync(harness: Har
     harness.session.commit()
     harness.full_resync()
     assert REASON not in shown(harness, pull)
+
+
+def test_check_leads_to_the_page_of_its_pull_request(harness: Harness, pull: PullRequest) -> None:
+    [[repository_id]] = harness.sql("SELECT id FROM repositories")
+    address = f"http://web.test/pulls?repo={repository_id}&ref=1"
+    assert f"[#1]({address})" in shown(harness, pull)
+    assert check(harness, pull)["details_url"] == address
+
+
+def test_check_names_who_started_its_freeze_where_members_read_it(harness: Harness, pull: PullRequest) -> None:
+    assert "started by Ada, since" in shown(harness, pull)
+    publish(harness)
+    assert "started by" not in shown(harness, pull)
+
+
+def test_check_is_written_again_when_the_zone_of_its_organisation_changes(harness: Harness, pull: PullRequest) -> None:
+    assert "Europe/Berlin" not in shown(harness, pull)
+    [[organization_id]] = harness.sql("SELECT id FROM organizations")
+    with harness.jobs.open(Caller(organization_id, Actor("system", None, "test"), "dashboard")) as uow:
+        update(uow, None, {"timezone": "Europe/Berlin"})
+    found = shown(harness, pull)
+    assert "Europe/Berlin" in found
+    assert shown(harness, pull) == found

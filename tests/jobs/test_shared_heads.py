@@ -38,7 +38,7 @@ def sibling(harness: Harness, build: Builder) -> WatchedBranch:
 
 def sent(harness: Harness, started: Pass, decisions: list[CheckUpdate]) -> list[WriteResult]:
     assert decisions
-    return write_checks(started.client, decisions, harness.reconciler.details_url)
+    return write_checks(started.client, decisions, harness.reconciler.web_url)
 
 
 def test_one_worker_at_a_time_writes_the_check_of_a_pattern(harness: Harness, sibling: WatchedBranch) -> None:

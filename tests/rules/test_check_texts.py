@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rules.access.organization_settings import OrganizationSettings
 from rules.freezes.check_names import (
     check_name,
     former_globs,
@@ -14,7 +15,7 @@ from rules.freezes.check_names import (
     pattern_check_name,
     watched_automatically,
 )
-from rules.freezes.check_text import MAX_LISTED, summary, title
+from rules.freezes.check_text import MAX_LISTED, Audience, summary, title
 from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
 from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict, judge, judge_for_pattern
 
@@ -101,7 +102,39 @@ class TestCheckText:
     def test_text_suggests_no_exception_when_exceptions_are_off(self) -> None:
         text = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
         assert "does not allow exceptions" in text
-        assert "ask a release manager" not in text
+        assert "request an exception" not in text
+
+    def test_text_suggests_no_exception_when_the_plan_has_none(self) -> None:
+        text = summary(blocked(freeze(1)), Audience(exceptions=False))
+        assert text.endswith("Merge after it ends.")
+        assert "exception" not in text
+
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            (OrganizationSettings(), "An admin or owner of the organisation other than who requests it decides."),
+            (OrganizationSettings("member", True), "A member, admin or owner of the organisation decides."),
+        ],
+    )
+    def test_text_says_who_decides(self, settings: OrganizationSettings, sentence: str) -> None:
+        assert summary(blocked(freeze(1)), Audience(settings=settings), button=True).endswith(sentence)
+
+    def test_text_has_instants_in_the_zone_of_the_organisation(self) -> None:
+        audience = Audience(settings=OrganizationSettings(timezone="Asia/Tokyo"))
+        verdict = blocked(freeze(1, ends_at=NOON + timedelta(hours=6)))
+        assert title(verdict, audience).endswith("until 2026-11-21 18:00 UTC (2026-11-22 03:00 Asia/Tokyo)")
+        assert "since 2026-11-21 12:00 UTC (21:00 Asia/Tokyo), until" in summary(verdict, audience)
+
+    def test_text_names_who_started_the_freeze_except_for_everybody(self) -> None:
+        verdict = blocked(freeze(1, started_by="[Ada]"))
+        assert r"(`frz_1`), started by \[Ada\], since" in summary(verdict)
+        assert "Ada" not in summary(verdict, Audience(private=False))
+
+    def test_text_leads_to_the_page_of_each_pull_request(self) -> None:
+        text = summary(blocked(freeze(1)), Audience("rep_1", "https://freeze.test"), numbers=(7, 9))
+        assert (
+            "[#7](https://freeze.test/pulls?repo=rep_1&ref=7), [#9](https://freeze.test/pulls?repo=rep_1&ref=9)" in text
+        )
 
     def test_freezes_beyond_the_listed_maximum_are_counted(self) -> None:
         text = summary(blocked(*(freeze(number) for number in range(MAX_LISTED + 3))))

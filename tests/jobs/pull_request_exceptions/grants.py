@@ -42,11 +42,11 @@ def notify(harness: Harness) -> None:
 
 
 def check(harness: Harness, pull: PullRequest) -> dict[str, Any]:
-    """Return what GitHub shows on the pull request's head: conclusion, title, summary, buttons."""
+    """Return what GitHub shows on the pull request's head: conclusion, title, summary, buttons, link."""
     world = harness.fake_github.world
     run = world.newest_run(pull.repository_id, pull.head_sha, "change-freeze/main", harness.fake_github.app_id)
     assert run is not None
-    return {"conclusion": run.conclusion, **run.output, "actions": run.actions}
+    return {"conclusion": run.conclusion, **run.output, "actions": run.actions, "details_url": run.details_url}
 
 
 def now(harness: Harness) -> datetime:

@@ -3,11 +3,12 @@
 import re
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from rules import web_addresses
 from web.context import redirect_to, unknown_button
 from web.fields import filled
+from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.views import PageView
 
@@ -16,7 +17,7 @@ NOTICES = {
     "deleted": "The organisation has been deleted.",
     "ended": "The session has been ended.",
 }
-"""Notices of the page, by their names in its address."""
+"""Notices of the page, by their names."""
 _LABELS = {"name": "Organisation name"}
 _BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 _SYSTEMS = ("Windows", "Android", "iPhone", "iPad", "Mac OS", "CrOS", "Linux")
@@ -29,17 +30,17 @@ class Account(PageView):
 
     def get(self) -> Response:
         """Show the page."""
-        return self._show(NOTICES.get(request.args.get("notice", "")))
+        return self._show(NOTICES.get(take_notice(self.context.guard)))
 
     def post(self) -> Response:
         """Do what the button says."""
         given = self.context.form_fields("do", "organization_id", "session_id", "name")
         if given["do"] == "switch":
             self.context.call("set_active_organization", body=filled({"organizationId": given["organization_id"]}))
-            return redirect_to(f"{web_addresses.HOME}?notice=switched")
+            return redirect_to(leave_notice(web_addresses.HOME, "switched"))
         if given["do"] == "end":
             self.context.call("revoke_session", path_params={"sessionId": given["session_id"]})
-            return redirect_to(f"{self.path}?notice=ended")
+            return redirect_to(leave_notice(self.path, "ended"))
         if given["do"] == "create":
             return self._create(given["name"])
         raise unknown_button()
@@ -49,7 +50,7 @@ class Account(PageView):
             self.context.call("bootstrap_organization", body=filled({"name": name}))
         except OperationError as error:
             return self._show(None, error, name)
-        return redirect_to(f"{web_addresses.HOME}?notice=made")
+        return redirect_to(leave_notice(web_addresses.HOME, "made"))
 
     def _show(self, notice: str | None, error: OperationError | None = None, name: str = "") -> Response:
         lists = ("list_my_organizations", "list_pending_invitations", "list_sessions")

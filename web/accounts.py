@@ -10,6 +10,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to
 from web.fields import filled
+from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.problems import at_field
 from web.return_addresses import safe_redirect
@@ -20,7 +21,7 @@ NOTICES = {
     "password": "Your password has been changed, and you have been signed out everywhere.",
     "out": "You are signed out.",
 }
-"""Notices of the sign-in page, by their names in its address."""
+"""Notices of the sign-in page, by their names."""
 _LABELS = {"name": "Your name", "email": "Email address", "password": "Password"}
 _EXPIRED = "This link has been used, has expired, or is incomplete."
 
@@ -85,7 +86,7 @@ class Verify(PageView):
                 return self._expired()
             shown = at_field("password", error) if error.code == "wrong_credentials" else error
             return self.context.render_again("verify.html", shown, _LABELS, mailed=mailed, link=link)
-        return redirect_to(f"{web_addresses.SIGN_IN}?notice=verified")
+        return redirect_to(leave_notice(web_addresses.SIGN_IN, "verified"))
 
     def _expired(self) -> Response:
         message = f"{_EXPIRED} If you have already confirmed your address, sign in."
@@ -102,7 +103,7 @@ class SignIn(PageView):
         back = safe_redirect(request.args.get("next", web_addresses.HOME))
         if self.context.find_visitor():
             return redirect_to(back)
-        notice = NOTICES.get(request.args.get("notice", ""))
+        notice = NOTICES.get(take_notice(self.context.guard))
         return _on_the_way(back, self.context.render("sign_in.html", back=back, notice=notice))
 
     def post(self) -> Response:
@@ -134,7 +135,7 @@ class SignOut(PageView):
         """End the session, in every process at once."""
         self.context.form_fields()
         end_session(self.context)
-        return self.context.sign_out_response(f"{web_addresses.SIGN_IN}?notice=out")
+        return self.context.sign_out_response(leave_notice(web_addresses.SIGN_IN, "out"))
 
 
 class Forgot(PageView):
@@ -182,7 +183,7 @@ class Reset(PageView):
             if error.code == "not_found":
                 return self._expired()
             return self.context.render_again("reset.html", error, _LABELS, **self._values(mailed, link))
-        return self.context.with_cookies(done, f"{web_addresses.SIGN_IN}?notice=password")
+        return self.context.with_cookies(done, leave_notice(web_addresses.SIGN_IN, "password"))
 
     def _values(self, mailed: str, link: Any) -> dict[str, Any]:
         min_length = self.context.min_length("reset_password", "password")

@@ -27,6 +27,7 @@ from web.billing_summary import (
 )
 from web.context import INVALID_SESSION, NO_ORGANIZATION, PageContext, redirect_to, unknown_button
 from web.fields import filled
+from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.polling import next_wait, open_page
 from web.views import PageView
@@ -36,14 +37,13 @@ NOTICES = {
     "changed": "Your changes at Stripe have arrived.",
     "trial": "The trial has started.",
 }
-"""Notices of the page, by their names in its address."""
+"""Notices of the page, by their names."""
 _LABELS = {"plan": "Plan"}
 _INVALID_STATE = {
     "checkout": "There is a subscription already, or another checkout was opened at the same time.",
     "portal": "Stripe no longer has this customer. Nothing was changed.",
 }
 """What `invalid_state` means on the page; its messages name operations of the API."""
-_BOUGHT = f"{web_addresses.BILLING}?notice=bought"
 
 
 class Billing(PageView):
@@ -54,10 +54,10 @@ class Billing(PageView):
     def get(self) -> Response:
         """Show the page, or wait for a plan that was bought."""
         if "checkout" not in request.args:
-            return show_billing(self.context, NOTICES.get(request.args.get("notice", "")))
+            return show_billing(self.context, NOTICES.get(take_notice(self.context.guard)))
         visitor, [billing] = self.context.read(request.full_path, "get_billing")
         if has_arrived(billing):
-            return redirect_to(_BOUGHT)
+            return redirect_to(leave_notice(self.path, "bought"))
         return self.context.render("billing_return.html", organization=visitor.organization, wait=next_wait())
 
     def post(self) -> Response:
@@ -66,7 +66,7 @@ class Billing(PageView):
         try:
             if given["do"] == "trial":
                 self.context.call("start_trial")
-                return redirect_to(f"{self.path}?notice=trial")
+                return redirect_to(leave_notice(self.path, "trial"))
             if given["do"] == "portal":
                 return self._leave("portal", "open_billing_portal", {"returnPath": web_addresses.BILLING_CHANGES})
             if given["do"] == "checkout":
@@ -99,7 +99,7 @@ class Payment(PageView):
         if isinstance(billing, Response):
             return billing
         if billing is not None and has_arrived(billing):
-            return open_page(_BOUGHT)
+            return open_page(leave_notice(web_addresses.BILLING, "bought"))
         return self.context.render("billing_payment.html", wait=next_wait())
 
 
@@ -117,7 +117,7 @@ class Changes(PageView):
         if isinstance(billing, Response):
             return billing
         if billing is not None and digest(billing) != seen:
-            return open_page(f"{web_addresses.BILLING}?notice=changed")
+            return open_page(leave_notice(web_addresses.BILLING, "changed"))
         was_read = billing is not None and (billing["syncedAt"] or "") != read_at
         wait = None if was_read else next_wait()
         return self.context.render("billing_changes.html", wait=wait, seen=seen, read_at=read_at)

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from rules import web_addresses
 from web.context import redirect_to, unknown_button
+from web.notices import leave_notice, take_notice
 from web.views import PageView
 
 LIST_OF_ORGANIZATION = "list_organization_connections"
 NOTICES = {"ended": "The client has been disconnected. It has no access any more."}
-"""Notices of the page, by their names in its address."""
+"""Notices of the page, by their names."""
 _OPERATIONS = {"end": "end_connection", "end_of_organization": "end_organization_connection"}
 
 
@@ -27,7 +28,7 @@ class Connections(PageView):
             listed = self.context.call(LIST_OF_ORGANIZATION, query={"limit": "100"}).content["data"]
             shown = {connection["id"] for connection in own["data"]}
             values["of_organization"] = [each for each in listed if each["id"] not in shown]
-        return self.context.render("connections.html", notice=NOTICES.get(request.args.get("notice", "")), **values)
+        return self.context.render("connections.html", notice=NOTICES.get(take_notice(self.context.guard)), **values)
 
     def post(self) -> Response:
         """End a connection."""
@@ -36,4 +37,4 @@ class Connections(PageView):
         if operation_id is None:
             raise unknown_button()
         self.context.call(operation_id, path_params={"connectionId": given["connection_id"]})
-        return redirect_to(f"{self.path}?notice=ended")
+        return redirect_to(leave_notice(self.path, "ended"))

@@ -12,6 +12,7 @@ from flask import Response, request
 
 from rules import web_addresses
 from web.context import redirect_to
+from web.notices import leave_notice
 from web.operations import OperationError
 from web.roles import describe_role
 from web.views import PageView
@@ -51,7 +52,7 @@ class Invitation(PageView):
             if error.code not in {"invitation_not_found", "invalid_parameter"}:
                 raise
             return self._gone()
-        return redirect_to(f"{web_addresses.HOME}?notice=joined")
+        return redirect_to(leave_notice(web_addresses.HOME, "joined"))
 
     def _find_own(self, invitation_id: str) -> Mapping[str, Any] | None:
         _, [pending] = self.context.read(_address(invitation_id), "list_pending_invitations")

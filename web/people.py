@@ -6,6 +6,7 @@ operation answered.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
@@ -24,6 +25,7 @@ from web.device import Device
 from web.forms import ForeignFormError
 from web.installed import Installed
 from web.invitation import Invitation
+from web.notices import keep_notice
 from web.operations import OperationError
 from web.profile import ConfirmEmail, Profile
 from web.return_addresses import safe_redirect
@@ -44,6 +46,7 @@ def people_pages(context: PageContext, refuse_in_maintenance: Callable[[], None]
     """Return the pages; `refuse_in_maintenance` raises a ServiceError during a maintenance window."""
     pages = Blueprint("people", __name__)
     pages.before_request(refuse_in_maintenance)
+    pages.after_request(partial(keep_notice, guard=context.guard))
     for page in PAGES:
         pages.add_url_rule(page.path.replace("{id}", "<item_id>"), view_func=page.as_view(page.__name__, context))
     _answer_errors_with_pages(pages, context)

@@ -11,6 +11,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.context import redirect_to, unknown_button
 from web.fields import filled
+from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.problems import at_field
 from web.views import PageView
@@ -21,7 +22,7 @@ NOTICES = {
     "email": "We sent a link to the new address. Open it within one hour to confirm the address.",
     "confirmed": "Your email address has been changed.",
 }
-"""Notices of the page, by their names in its address."""
+"""Notices of the page, by their names."""
 _LABELS = {
     "name": "Your name",
     "email": "New email address",
@@ -40,7 +41,7 @@ class Profile(PageView):
 
     def get(self) -> Response:
         """Show the forms."""
-        return self._show(NOTICES.get(request.args.get("notice", "")))
+        return self._show(NOTICES.get(take_notice(self.context.guard)))
 
     def post(self) -> Response:
         """Do what the button says."""
@@ -49,16 +50,16 @@ class Profile(PageView):
         try:
             if do == "everywhere":
                 self.context.call("sign_out_everywhere")
-                return self.context.sign_out_response(f"{web_addresses.SIGN_IN}?notice=out")
+                return self.context.sign_out_response(leave_notice(web_addresses.SIGN_IN, "out"))
             if do == "leave":
                 self.context.call("leave_organization")
-                return redirect_to(f"{web_addresses.ACCOUNT}?notice=left")
+                return redirect_to(leave_notice(web_addresses.ACCOUNT, "left"))
             if do not in _OPERATIONS:
                 raise unknown_button()
             self.context.call(_OPERATIONS[do], body=_body(given))
         except OperationError as error:
             return self._show(None, _at_field(error, do), given)
-        return redirect_to(f"{self.path}?notice={do}")
+        return redirect_to(leave_notice(self.path, do))
 
     def _show(
         self, notice: str | None, error: OperationError | None = None, given: Mapping[str, str] | None = None
@@ -94,7 +95,7 @@ class ConfirmEmail(PageView):
             if error.code not in {"not_found", "validation_failed", "missing_parameter"}:
                 raise
             return self.context.link_expired(_EXPIRED, (web_addresses.PROFILE, "Request another link"))
-        return redirect_to(f"{web_addresses.PROFILE}?notice=confirmed")
+        return redirect_to(leave_notice(web_addresses.PROFILE, "confirmed"))
 
 
 def _body(given: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from web.problems import at_field
 _STATES = (("in_force", "In force"), ("ended", "Ended"), ("", "All"))
 _TARGET_STATES = ("failed", "pending", "applied", "releasing", "released")
 _LABELS = {"reason": "The reason", "ends_at": "The end"}
+_ENDED = "ended.html"
 
 
 class Freezes(DashboardPage):
@@ -107,8 +108,10 @@ class _FreezeForm(DashboardPage):
     """The notice after it; with `_in_part` where other freezes still cover branches."""
 
     def get(self, item_id: str) -> Response:
-        """Show the form."""
-        return self.show(self.template, **self._values(item_id))
+        """Show the form; of a freeze that has ended meanwhile, by whom."""
+        values = self._values(item_id)
+        ended = values["freeze"]["state"] == "ended"
+        return self.show(_ENDED if ended else self.template, **values)
 
     def post(self, item_id: str) -> Response:
         """Send the form."""
@@ -116,9 +119,12 @@ class _FreezeForm(DashboardPage):
         try:
             ended = self.context.call(self.operation_id, path_params={"freezeId": item_id}, body=self._body(given))
         except OperationError as error:
+            values = self._values(item_id)
+            if values["freeze"]["state"] == "ended":
+                return self.show(_ENDED, error.status, **values)
             if error.status != 422 and not error.details:
                 raise
-            return self.show_again(self.template, error, _LABELS, given=given, **self._values(item_id))
+            return self.show_again(self.template, error, _LABELS, given=given, **values)
         done = f"{self.done}_in_part" if ended.content.get("stillFrozenCount") else self.done
         return redirect_with_notice(address_of(web_addresses.FREEZE, item_id), done)
 

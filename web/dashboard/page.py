@@ -10,6 +10,7 @@ import orjson
 from flask import Response, g, request
 
 from web.context import INVALID_SESSION, Content, SignInRequiredError, redirect_to
+from web.notices import leave_notice, take_notice
 from web.operations import Call, OperationError
 from web.views import PageView
 
@@ -50,7 +51,7 @@ class DashboardPage(PageView):
     section: ClassVar[str]
     """Address of the entry of the navigation that the page belongs to."""
     notices: ClassVar[Mapping[str, str]] = {}
-    """Notices of the page, by their names in its address."""
+    """Notices of the page, by their names."""
 
     def read(self, *calls: Call) -> list[Content]:
         """Return what operations answer. Raise SignInRequiredError, NoOrganizationError, or the first OperationError.
@@ -77,9 +78,13 @@ class DashboardPage(PageView):
         """Return what operations answer, for a part of a page that is read again and again: it has no frame."""
         return [_checked(answer) for answer in self._answers(*calls)]
 
+    def try_all(self, *calls: Call) -> list[Any]:
+        """Return what each operation answers, or its OperationError."""
+        return self._answers(*calls)
+
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Return the page, with the notice that its address names."""
-        notice = self.notices.get(request.args.get("notice", ""))
+        """Return the page, with the notice that the form before it left."""
+        notice = self.notices.get(take_notice(self.context.guard))
         return self.context.render(f"dashboard/{template}", status, **{"notice": notice, **values})
 
     def show_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
@@ -130,8 +135,9 @@ class DashboardPage(PageView):
 
 
 def redirect_with_notice(address: str, notice: str, **parameters: str) -> Response:
-    """Return the redirect after a form: the page of the address shows the notice of this name."""
-    return redirect_to(f"{address}?{urlencode({**parameters, 'notice': notice})}")
+    """Return the redirect after a form: the page of the address shows the notice of this name, once."""
+    query = f"?{urlencode(parameters)}" if parameters else ""
+    return redirect_to(leave_notice(address, notice) + query)
 
 
 def state_of(shown: Mapping[str, Any], *names: str) -> str:

@@ -1,12 +1,13 @@
 """`/pulls`: why a pull request is blocked, until when, and how to ask for an exception."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, request
 
 from rules import web_addresses
+from rules.freezes.pull_references import MAX_LISTED
 from web.context import unknown_button
 from web.dashboard.exceptions import LABELS, may_decide, terms_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
@@ -27,23 +28,35 @@ class PullRequest(DashboardPage):
     }
 
     def get(self) -> Response:
-        """Show the verdict about the pull request that the address names, or the form to name one."""
-        given = filters("ref")
+        """Show the verdict about the pull request that the address names, several of one commit, or the form."""
+        given, refs = filters("repo"), [ref for each in request.args.getlist("ref") if (ref := each.strip())]
         self.read()
-        if not given:
+        if len(refs) > 1:
+            return self._show_several([{**given, "ref": ref} for ref in refs[:MAX_LISTED]])
+        if not refs:
             return self.show("pull.html", ref="", pull=None, problem=None)
-        pull, problem = self._find(given["ref"])
-        values = {"ref": given["ref"], "pull": pull, "problem": problem}
+        [(pull, problem)] = self._find([{**given, "ref": refs[0]}])
+        ref = f"{pull['repository']}#{pull['number']}" if pull else refs[0]
+        values = {"ref": ref, "pull": pull, "problem": problem}
         return self.show("pull.html", 404 if problem else 200, may_decide=may_decide(), **values)
 
-    def _find(self, ref: str) -> tuple[Any, str | None]:
-        """Return the pull request, or why there is none."""
-        try:
-            return self.context.call("lookup_pull_request", query={"ref": ref}).content, None
-        except OperationError as error:
-            if error.status not in {400, 404, 422}:
-                raise
-            return None, problems_of(error, {"ref": "Pull request"})[0].message
+    def _show_several(self, queries: Sequence[Mapping[str, str]]) -> Response:
+        found = self._find(queries)
+        pulls = [pull for pull, _ in found if pull]
+        problems = [f"{query['ref']}: {problem}" for query, (_, problem) in zip(queries, found, strict=True) if problem]
+        return self.show("pulls_of_commit.html", 200 if pulls else 404, pulls=pulls, not_found=problems)
+
+    def _find(self, queries: Sequence[Mapping[str, str]]) -> list[tuple[Any, str | None]]:
+        """Return each pull request, or why there is none."""
+        answers = self.try_all(*(Call("lookup_pull_request", query=query) for query in queries))
+        return [(None, _problem_of(each)) if isinstance(each, OperationError) else (each, None) for each in answers]
+
+
+def _problem_of(error: OperationError) -> str:
+    """Return why there is no pull request. Raise the error if it has another cause."""
+    if error.status not in {400, 404, 422}:
+        raise error
+    return problems_of(error, {"ref": "Pull request"})[0].message
 
 
 class RequestException(DashboardPage):

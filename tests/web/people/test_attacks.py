@@ -25,7 +25,7 @@ LISTS = ("scope", "repository", "kind", "family")
 """Fields of forms, and those that a form may have several times."""
 SAMPLES = (ACCOUNT, AUTHORIZE)
 """Pages where each field is wrong alone: one that reads them as all pages do, one that also reads some itself."""
-PARAMETERS = ("token", "id", "user_code", "next", "notice")
+PARAMETERS = ("token", "id", "user_code", "next")
 READ_SEVERAL = (INVITATION, SIGN_IN, DEVICE)
 """Pages that read several parameters, or turn away a visitor who lacks one of them."""
 FOREIGN = "The form was not sent from the page that showed it, in the same browser"

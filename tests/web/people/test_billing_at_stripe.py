@@ -105,7 +105,7 @@ class TestWaiting:
     def test_payment_that_arrived_opens_the_page(self, admin: Person, shop: Shop) -> None:
         shop.subscribe()
         answer = self.poll(admin, "/billing/payment", polls=3)
-        assert answer.headers["HX-Redirect"] == "/billing?notice=bought"
+        assert answer.headers["HX-Redirect"] == "/billing"
 
     def test_incomplete_subscription_has_not_arrived(self, admin: Person, shop: Shop) -> None:
         shop.subscribe("incomplete")
@@ -131,8 +131,8 @@ class TestWaiting:
         press(url, action="cancel", subscription=subscription["id"])
         shop.clock.offset += timedelta(minutes=1)
         shop.read_stripe()
-        assert self.poll(admin, address).headers["HX-Redirect"] == "/billing?notice=changed"
-        page = admin.open("/billing?notice=changed")
+        assert self.poll(admin, address).headers["HX-Redirect"] == "/billing"
+        page = admin.open("/billing")
         assert "Team Cancelled The plan ends on" in about_plan(page)
         again = admin.open("/billing/changes")
         [address] = re.findall(r'hx-get="([^"]+)"', again.answer.text)

@@ -204,4 +204,4 @@ class TestVerificationLink:
         assert token not in "".join(shown.links.values())
         assert [form.action for form in shown.forms] == ["/verify"]
         answer = visitor.send(shown.form("Confirm"), password=PASSWORD)
-        assert answer.headers["location"] == "/sign-in?notice=verified"
+        assert answer.headers["location"] == "/sign-in"

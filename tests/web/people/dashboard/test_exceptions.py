@@ -9,6 +9,7 @@ from sqlalchemy import select
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
+from rules.freezes.pull_references import page_of_pulls
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 
@@ -73,6 +74,22 @@ class TestPullRequest:
         page = member("viewer").open("/pulls", ref="https://github.com/acme/web/pull/7")
         assert page.title == "acme/web#7 may merge"
         assert "No freeze covers it." in page.text
+
+    def test_link_of_a_check_opens_the_page_of_its_pull_request(self, member: Enter, blocked: Blocked) -> None:
+        repository = blocked.scene.repositories[0]
+        repository.name = "website"
+        blocked.scene.session.flush()
+        link = page_of_pulls("", repository.id, [7])
+        assert member("viewer").open(link).title == "acme/website#7 is blocked"
+
+    def test_link_of_a_check_lists_the_pull_requests_that_share_it(self, member: Enter, blocked: Blocked) -> None:
+        repository = blocked.scene.repositories[0]
+        factories.pull_request(blocked.scene.session, repository, 9, title="The same again")
+        page = member("viewer").open(page_of_pulls("", repository.id, [7, 9, 11]))
+        assert page.title == "2 pull requests share this commit"
+        assert "acme/web#9 The same again into main" in words(page)
+        assert "11: Pull request acme/web#11 not found." in words(page)
+        assert page.links["acme/web#7"] == "/pulls?ref=acme%2Fweb%237"
 
     def test_freeze_without_exceptions_takes_no_request(self, member: Enter, blocked: Blocked) -> None:
         blocked.freeze.exceptions_allowed = False

@@ -54,6 +54,18 @@ class TestFrame:
         answer = visitor.client.get("/attention", params={"severity": "info"})
         assert answer.headers["location"] == "/sign-in?next=%2Fattention%3Fseverity%3Dinfo"
 
+    def test_notice_is_shown_once_and_is_not_in_the_address(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web])
+        person = member("member")
+        answer = person.send(person.open(f"/freezes/{freeze.id}/lift").form("Lift the freeze"), "Lift the freeze")
+        assert answer.headers["Location"] == f"/freezes/{freeze.id}"
+        assert "lifted. Its branches" not in person.open("/freezes").text
+        assert "lifted. Its branches" in person.open(f"/freezes/{freeze.id}").text
+        assert "lifted. Its branches" not in person.open(f"/freezes/{freeze.id}").text
+
+    def test_notice_of_an_address_is_not_shown(self, member: Enter, acme: Scene) -> None:
+        assert "You switched organisations." not in member("viewer").open("/", notice="switched").text
+
     def test_part_of_a_page_has_the_browser_open_the_sign_in(self, visitor: Person) -> None:
         answer = visitor.client.get("/attention", headers={"HX-Request": "true"})
         assert (answer.status_code, answer.headers["HX-Redirect"]) == (200, "/sign-in?next=%2Fattention")

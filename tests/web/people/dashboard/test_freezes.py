@@ -50,6 +50,20 @@ class TestList:
         assert viewer.open(page.links["Next rows"]).text.count("Release number") == 1
 
 
+class TestStaleForms:
+    @pytest.mark.parametrize("form", ["lift", "extend"])
+    def test_form_of_a_lifted_freeze_says_who_lifted_it(self, member: Enter, acme: Scene, form: str) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web], reason=REASON)
+        person, owner = member("member"), member("owner")
+        stale = person.open(f"/freezes/{freeze.id}/{form}")
+        owner.press(owner.open(f"/freezes/{freeze.id}/lift"), "Lift the freeze")
+        said = f"“{REASON}” has ended already Owner lifted it just now"
+        assert said in words(person.open(f"/freezes/{freeze.id}/{form}"))
+        button = {"lift": "Lift the freeze", "extend": "Change the end"}[form]
+        refused = person.press(stale, button, ends_at="2099-01-04T09:00")
+        assert (refused.status, said in words(refused)) == (409, True)
+
+
 class TestNewFreeze:
     def test_form_shows_the_impact_and_starts_a_freeze_of_one_branch(self, member: Enter, acme: Scene) -> None:
         factories.pull_request(acme.session, acme.repositories[0])
@@ -222,13 +236,13 @@ class TestFreeze:
         freeze = factories.freeze(acme.session, acme.organization, [acme.web, acme.api], reason=REASON)
         factories.freeze(acme.session, acme.organization, [acme.api], reason="Another one")
         person = member("member")
-        page = person.open(f"/freezes/{freeze.id}/lift")
+        page, stale = (person.open(f"/freezes/{freeze.id}/lift") for _ in range(2))
         assert "1 branch is frozen no longer" in words(page)
         assert "1 branch stays frozen by other freezes: 1 by Another one acme/api:main" in words(page)
         page = person.press(page, "Lift the freeze")
         assert "The freeze is lifted. Other freezes still cover some of its branches." in page.text
         assert [row.end_reason for row in frozen(acme)] == ["lifted", None]
-        assert person.press(person.open(f"/freezes/{freeze.id}/lift"), "Lift the freeze").status == 409
+        assert person.press(stale, "Lift the freeze").status == 409
 
     def test_lift_of_a_wide_freeze_counts_what_it_does_not_list(self, member: Enter, acme: Scene) -> None:
         branches = [factories.branch(acme.session, acme.repositories[0], f"release/{number}") for number in range(6)]

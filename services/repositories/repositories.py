@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Select, distinct, func, select
 
@@ -28,6 +28,7 @@ class RepositoryFilters:
     archived: bool | None = None
     frozen: bool | None = None
     q: str | None = None
+    sort: Literal["newest", "name"] = "newest"
 
 
 def get_visible(uow: UnitOfWork, reference: str) -> Repository:
@@ -64,9 +65,11 @@ def get_all_visible(uow: UnitOfWork, references: Sequence[str]) -> dict[str, Rep
 
 
 def list_repositories(uow: UnitOfWork, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:
-    """Return a page of repositories, newest first."""
-    query, keys = _filtered(uow, filters), (Repository.created_at, Repository.id)
-    page = page_of(uow, "list_repositories", filters, query, keys, cursor=cursor, limit=limit)
+    """Return a page of repositories, newest first or by name."""
+    by_name = filters.sort == "name"
+    keys = (Repository.full_name_key if by_name else Repository.created_at, Repository.id)
+    query = _filtered(uow, filters)
+    page = page_of(uow, "list_repositories", filters, query, keys, cursor=cursor, limit=limit, ascending=by_name)
     return Page(views(uow, page.data), page.next_cursor)
 
 

@@ -20,6 +20,14 @@ class TestListRepositories:
             acme.repository(name, created_at=factories.now() - timedelta(days=age))
         assert names(acme.key().get("/v1/repos").json()) == ["acme/new", "acme/middle", "acme/old"]
 
+    def test_list_repositories_sorts_by_name_over_its_pages(self, acme: Tenant) -> None:
+        for name in ("web", "Api", "docs"):
+            acme.repository(name)
+        reader = acme.key()
+        first = reader.get("/v1/repos", limit=2, sort="name").json()
+        rest = reader.get("/v1/repos", limit=2, sort="name", cursor=first["nextCursor"]).json()
+        assert names(first) + names(rest) == ["acme/Api", "acme/docs", "acme/web"]
+
     def test_pages_of_repositories_list_each_repository_once(self, acme: Tenant) -> None:
         same = factories.now()
         made = {acme.repository(f"r{number}", created_at=same).full_name for number in range(7)}

@@ -10,6 +10,7 @@ from rules import web_addresses
 from rules.access.permissions import shown_actor
 from rules.billing.prices import format_amount
 from rules.errors import MethodNotAllowedError, ServiceError
+from rules.freezes.scope_words import describe_scope
 from schemas.contract import Contract
 from web.dashboard.addresses import address_of
 from web.dashboard.blocking import FILTERS
@@ -56,7 +57,7 @@ def create_pages(contract: Contract) -> Flask:
         of=address_of,
         actor=shown_actor,
     )
-    pages.jinja_env.filters.update(FILTERS)
+    pages.jinja_env.filters.update(FILTERS, scope_words=describe_scope)
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
     return pages

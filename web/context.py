@@ -27,7 +27,7 @@ from schemas import walk
 from schemas.calls import REQUEST_ID, Answer, StreamedAnswer
 from schemas.contract import Contract
 from web.dashboard.navigation import SECTIONS, SETTINGS
-from web.forms import FormGuard, max_field_length, max_form_bytes, render_page
+from web.forms import REPEATED, FormGuard, max_field_length, max_form_bytes, render_page
 from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
 from web.problems import error_title, problems_of
@@ -199,7 +199,10 @@ class PageContext:
         """Return fields of the form that was sent, without white space around them; raise ForeignFormError."""
         request.max_content_length = request.max_form_memory_size = max_form_bytes(request.path)
         self.guard.check(self.session_token())
-        given = {name: request.form.get(name, "") for name in names}
+        given = {
+            name: "\n".join(request.form.getlist(name)) if name in REPEATED else request.form.get(name, "")
+            for name in names
+        }
         if any("\0" in text or len(text) > max_field_length(name) for name, text in given.items()):
             raise OperationError(422, "validation_failed", "A field of the form is too long or cannot be read.")
         return {name: text if name.endswith("password") else text.strip() for name, text in given.items()}

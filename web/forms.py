@@ -28,12 +28,15 @@ _MAX_LENGTHS = {
     **dict.fromkeys(("patterns", "repositories", "branches", "dates", "except_dates"), MAX_LIST_LENGTH),
 }
 """Characters of the fields that may be longer than MAX_FIELD_LENGTH, where their form may be."""
+REPEATED = ("repositories",)
+"""Fields that a form may have several times, such as boxes to tick: each thing becomes a line."""
 _LARGE_FORMS = (
     (web_addresses.IMPORT, MAX_FILE_BYTES + MAX_LIST_FORM_BYTES),
     (web_addresses.NEW_FREEZE, MAX_LIST_FORM_BYTES),
     (f"{web_addresses.NEW_FREEZE}/impact", MAX_LIST_FORM_BYTES),
     (web_addresses.NEW_SCHEDULE, MAX_LIST_FORM_BYTES),
     (web_addresses.SCHEDULE_PREVIEW, MAX_LIST_FORM_BYTES),
+    (web_addresses.REPOSITORY_CHOICES, MAX_LIST_FORM_BYTES),
     (web_addresses.EDIT_SCHEDULE, MAX_LIST_FORM_BYTES),
 )
 _SIZES = [(re.compile(address.replace("{id}", "[^/]+")), size) for address, size in _LARGE_FORMS]

@@ -1,22 +1,33 @@
 """What a scope covers, in words."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 _MAX_LISTED = 3
 
 
 def describe_scope(scope: Mapping[str, Any]) -> str:
-    """Return what a scope covers: `The whole organisation`, `acme/* (branches main)`."""
-    branches = f" (branches {join_words(scope['branches'])})" if scope.get("branches") else ""
+    """Return what a scope covers: `The whole organisation`, `Repositories matching acme/* but not acme/docs`."""
+    branches = f" (branches {describe_patterns(scope['branches'])})" if scope.get("branches") else ""
     kind = scope["type"]
     if kind == "organization":
         return f"The whole organisation{branches}"
     if kind == "glob":
-        return f"Repositories matching {shortened(scope['patterns'])}{branches}"
+        return f"Repositories matching {describe_patterns(scope['patterns'])}{branches}"
     if kind == "repositories":
         return f"{shortened(scope['repositories'])}{branches}"
-    return f"{scope['repository']}:{scope['branch']}" if scope.get("branch") else "A single branch"
+    return f"{scope['repository']}:{scope['branch']}" if scope.get("branch") else "One branch"
+
+
+def describe_patterns(patterns: Sequence[str]) -> str:
+    """Return a list of globs as it is read, from the first to the last: `acme/* but not acme/docs`."""
+    parts: list[str] = []
+    for excludes, group in groupby(patterns, key=lambda pattern: pattern.startswith("!")):
+        named = shortened([pattern.removeprefix("!") for pattern in group])
+        link = "not" if excludes else "also" if parts else ""
+        parts.append(f"{link} {named}".strip())
+    return " but ".join(parts)
 
 
 def join_words(words: Sequence[str]) -> str:

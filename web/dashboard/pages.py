@@ -15,6 +15,7 @@ from web.dashboard.pulls import PullRequest, RequestException
 from web.dashboard.repositories.branch import BranchPage, Doctor
 from web.dashboard.repositories.repositories import Branches, Repositories, RepositoryPage
 from web.dashboard.repositories.setup import Setup, SetupProgress
+from web.dashboard.scopes import RepositoryChoices
 from web.dashboard.settings.api_keys import ApiKeys
 from web.dashboard.settings.calendar_feeds import CalendarFeeds
 from web.dashboard.settings.members import Members
@@ -26,7 +27,7 @@ PAGES: tuple[type[DashboardPage], ...] = (
     Overview, OverviewPart, Onboarding, Freezes, NewFreeze, Impact, Freeze, FreezePart, Lift, Extend, Override,
     Exceptions, Decide, Revoke, PullRequest, RequestException, Attention,
     Calendar, Timeline, Schedules, NewSchedule, SchedulePreview, SchedulePage, EditSchedule, Import,
-    Repositories, RepositoryPage, Branches, BranchPage, Doctor, Setup, SetupProgress,
+    Repositories, RepositoryChoices, RepositoryPage, Branches, BranchPage, Doctor, Setup, SetupProgress,
     Audit, AuditExport,
     OrganizationSettings, Members, ApiKeys, CalendarFeeds, Webhooks, WebhookPage, Notifications,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 from rules.freezes.scope import OPEN_ENDED
 from web.context import missing_field
 from web.dashboard.planning.words import WEEKDAYS
+from web.dashboard.scopes import SCOPE_LABELS, scope_of
 from web.fields import split_list, to_number
 from web.instants import MONTHS
 from web.operations import OperationError
@@ -20,21 +21,9 @@ FREQUENCIES = {
     "dates": "On listed days",
 }
 """Labels of the frequencies."""
-SCOPES = {
-    "organization": "The whole organisation",
-    "glob": "Repositories that match a pattern",
-    "repositories": "Listed repositories",
-    "branch": "A single branch",
-}
-"""Labels of the types of scopes."""
 SHARED_LABELS = {
     "reason": "Reason",
-    "scope_type": "What it freezes",
-    "patterns": "Patterns",
-    "repositories": "Repositories",
-    "branches": "Branches",
-    "repository": "Repository",
-    "branch": "Branch",
+    **SCOPE_LABELS,
     "timezone": "Time zone",
     "start_time": "Begins at",
     "end_time": "Ends at",
@@ -82,8 +71,7 @@ _FIELDS_OF_PATHS = {
     "window/startTime": "start_time",
     "window/endTime": "end_time",
     "scope/branchId": "branch",
-    "scope/type": "scope_type",
-    "scope": "scope_type",
+    "scope/type": "scope",
     "window": "start_time",
     "recurrence": "frequency",
 }
@@ -98,7 +86,7 @@ Given = Mapping[str, str]
 def new_values(timezone: str, today: str) -> dict[str, str]:
     """Return what an empty form shows."""
     return {
-        "scope_type": "organization",
+        "scope": "organization",
         "timezone": timezone,
         "frequency": "weekly",
         "interval": "1",
@@ -136,7 +124,7 @@ def values_of(schedule: Mapping[str, Any]) -> dict[str, str]:
         "reason": schedule["reason"],
         "public_text": schedule["publicText"] or "",
         "timezone": schedule["timezone"],
-        "scope_type": scope["type"],
+        "scope": scope["type"],
         "repository": scope.get("repository", ""),
         "branch": scope.get("branch") or scope.get("branchId", ""),
         "frequency": recurrence["frequency"],
@@ -183,23 +171,6 @@ def require_acknowledged(given: Given, present: Mapping[str, Any] | None = None)
     scope = scope_of(given)
     if scope["type"] in OPEN_ENDED and scope != present and not given["acknowledged"]:
         raise missing_field("acknowledged", "Tick that you know what each window freezes.")
-
-
-def scope_of(given: Given) -> dict[str, Any]:
-    """Return the scope; fields of other types of scopes are left out."""
-    kind = given["scope_type"]
-    if kind == "branch":
-        if given["branch"].startswith("wbr_") and not given["repository"]:
-            return {"type": kind, "branchId": given["branch"]}
-        return {"type": kind, "repository": given["repository"], "branch": given["branch"]}
-    scope: dict[str, Any] = {"type": kind}
-    if kind == "glob":
-        scope["patterns"] = split_list(given["patterns"])
-    if kind == "repositories":
-        scope["repositories"] = split_list(given["repositories"])
-    if given["branches"]:
-        scope["branches"] = split_list(given["branches"])
-    return scope
 
 
 def at_fields(error: OperationError) -> OperationError:

@@ -8,8 +8,9 @@ from flask import Response, g, request
 from rules import web_addresses
 from web.context import missing_field
 from web.dashboard.page import DashboardPage, redirect_with_notice
-from web.dashboard.planning.forms import SCOPES, SHARED_LABELS, at_fields, scope_of
+from web.dashboard.planning.forms import SHARED_LABELS, at_fields
 from web.dashboard.planning.words import describe_days, describe_window
+from web.dashboard.scopes import FIND, offer, scope_of
 from web.fields import split_list, to_number
 from web.forms import MAX_FILE_BYTES
 from web.instants import instant_in_zone, suggested_zones
@@ -37,7 +38,7 @@ FLAGS = {
 }
 """Properties of the request by the names of their boxes."""
 _OF_HOLIDAYS = ("together", "observances")
-_FIELDS = (*(name for name in LABELS if name not in {"file", "content"}), *FLAGS, "format", "do")
+_FIELDS = (*(name for name in LABELS if name not in {"file", "content"}), *FLAGS, "format", FIND, "do")
 ACTIONS = {
     "refused": ("Refused", "Prevents the import"),
     "created": ("Created", "Would be created"),
@@ -64,7 +65,7 @@ class Import(DashboardPage):
         year = instant_in_zone(self.context.clock(), timezone).year
         values = {
             "format": "holidays" if request.args.get("from") == "holidays" else "ics",
-            "scope_type": "organization",
+            "scope": "organization",
             "timezone": timezone,
             "years": f"{year}, {year + 1}",
             "start_time": "00:00",
@@ -80,6 +81,8 @@ class Import(DashboardPage):
         given = self.context.form_fields(*_FIELDS, "content")
         self.read()
         form = self._form(given)
+        if given["do"] == FIND:
+            return self.show("planning/import.html", **form)
         try:
             content = given["content"] or self._uploaded() if given["format"] == "ics" else ""
             applies = given["do"] == "apply"
@@ -126,7 +129,7 @@ class Import(DashboardPage):
         return {
             "values": values,
             "captions": LABELS,
-            "scopes": SCOPES,
+            **offer(self, values),
             "countries": self._countries(),
             "zones": suggested_zones(),
         }

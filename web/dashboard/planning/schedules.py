@@ -16,7 +16,6 @@ from web.dashboard.planning.forms import (
     FIELDS,
     FREQUENCIES,
     LABELS,
-    SCOPES,
     at_fields,
     body_of,
     draft_of,
@@ -25,6 +24,7 @@ from web.dashboard.planning.forms import (
     values_of,
 )
 from web.dashboard.planning.words import WEEKDAYS, describe_days, describe_terms, describe_window
+from web.dashboard.scopes import FIND, offer
 from web.instants import MONTHS, instant_in_zone, read_instant, suggested_zones
 from web.operations import Call, OperationError
 from web.problems import problems_of
@@ -79,25 +79,26 @@ class NewSchedule(DashboardPage):
         today = instant_in_zone(self.context.clock(), timezone).date().isoformat()
         values = {**new_values(timezone, today), **filters("repository", "branch")}
         if "branch" in request.args:
-            values["scope_type"] = "branch"
-        return self.show("planning/schedule_form.html", **_form(values), preview=None, full=_is_full(entitlements))
+            values["scope"] = "branch"
+        form = _form(values) | offer(self, values)
+        return self.show("planning/schedule_form.html", **form, preview=None, full=_is_full(entitlements))
 
     def post(self) -> Response:
         """Create the schedule, or show what it would do."""
-        given = self.context.form_fields(*FIELDS, "acknowledged", "do")
+        given = self.context.form_fields(*FIELDS, FIND, "acknowledged", "do")
         self.read()
+        form = {**_form(given), **offer(self, given), "full": False}
         try:
+            if given["do"] == FIND:
+                return self.show("planning/schedule_form.html", **form, preview=None)
             if given["do"] == "preview":
-                preview = self.context.call(
-                    "preview_schedule_draft", body={**draft_of(given), "limit": WINDOWS}
-                ).content
-                return self.show("planning/schedule_form.html", **_form(given), preview=preview, full=False)
+                draft = {**draft_of(given), "limit": WINDOWS}
+                preview = self.context.call("preview_schedule_draft", body=draft).content
+                return self.show("planning/schedule_form.html", **form, preview=preview)
             require_acknowledged(given)
             created = self.context.call("create_schedule", body=body_of(given)).content
         except OperationError as error:
-            return self.show_again(
-                "planning/schedule_form.html", at_fields(error), LABELS, **_form(given), preview=None, full=False
-            )
+            return self.show_again("planning/schedule_form.html", at_fields(error), LABELS, **form, preview=None)
         return redirect_with_notice(address_of(web_addresses.SCHEDULE, created["id"]), "created")
 
 
@@ -235,15 +236,18 @@ class EditSchedule(DashboardPage):
         preview, schedule = self.read(
             Call("preview_schedule", params, {"limit": WINDOWS}), Call("get_schedule", params)
         )
-        form = _form(values_of(schedule), schedule, state_of(schedule, *_EDITED))
+        values = values_of(schedule)
+        form = _form(values, schedule, state_of(schedule, *_EDITED)) | offer(self, values)
         return self.show("planning/schedule_form.html", **form, preview=preview, full=False)
 
     def post(self, item_id: str) -> Response:
         """Change the schedule as it was shown, or show what the change would do."""
-        given = self.context.form_fields(*FIELDS, "acknowledged", "do", "shown", "apply_to_active")
+        given = self.context.form_fields(*FIELDS, FIND, "acknowledged", "do", "shown", "apply_to_active")
         params = {"scheduleId": item_id}
         [present] = self.read(Call("get_schedule", params))
-        form = _form(given, present, given["shown"])
+        form = _form(given, present, given["shown"]) | offer(self, given)
+        if given["do"] == FIND:
+            return self.show("planning/schedule_form.html", **form, preview=None, full=False)
         try:
             if given["do"] == "preview":
                 draft = {**draft_of(given), "limit": WINDOWS, "scheduleId": item_id}
@@ -269,7 +273,6 @@ def _form(values: Mapping[str, str], schedule: Schedule | None = None, shown: st
         "schedule": schedule,
         "captions": LABELS,
         "frequencies": FREQUENCIES,
-        "scopes": SCOPES,
         "weekdays": WEEKDAYS,
         "months": MONTHS,
         "choices": CHOICES,

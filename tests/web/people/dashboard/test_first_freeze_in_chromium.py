@@ -205,7 +205,6 @@ def test_new_organization_freezes_makes_an_exception_and_lifts(
     press(browser, "Start a freeze")
     assert "1 branch of 1 repository would be frozen" in browser.text
     assert "would not block" not in browser.text
-    write(browser, "Type 1 to confirm", "1")
     write(browser, "Why", REASON)
     press(browser, "Start the freeze")
     freeze = browser.path.partition("?")[0]

@@ -101,7 +101,7 @@ class TestNewFreeze:
 
     def test_freeze_of_the_organization_needs_its_count_typed(self, member: Enter, acme: Scene) -> None:
         person = member("member")
-        page = person.open("/freezes/new")
+        page = person.press(person.open("/freezes/new"), "Show what it covers", scope="organization")
         assert "2 branches of 2 repositories would be frozen" in words(page)
         page = person.press(page, "Start the freeze", reason=REASON)
         assert page.status == 422

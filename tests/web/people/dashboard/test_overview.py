@@ -25,7 +25,7 @@ class TestOverview:
         freeze = factories.freeze(acme.session, acme.organization, [acme.web], reason="Database migration")
         viewer = member("viewer")
         page = viewer.open("/")
-        assert "Database migration All repositories · by" in words(page)
+        assert "Database migration The whole organisation · by" in words(page)
         assert "Checks written: 0 of 1 branch" in words(page)
         assert 'data-live="1"' in page.answer.text
         factories.freeze(acme.session, acme.organization, reason="Without branches")

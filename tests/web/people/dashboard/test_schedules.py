@@ -90,10 +90,10 @@ class TestForm:
         page = admin.press(admin.open("/schedules/new"), "Create schedule", **WEEKENDS)
         assert (page.status, page.links["Tick that you know what each window freezes."]) == (400, "#acknowledged")
         assert acme.session.query(Schedule).count() == 0
-        one = {"scope_type": "repositories", "repositories": "acme/web"}
+        one = {"scope": "repositories", "repositories": "acme/web"}
         page = admin.press(page, "Create schedule", **one)
         edit = f"/schedules/{schedule_id_of(page)}/edit"
-        everything = {"scope_type": "organization"}
+        everything = {"scope": "organization"}
         assert admin.press(admin.open(edit), "Save", **everything).status == 400
         assert admin.press(admin.open(edit), "Save", **everything, acknowledged="on").status == 200
         assert "The schedule has been changed." in admin.press(admin.open(edit), "Save", name="Friday").text

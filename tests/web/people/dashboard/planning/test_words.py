@@ -87,9 +87,12 @@ def test_terms_are_described_with_zone_and_limits() -> None:
         ({"type": "organization", "branches": ["main", "release/*"]},
          "The whole organisation (branches main and release/*)"),
         ({"type": "glob", "patterns": ["acme/*"]}, "Repositories matching acme/*"),
+        ({"type": "glob", "patterns": ["acme/*", "!acme/docs-*", "!acme/old", "acme/docs-api"]},
+         "Repositories matching acme/* but not acme/docs-* and acme/old but also acme/docs-api"),
+        ({"type": "organization", "branches": ["*", "!next"]}, "The whole organisation (branches * but not next)"),
         ({"type": "repositories", "repositories": ["a/b", "a/c"]}, "a/b and a/c"),
         ({"type": "branch", "repository": "acme/web", "branch": "main"}, "acme/web:main"),
-        ({"type": "branch", "branchId": "wbr_1"}, "A single branch"),
+        ({"type": "branch", "branchId": "wbr_1"}, "One branch"),
     ],
 )  # fmt: skip
 def test_scope_is_described_by_what_it_covers(scope: dict[str, Any], words: str) -> None:

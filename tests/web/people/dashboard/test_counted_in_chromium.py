@@ -1,0 +1,81 @@
+"""How many clicks and fields people need for what they come for, with scripts, in a real browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import select
+
+from models.schedules import Schedule
+from tests.harness.browser import CHROMIUM, Browser
+from tests.harness.counted import Counted
+from tests.web.people.conftest import PASSWORD
+from tests.web.people.dashboard.conftest import Enter, Scene
+from tests.web.people.test_in_chromium import browser, running, sign_in
+
+__all__ = ["browser", "running"]
+
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.slow(30),
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
+
+
+@pytest.fixture
+def person(browser: Browser, site: str, acme: Scene, member: Enter) -> Iterator[Counted]:
+    """Return an administrator at the overview, with scripts."""
+    member("admin")
+    sign_in(browser, site, "admin@example.test", PASSWORD)
+    browser.run_scripts(enabled=True)
+    browser.resize(1280)
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    browser.open(f"{site}/")
+    yield Counted(browser)
+    browser.call("Emulation.setTimezoneOverride", timezoneId="")
+    browser.run_scripts(enabled=False)
+
+
+def schedule_of(acme: Scene) -> Schedule:
+    acme.session.expire_all()
+    return acme.session.scalars(select(Schedule)).one()
+
+
+def test_freeze_of_every_weekend_takes_three_clicks_and_three_fields(person: Counted, acme: Scene) -> None:
+    person.click("Start a freeze")
+    person.fill("From", "2099-01-02T18:00")
+    person.fill("To", "2099-01-05T08:00")
+    person.click("Every week", go=False)
+    person.fill("Why", "No release team at the weekend")
+    person.sees("Every Friday, from 18:00 to 08:00 3 days later (Europe/Berlin)")
+    person.click("Plan the freeze")
+    assert "The schedule has been created." in person.browser.text
+    assert schedule_of(acme).recurrence["frequency"] == "weekly"
+    assert (person.clicks, person.fields) <= (3, 3)
+
+
+def test_quick_end_fills_the_field_in_and_keeps_the_rest(person: Counted, acme: Scene) -> None:
+    person.click("Start a freeze")
+    person.fill("From", "2099-01-02T18:00")
+    person.fill("Why", "No release team at the weekend")
+    person.click("End: Monday 8:00", go=False)
+    person.sees("On 2 January 2099, from 18:00 to 08:00 3 days later (Europe/Berlin)")
+    assert person.browser.value("document.getElementById('ends_at').value") == "2099-01-05T08:00"
+    assert person.browser.value("document.activeElement.id") == "end-monday"
+    person.click("Plan the freeze")
+    assert schedule_of(acme).recurrence["frequency"] == "once"
+    assert (person.clicks, person.fields) <= (3, 2)
+
+
+def test_christmas_of_every_year_takes_four_clicks_and_four_fields(person: Counted, acme: Scene) -> None:
+    person.click("Start a freeze")
+    person.click("The whole organisation", go=False)
+    person.fill("From", "2098-12-23T18:00")
+    person.fill("To", "2099-01-02T08:00")
+    person.click("Every year", go=False)
+    person.fill("Why", "Nobody is in the office")
+    person.sees("On the 23rd of December every year, from 18:00 to 08:00 10 days later (Europe/Berlin)")
+    person.sees("Type 2 to confirm")
+    person.fill("Type 2 to confirm", "2")
+    person.click("Plan the freeze")
+    assert schedule_of(acme).scope == {"type": "organization"}
+    assert (person.clicks, person.fields) <= (4, 4)

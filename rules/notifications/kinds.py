@@ -22,6 +22,9 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "freeze.started": Kind(("freeze.started",), "A freeze started."),
+    "freeze.blocked": Kind(
+        ("freeze.blocked",), "A stop blocks merges into all branches of a freeze, until its checks are written."
+    ),
     "freeze.enforced": Kind(("freeze.enforced",), "A freeze blocks merges into all of its branches."),
     "freeze.ended": Kind(
         ("freeze.lifted", "freeze.overridden", "freeze.expired", "freeze.ended"),

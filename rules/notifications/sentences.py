@@ -16,6 +16,10 @@ MAX_TEXT = 120
 
 _SENTENCES = {
     "freeze.started": "{actor} started a freeze: {name}.",
+    "freeze.blocked": (
+        "A stop blocks merges into all branches of a freeze ({targets}{partly}) until its checks are written: "
+        "{name}.{way}"
+    ),
     "freeze.enforced": "A freeze blocks merges into all of its branches ({targets}{partly}): {name}.{way}",
     "freeze.unprotected": "{whether} all of its branches ({unprotected}): {name}.{late}{gap}",
     "freeze.lifted": "{actor} lifted a freeze: {name}.",

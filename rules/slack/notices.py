@@ -205,6 +205,7 @@ def _decisions(facts: Facts, web_url: str) -> Message:
 
 
 _NOTES = {
+    "freeze.blocked": (":lock:", "Blocked by a stop", "freezes are blocked by stops"),
     "freeze.enforced": (":lock:", "Enforced", "freezes are enforced"),
     "freeze.unprotected": (
         ":red_circle:",

@@ -168,7 +168,7 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
     """Record what a locked freeze is now. A freeze from before an upgrade is recorded in silence, once."""
     silent, reported = freeze.unprotected_causes is None, freeze.unprotected_causes or []
     target = ("freeze", freeze.id, freeze.reason)
-    since = freeze.blocked_at or freeze.enforced_at or uow.now
+    since, was_blocked = freeze.blocked_at or freeze.enforced_at or uow.now, freeze.blocked_at is not None
     freeze.blocked_at = since if _is_blocked(freeze, counts) else None
     if _is_enforced(freeze, counts):
         again = freeze.first_enforced_at is not None
@@ -179,6 +179,9 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
             uow.audit("freeze.enforced", target, **_numbers(counts), **times)
         return
     freeze.enforced_at = None
+    if freeze.blocked_at is not None and not was_blocked and not silent:
+        times = {"startedAt": freeze.started_at, "blockedAt": freeze.blocked_at}
+        uow.audit("freeze.blocked", target, **_numbers(counts), **times)
     new = [cause for cause in counts.reported_causes if cause not in reported]
     freeze.unprotected_causes = [*reported, *new]
     if new and not silent:

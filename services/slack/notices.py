@@ -127,7 +127,8 @@ class _Channel:
         for event in events:
             by_kind[event.kind or ""].append(event)
         self._start(by_kind.pop("freeze.started", []))
-        self._redraw([*by_kind.pop("freeze.enforced", []), *by_kind.get("enforcement.late", [])])
+        changed = [*by_kind.pop("freeze.blocked", []), *by_kind.pop("freeze.enforced", [])]
+        self._redraw([*changed, *by_kind.get("enforcement.late", [])])
         self._end(by_kind.pop("freeze.ended", []))
         for event in by_kind.pop("exception.requested", []):
             self._request(event)

@@ -73,8 +73,9 @@ class Messages:
         """Return the last new sentence on each freeze: its id, and what a mail says."""
         rows = self.harness.sql(
             "SELECT s.sequence, a.action, a.actor, a.target, a.details FROM audit_seals s "
-            "JOIN audit_entries a ON a.id = s.entry_id AND a.action IN ('freeze.enforced', 'freeze.unprotected') "
+            "JOIN audit_entries a ON a.id = s.entry_id AND a.action = ANY(:actions) "
             "WHERE s.organization_id = :organization AND s.sequence > :seen ORDER BY s.sequence",
+            actions=["freeze.blocked", "freeze.enforced", "freeze.unprotected"],
             organization=self.harness.organization.id,
             seen=self.seen,
         )

@@ -81,6 +81,15 @@ def times(harness: Harness) -> Any:
     return found
 
 
+def audited(harness: Harness) -> list[Any]:
+    """Return what the audit says of blocking: the actions, with since when the freeze was blocked."""
+    rows = harness.sql(
+        "SELECT action, (details ->> 'blockedAt')::timestamptz FROM audit_entries "
+        "WHERE action IN ('freeze.blocked', 'freeze.enforced', 'freeze.unprotected') ORDER BY id"
+    )
+    return [tuple(row) for row in rows]
+
+
 def released_at(harness: Harness) -> Any:
     """Return since when the only freeze that has ended is released."""
     [(found,)] = harness.sql("SELECT released_at FROM freezes WHERE ended_at IS NOT NULL")

@@ -7,6 +7,7 @@ from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import named
 from tests.jobs.stops.requests import (
     RULESET_DELAY,
+    audited,
     branch,
     ours,
     pass_time,
@@ -44,11 +45,20 @@ def test_stop_ends_when_every_check_is_written(web: Harness) -> None:
     assert after == blocked_at < enforced_at
 
 
+def test_event_says_that_a_stop_blocks_a_freeze_before_its_checks_do(web: Harness) -> None:
+    web.freeze()
+    stop(web)
+    assert audited(web) == [("freeze.blocked", times(web).blocked_at)]
+    settle(web)
+    assert [action for action, _at in audited(web)] == ["freeze.blocked", "freeze.enforced"]
+
+
 def test_freeze_with_few_open_heads_has_no_stop(web: Harness) -> None:
     stop_from(web, heads=4)
     web.freeze()
     assert stop(web) == 0
     settle(web)
+    assert [action for action, _at in audited(web)] == ["freeze.enforced"]
     assert times(web).blocked_at == times(web).enforced_at is not None
 
 

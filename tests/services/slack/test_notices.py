@@ -80,10 +80,12 @@ class TestFreezes:
         self, session: Session, acme: Organization, take: Take, messages: Messages
     ) -> None:
         branch = factories.watched(session, acme, "acme/api")
-        reading = factories.branch_enforcement(session, branch, stop="change-freeze/stop:1")
+        reading = factories.branch_enforcement(session, branch)
         factories.head_check(session, branch, "a" * 40, "success")
-        freeze = factories.freeze(session, acme, [branch], blocked_at=factories.now())
+        freeze = factories.freeze(session, acme, [branch])
         take(of_freeze("freeze.started", freeze))
+        reading.stop, freeze.blocked_at = "change-freeze/stop:1", factories.now()
+        take(of_freeze("freeze.blocked", freeze))
         [message] = messages()
         assert (message.facts["blocked"], message.facts["enforced"]) == (1, 0)
         [shown] = message.facts["shown"]

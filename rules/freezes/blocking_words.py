@@ -13,6 +13,10 @@ _WAITED_FOR = CAUSES.keys() - WITHOUT_RULE - UNKNOWN_CAUSES
 """Causes for which checks of branches that have a rule can be late."""
 
 
+_NAMES: Mapping[State, str] = {"not_blocked": "unprotected"}
+"""The names of states in counts, where they have another one."""
+
+
 class Statement(NamedTuple):
     """A sentence without its full stop on the branches of one state."""
 
@@ -35,6 +39,8 @@ class BranchNumbers:
     """Whether they are those of all freezes."""
     noun: str = "branch"
     """What a single one is called."""
+    planned: bool = False
+    """Whether they are not frozen yet, and it is said what a freeze would do."""
 
     @property
     def total(self) -> int:
@@ -51,12 +57,14 @@ class BranchNumbers:
         ]
 
     def _text(self, state: State, branches: int) -> str:
-        total, are = self.total, "is" if branches == 1 else "are"
+        total, are = self.total, "would be" if self.planned else "is" if branches == 1 else "are"
         if state == "unknown":
             return f"It is not known whether {self._who(branches, 'the')} {are} blocked"
         if state == "not_blocked":
-            none = branches == total > 1
-            verb = "is" if none else f"{are} not"
+            if branches == total > 1:
+                verb = "would be" if self.planned else "is"
+            else:
+                verb = "would not be" if self.planned else f"{are} not"
             return f"{self._who(branches, 'None of the')} {verb} blocked{' yet' if self.passing else ''}"
         so_far = "" if self.complete or branches < total or total == 1 else " so far"
         return f"{self._who(branches, 'All')}{so_far} {are} blocked{' only in part' if state == 'partly' else ''}"
@@ -81,20 +89,20 @@ def numbers_of_view(
     counts: Mapping[str, Any], gaps: Iterable[Mapping[str, Any]], *, complete: bool = True, of_all_freezes: bool = False
 ) -> BranchNumbers:
     """Return the numbers of the contract's counts and gaps; `complete`: whether blocking is recorded."""
-    states: dict[State, int] = {
-        "not_blocked": counts["unprotected"],
-        "unknown": counts["unknown"],
-        "partly": counts["partly"],
-        "blocked": counts["blocked"],
-    }
+    states: dict[State, int] = {state: counts[_NAMES.get(state, state)] for state in STATES}
     passing = _is_passing([(gap["state"], gap["code"]) for gap in gaps], counts["late"])
     return BranchNumbers(states, passing, complete, of_all_freezes)
 
 
+def numbers_of_preview(counts: Mapping[str, Any]) -> BranchNumbers:
+    """Return the numbers of what a freeze would block."""
+    states: dict[State, int] = {state: counts[_NAMES.get(state, state)] for state in STATES}
+    return BranchNumbers(states, planned=True)
+
+
 def numbers_of_audit(details: Mapping[str, Any]) -> BranchNumbers:
     """Return the numbers of the audit entry of a freeze; of one without them, nothing is said."""
-    names: dict[State, str] = {state: "unprotected" if state == "not_blocked" else state for state in STATES}
-    return BranchNumbers({state: details.get(name) or 0 for state, name in names.items()})
+    return BranchNumbers({state: details.get(_NAMES.get(state, state)) or 0 for state in STATES})
 
 
 def numbers_of_one(blocking: Mapping[str, Any], noun: str = "branch") -> BranchNumbers:

@@ -9,14 +9,14 @@ from models.checks import Check
 from models.enforcement import BranchEnforcement, EnforcementSetup
 from models.queries import freezable
 from models.repositories import Repository, WatchedBranch
-from rules.rulesets.findings import NOT_VERIFIED, Light, worst
+from rules.rulesets.findings import NOT_VERIFIED, Light
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement.stoppable import count_stoppable, stoppable
 from services.github_access.failures import RATE_LIMIT_CODES
 from services.repositories.repositories import get_visible
-from services.verdicts.lights import LIGHTS, EnforcementStatus, count_lights, facts_of_lights, has_light, statuses
+from services.verdicts.lights import EnforcementStatus, count_lights, facts_of_lights, has_light, statuses
 
 _SETUP_STATES = {
     "queued": "applying",
@@ -64,8 +64,8 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
     known = statuses(uow, [row[0].id for row in page.data])
     able = stoppable(uow, known.keys())
     return {
-        "light": worst(light for light in LIGHTS if count[light]),
-        "counts": count,
+        "light": count.worst,
+        "counts": count.view,
         "pending": _pending(uow),
         "last_setup": _last_setup(uow),
         "stops": count_stoppable(uow),

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, select
 
 from models.due_windows import branches_of_due
-from models.pull_requests import PullRequest
 from models.queries import any_of, freezable, frozen_branches, watched_branches
-from models.repositories import Repository, WatchedBranch
+from models.repositories import WatchedBranch
 from rules.errors import Detail, ServiceError
+from rules.freezes.blocking import GAPS
 from rules.freezes.scope import FreezableBranch, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.impact import Impact, impact_on
 from services.verdicts.lights import is_unenforced
 
 MAX_LISTED = 100
@@ -153,6 +154,7 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     frozen = branches_of_due(uow.session, uow.organization, uow.now)
     frozen.update(uow.session.scalars(frozen_branches(uow.organization, uow.now)))
     reached = _is_reached(uow, resolved)
+    impact = impact_on(uow, None if resolved.scope.reaches_all else resolved.ids)
     unenforced, first = first_branches(uow, and_(reached, is_unenforced(uow)), _MAX_UNENFORCED)
     by_repository: dict[str, list[FreezableBranch]] = {}
     for branch in resolved.branches:
@@ -161,10 +163,12 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     return {
         "repository_count": len(by_repository),
         "branch_count": len(resolved.branches),
-        "open_pull_request_count": _open_pull_requests(uow, reached),
+        "open_pull_request_count": impact.total,
+        "stopped_pull_request_count": impact.stopped,
         "frozen_branch_count": len(frozen.intersection(resolved.ids)),
         "unenforced_branch_count": unenforced,
         "unenforced_branches": first,
+        "blocking": _blocking_shown(impact),
         "repositories": [
             {
                 "id": repository_id,
@@ -187,16 +191,22 @@ def _is_reached(uow: UnitOfWork, resolved: Resolved) -> ColumnElement[bool]:
     return WatchedBranch.id == any_of(resolved.ids)
 
 
-def _open_pull_requests(uow: UnitOfWork, reached: ColumnElement[bool]) -> int:
-    query = (
-        select(func.count())
-        .select_from(PullRequest)
-        .join(
-            WatchedBranch,
-            (WatchedBranch.repository_id == PullRequest.repository_id)
-            & (WatchedBranch.name == PullRequest.base_branch),
-        )
-        .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(reached, PullRequest.state == "open")
-    )
-    return uow.session.scalar(query) or 0
+def _blocking_shown(impact: Impact) -> dict[str, Any]:
+    """Return how many branches would be blocked, and why not the others, as the contract's object."""
+    states = impact.branches.states
+    return {
+        "blocked": states["blocked"],
+        "partly": states["partly"],
+        "unprotected": states["not_blocked"],
+        "unknown": states["unknown"],
+        "gaps": [
+            {
+                "code": gap,
+                "state": state,
+                "branch_count": branches,
+                "open_pull_request_count": impact.pull_requests[state, gap],
+                "message": GAPS[gap],
+            }
+            for state, gap, branches in impact.branches.worst_gaps
+        ],
+    }

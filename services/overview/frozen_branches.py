@@ -1,17 +1,16 @@
 """The branches of an organisation, counted once for the overview: by light, and by whether frozen ones are blocked."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import text
 
-from rules.freezes.blocking import BlockingCounts, BlockingFacts, blocking_of, light_of
-from rules.rulesets.findings import Light
+from rules.freezes.blocking import BlockingCounts, BlockingFacts, blocking_of
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.views import counts_shown, gaps_shown
 from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM, IS_FROZEN, IS_LATE, KEY, WAITS_FOR
-from services.verdicts.lights import LIGHTS
+from services.verdicts.lights import LightCounts
 
 _KEY = KEY.replace(IS_FROZEN, "is_frozen")
 """The facts of a branch, of which it is already known whether it is frozen."""
@@ -38,7 +37,7 @@ _BRANCHES = text(f"""
 class BranchCounts:
     """How many branches there are."""
 
-    lights: Mapping[Light, int]
+    lights: LightCounts
     """Of those that freezes can reach."""
     frozen: int
     """How many of them are frozen."""
@@ -48,13 +47,12 @@ class BranchCounts:
 
 def count_branches(uow: UnitOfWork, due: Collection[str]) -> BranchCounts:
     """Return the counts of the organisation, by one statement; `due` are the ids of branches that due windows cover."""
-    lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
-    frozen, blocking = 0, BlockingCounts()
+    lights, frozen, blocking = LightCounts(), 0, BlockingCounts()
     values = {"organization": uow.organization, "now": uow.now, "due": list(due)}
     for row in uow.session.execute(_BRANCHES, values):
         facts = BlockingFacts.of_key(row.facts)
         if row.reached:
-            lights[light_of(facts, row.found)] += row.branches
+            lights.add(facts, row.found, row.branches)
             frozen += row.branches if row.is_frozen else 0
         if row.is_frozen:
             found = blocking_of(facts, row.waits_for, row.ways, row.bypass_actors)

@@ -18,14 +18,12 @@ from models.queries import NOW
 from models.repositories import Repository
 from models.schedules import Occurrence, Schedule
 from rules.audit.actions import ACTIONS
-from rules.rulesets.findings import worst
 from services.audit.filters import AuditFilters, shown_since
 from services.core.unit_of_work import UnitOfWork
 from services.freezes import views
 from services.overview.alerts import count_alerts
 from services.overview.frozen_branches import count_branches
 from services.overview.frozen_branches import view as blocking_view
-from services.verdicts.lights import LIGHTS
 
 MAX_FREEZES, MAX_WINDOWS, MAX_ACTIVITIES = 5, 5, 10
 ACTIVITY_TYPES = ("freeze", "schedule", "occurrence", "exception", "enforcement")
@@ -106,13 +104,13 @@ def show(uow: UnitOfWork, *, counts_only: bool = False) -> dict[str, Any]:
             "newest": views.views(uow, newest) if newest else [],
         },
         "branches": {
-            "watched": sum(counts.lights.values()),
+            "watched": sum(counts.lights.lights.values()),
             "frozen": counts.frozen,
         },
         "blocking": blocking_view(counts.blocking),
         "windows": [] if counts_only else [dict(row) for row in uow.session.execute(_WINDOWS, values).mappings()],
         "exceptions": {"pending": pending, "granted": granted},
-        "enforcement": {"light": worst(light for light in LIGHTS if counts.lights[light]), "counts": counts.lights},
+        "enforcement": {"light": counts.lights.worst, "counts": counts.lights.view},
         "attention": count_alerts(uow),
         "activity": [] if counts_only else _activity(uow),
     }

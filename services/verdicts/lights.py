@@ -1,10 +1,10 @@
 """The lights of branches: of a frozen one whether it is blocked, of any other whether a freeze would block it."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import ColumnElement, Row, Text, select, text
 from sqlalchemy.sql.selectable import Subquery
@@ -13,20 +13,21 @@ from models.due_windows import branches_of_due
 from models.queries import any_of
 from models.repositories import WatchedBranch
 from rules.freezes.blocking import ENFORCED, FINDINGS_OF_CAUSES, BlockingFacts, cause_of, light_of, state_of
-from rules.rulesets.findings import Finding, Light
+from rules.rulesets.findings import Finding, Light, worst
 from services.core.unit_of_work import UnitOfWork
 from services.verdicts.blocking_facts import FROM, KEY
 
 LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
 _FOUND = "coalesce(seen.light, 'amber')"
-_REACHED = """
+REACHED: LiteralString = """
     b.organization_id = :organization AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
 """
+"""The condition of what freezes of `:organization` can reach."""
 _STATUSES = text(f"""
     SELECT b.id, {KEY} AS key, {_FOUND} AS found, seen.verified_at, i.state FROM {FROM} WHERE b.id = ANY(:branches)
 """)  # noqa: S608 - constants of ours
 _COUNTS = text(f"""
-    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM} WHERE {_REACHED} GROUP BY 1, 2
+    SELECT {KEY} AS key, {_FOUND} AS found, count(*) AS branches FROM {FROM} WHERE {REACHED} GROUP BY 1, 2
 """)  # noqa: S608 - constants of ours
 
 
@@ -38,6 +39,30 @@ class EnforcementStatus:
     last_verified_at: datetime | None
     finding: Finding | None = None
     """Why the light is worse than the last verification found it, except for checks that are being written."""
+
+
+@dataclass(slots=True)
+class LightCounts:
+    """How many branches that freezes can reach have each light."""
+
+    lights: dict[Light, int] = field(default_factory=lambda: dict.fromkeys(LIGHTS, 0))
+    unknown: int = 0
+    """Of the amber ones, those of which it is not known whether a freeze blocks them."""
+
+    def add(self, facts: BlockingFacts, found: Light, branches: int) -> None:
+        """Count so many branches; `found` is the light of the findings on their rules."""
+        self.lights[light_of(facts, found)] += branches
+        self.unknown += branches if state_of(facts) == "unknown" else 0
+
+    @property
+    def worst(self) -> Light:
+        """The worst light of any branch; amber if there is none."""
+        return worst(light for light in LIGHTS if self.lights[light])
+
+    @property
+    def view(self) -> dict[str, int]:
+        """The contract's `EnforcementCounts`."""
+        return {"unknown": self.unknown, **{str(light): branches for light, branches in self.lights.items()}}
 
 
 NEVER_VERIFIED = EnforcementStatus("amber", None)
@@ -61,12 +86,12 @@ def _status(facts: BlockingFacts, row: Row[*tuple[Any, ...]]) -> EnforcementStat
     return EnforcementStatus(light_of(facts, row.found), row.verified_at, FINDINGS_OF_CAUSES.get(cause or ""))
 
 
-def count_lights(uow: UnitOfWork) -> Mapping[Light, int]:
+def count_lights(uow: UnitOfWork) -> LightCounts:
     """Return how many branches of the organisation that freezes can reach have each light."""
-    lights: dict[Light, int] = dict.fromkeys(LIGHTS, 0)
+    counts = LightCounts()
     for row in uow.session.execute(_COUNTS, {"organization": uow.organization, **present(uow)}):
-        lights[light_of(BlockingFacts.of_key(row.key), row.found)] += row.branches
-    return lights
+        counts.add(BlockingFacts.of_key(row.key), row.found, row.branches)
+    return counts
 
 
 _LIT = text(f"""

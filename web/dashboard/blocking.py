@@ -7,7 +7,14 @@ from urllib.parse import urlencode
 
 from rules import web_addresses
 from rules.freezes.blocking import State
-from rules.freezes.blocking_words import BranchNumbers, Statement, meaning_of, numbers_of_one, numbers_of_view
+from rules.freezes.blocking_words import (
+    BranchNumbers,
+    Statement,
+    meaning_of,
+    numbers_of_one,
+    numbers_of_preview,
+    numbers_of_view,
+)
 
 _KINDS = {"not_blocked": "bad", "unknown": "warn", "partly": "warn", "blocked": "good"}
 _SETUP = (web_addresses.ENFORCEMENT_SETUP, "Set up the rules")
@@ -65,6 +72,12 @@ def blocking_of_overview(overview: Mapping[str, Any]) -> list[Shown]:
     return _shown(numbers_of_view(found, found["gaps"], of_all_freezes=True), found["gaps"], {})
 
 
+def blocking_of_preview(preview: Mapping[str, Any]) -> list[Shown]:
+    """Return what is said of the branches that a freeze would cover, the worst first."""
+    found = preview["blocking"]
+    return _shown(numbers_of_preview(found), found["gaps"], {})
+
+
 def blocking_of_branches(branches: Iterable[Mapping[str, Any]]) -> list[Shown]:
     """Return what is said of those of some branches that are frozen, the worst first."""
     states: Counter[State] = Counter()
@@ -87,6 +100,16 @@ def blocking_of_pull(pull: Mapping[str, Any]) -> list[Shown]:
     """Return what is said of a pull request that a freeze forbids to merge; nothing of any other."""
     scope = {"type": "branch", "repository": pull["repository"], "branch": pull["baseBranch"]}
     return _of_one(pull["blocking"], "pull request", scope)
+
+
+def mended(statements: list[Shown]) -> bool:
+    """True if a page that shows the statements has a button that mends the worst: then no other one is its first."""
+    return bool(statements and statements[0].reasons and statements[0].reasons[0].address)
+
+
+def lights_shown(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many branches have each light, with those that are not checked yet apart from those with gaps."""
+    return {**counts, "amber": counts["amber"] - counts["unknown"]}
 
 
 def _of_one(blocking: Mapping[str, Any] | None, noun: str, scope: Mapping[str, Any]) -> list[Shown]:
@@ -142,6 +165,15 @@ def _of_scope(scope: Mapping[str, Any]) -> str:
 
 FILTERS = {
     each.__name__: each
-    for each in (blocking_of_freeze, blocking_of_overview, blocking_of_branches, blocking_of_branch, blocking_of_pull)
+    for each in (
+        blocking_of_freeze,
+        blocking_of_overview,
+        blocking_of_preview,
+        blocking_of_branches,
+        blocking_of_branch,
+        blocking_of_pull,
+        mended,
+        lights_shown,
+    )
 }
 """The functions above, for templates."""

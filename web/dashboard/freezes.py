@@ -40,7 +40,7 @@ class Freeze(DashboardPage):
     path = web_addresses.FREEZE
     section = web_addresses.FREEZES
     notices = {
-        "started": "The freeze has started. The checks of its branches are being written.",
+        "started": "The freeze has started. What GitHub blocks is said below.",
         "lifted": "The freeze is lifted. Its branches are being released.",
         "started_again": "The freeze has started. Other freezes cover some of its branches already.",
         "lifted_in_part": "The freeze is lifted. Other freezes still cover some of its branches.",

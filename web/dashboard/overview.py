@@ -57,8 +57,6 @@ class Overview(DashboardPage):
         "joined": "You joined the organisation.",
         "switched": "You switched organisations.",
         "made": "Your organisation has been created. You are its owner.",
-        "started": "The freeze has started. The checks of its branches are being written.",
-        "lifted": "The freeze is lifted. Its branches are being released.",
     }
 
     def get(self) -> Response:

@@ -23,7 +23,7 @@ class TestGetEnforcement:
     def test_enforcement_of_an_organization_without_branches_is_amber(self, acme: Tenant) -> None:
         assert acme.key().get(self.path).json() == {
             "light": "amber",
-            "counts": {"green": 0, "amber": 0, "red": 0},
+            "counts": {"green": 0, "amber": 0, "red": 0, "unknown": 0},
             "pending": {"verify": 0, "seed": 0, "setup": 0},
             "lastSetup": None,
             "stops": {"canStop": 0, "cannotStop": 0, "gaps": []},
@@ -35,7 +35,7 @@ class TestGetEnforcement:
         self, acme: Tenant, web: WatchedBranch
     ) -> None:
         shown = acme.key("repo:read").get(self.path).json()
-        assert (shown["light"], shown["counts"]) == ("amber", {"green": 0, "amber": 1, "red": 0})
+        assert (shown["light"], shown["counts"]) == ("amber", {"green": 0, "amber": 1, "red": 0, "unknown": 1})
         [row] = shown["data"]
         [finding] = row.pop("findings")
         assert finding["code"] == "not_verified"
@@ -87,7 +87,7 @@ class TestGetEnforcement:
         acme.installation.state = state
         session.flush()
         shown = reader.get(self.path).json()
-        assert (shown["light"], shown["counts"]) == ("red", {"green": 0, "amber": 0, "red": 1})
+        assert (shown["light"], shown["counts"]) == ("red", {"green": 0, "amber": 0, "red": 1, "unknown": 0})
         [finding] = shown["data"][0]["findings"]
         assert (finding["code"], finding["severity"]) == (f"installation_{state}", "critical")
         assert names(reader.get(self.path, light="red").json()) == ["main"]
@@ -122,7 +122,7 @@ class TestGetEnforcement:
             factories.branch_enforcement(session, factories.branch(session, repository, f"release/{number}"), each)
         shown = acme.key().get(self.path).json()
         assert shown["light"] == light
-        assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red")}
+        assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red", "unknown")}
 
     def test_enforcement_counts_only_branches_within_reach_of_a_freeze(
         self, acme: Tenant, session: Session, web: WatchedBranch
@@ -163,7 +163,7 @@ class TestGetEnforcement:
         assert names(reader.get(self.path, repo="ACME/web").json()) == ["main"]
         narrowed = reader.get(self.path, repo=api.id, light="green").json()
         assert (narrowed["data"], narrowed["light"]) == ([], "red")
-        assert narrowed["counts"] == {"green": 1, "amber": 1, "red": 1}
+        assert narrowed["counts"] == {"green": 1, "amber": 1, "red": 1, "unknown": 1}
 
     def test_enforcement_rejects_an_unknown_light(self, acme: Tenant) -> None:
         refusal(acme.key().get(self.path, light="blue"), 400, "invalid_parameter")

@@ -135,12 +135,28 @@ class TestPreviewScope:
             "repositoryCount": 2,
             "branchCount": 2,
             "openPullRequestCount": 2,
+            "stoppedPullRequestCount": 0,
             "frozenBranchCount": 1,
             "unenforcedBranchCount": 2,
             "unenforcedBranches": [
                 {"branchId": api.id, "repository": "acme/api", "branch": "main"},
                 {"branchId": web.id, "repository": "acme/web", "branch": "main"},
             ],
+            "blocking": {
+                "blocked": 0,
+                "partly": 0,
+                "unprotected": 0,
+                "unknown": 2,
+                "gaps": [
+                    {
+                        "code": "not_read",
+                        "state": "unknown",
+                        "branchCount": 2,
+                        "openPullRequestCount": 2,
+                        "message": "GitHub's rules were not read yet.",
+                    }
+                ],
+            },
             "repositories": [
                 {
                     "id": api.repository_id,
@@ -170,6 +186,33 @@ class TestPreviewScope:
         assert preview["branchCount"] == len([*lights, never, asked])
         assert preview["unenforcedBranchCount"] == len([api, never, asked])
         assert [row["branchId"] for row in preview["unenforcedBranches"]] == [api.id, never.id, asked.id]
+
+    def test_preview_counts_the_pull_requests_that_would_really_stop(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        new = factories.watched(session, acme.organization, "acme/new")
+        for branch, light in ((web, "green"), (api, "red")):
+            factories.branch_enforcement(session, branch, light)
+        for branch, pulls in ((web, 3), (api, 2), (new, 1)):
+            for number in range(pulls):
+                factories.pull_request(session, session.get_one(Repository, branch.repository_id), number)
+        reader = acme.key()
+        for scope in (EVERYTHING, {"type": "repositories", "repositories": ["acme/web", "acme/api", "acme/new"]}):
+            preview = reader.post("/v1/scope/preview", {"scope": scope}).json()
+            assert (preview["openPullRequestCount"], preview["stoppedPullRequestCount"]) == (6, 3)
+            gaps = [(each["code"], each["openPullRequestCount"]) for each in preview["blocking"]["gaps"]]
+            assert gaps == [("no_rule", 2), ("not_read", 1)]
+
+    def test_preview_stops_nothing_while_the_app_is_suspended(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        factories.branch_enforcement(session, web)
+        factories.pull_request(session, session.get_one(Repository, web.repository_id))
+        acme.installation.state = "suspended"
+        session.flush()
+        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert (preview["stoppedPullRequestCount"], preview["blocking"]["unprotected"]) == (0, 1)
+        assert preview["blocking"]["gaps"][0]["code"] == "suspended"
 
     @pytest.mark.parametrize(("scope", "count"), [(EVERYTHING, 2), ({"type": "organization", "branches": ["main"]}, 1)])
     def test_preview_counts_only_what_its_scope_reaches(

@@ -38,7 +38,7 @@ class TestGetOverview:
             "blocking": {**NOTHING_FROZEN, "gaps": []},
             "windows": [],
             "exceptions": {"pending": 0, "granted": 0},
-            "enforcement": {"light": "amber", "counts": {"green": 0, "amber": 0, "red": 0}},
+            "enforcement": {"light": "amber", "counts": {"green": 0, "amber": 0, "red": 0, "unknown": 0}},
             "attention": {"critical": 0, "warning": 0, "info": 0},
             "activity": [],
         }
@@ -55,7 +55,7 @@ class TestGetOverview:
         started = {name: value for name, value in freeze.json().items() if not name.startswith("alreadyFrozen")}
         assert overview["freezes"] == {"inForce": 1, "newest": [started]}
         assert overview["branches"] == {"watched": 2, "frozen": 1}
-        assert overview["enforcement"] == {"light": "amber", "counts": {"green": 1, "amber": 1, "red": 0}}
+        assert overview["enforcement"] == {"light": "amber", "counts": {"green": 1, "amber": 1, "red": 0, "unknown": 1}}
         (done,) = overview["activity"]
         assert (done["action"], done["target"]["id"]) == ("freeze.started", freeze.json()["id"])
         counts = {"freezes": {"inForce": 1, "newest": []}, "windows": [], "activity": [], "at": ...}
@@ -88,7 +88,7 @@ class TestGetOverview:
             factories.freeze(session, acme.organization, [web, api, docs, unread, left])
         overview = shown(viewer)
         assert overview["branches"] == {"watched": 5, "frozen": 4}
-        assert overview["enforcement"]["counts"] == {"green": 1, "amber": 2, "red": 2}
+        assert overview["enforcement"]["counts"] == {"green": 1, "amber": 2, "red": 2, "unknown": 1}
         gaps = [(gap["code"], gap["state"], gap["branchCount"]) for gap in overview["blocking"].pop("gaps")]
         assert gaps == [
             ("no_rule", "not_blocked", 1),

@@ -1,5 +1,6 @@
 """Pages say first whether GitHub blocks what is frozen, and why not; nothing else says that it does."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -324,7 +325,30 @@ class TestOtherPages:
         viewer = member("viewer")
         for path in ("/branches", f"/branches/{acme.web.id}", f"/repositories/{acme.repositories[0].id}"):
             assert "Not checked yet" in words(viewer.open(path))
-        assert "1 has gaps, or is not checked 1 blocks" in words(viewer.open("/branches"))
+        assert "1 is not checked yet 1 blocks" in words(viewer.open("/branches"))
+
+    @pytest.mark.parametrize(("state", "word"), [("suspended", "App suspended"), ("removed", "App uninstalled")])
+    def test_branch_that_the_app_does_not_cover_says_so_in_a_word(
+        self, member: Enter, acme: Scene, state: str, word: str
+    ) -> None:
+        acme.session.execute(text("UPDATE installations SET state = :state"), {"state": state})
+        viewer = member("viewer")
+        for path in ("/branches", f"/branches/{acme.web.id}"):
+            assert word in words(viewer.open(path))
+
+    def test_rules_that_were_read_long_ago_are_not_said_to_have_gaps(self, member: Enter, acme: Scene) -> None:
+        read_long_ago(acme, acme.web)
+        viewer = member("viewer")
+        assert "1 is not checked yet" in words(viewer.open("/"))
+        assert "Not checked lately" in words(viewer.open("/branches"))
+
+    @pytest.mark.parametrize("path", ["/", "/freezes/{freeze}", "/branches/{branch}", "/pulls?ref=acme/web%237"])
+    def test_one_button_mends_what_is_not_blocked(self, member: Enter, acme: Scene, path: str) -> None:
+        factories.pull_request(acme.session, acme.repositories[0], 7)
+        freeze = start(acme, lose_rule)
+        page = member("admin").open(path.format(freeze=freeze.id, branch=acme.web.id))
+        first = re.findall(r'<a class="button ?" href="([^"]*)"', page.answer.text)
+        assert [each.partition("?")[0] for each in first] == ["/enforcement/setup"]
 
     def test_step_of_the_rules_is_done_once_rules_require_the_check(self, member: Enter, acme: Scene) -> None:
         viewer = member("viewer")

@@ -132,12 +132,17 @@ class TestNewFreeze:
         next_branch = factories.branch(acme.session, acme.repositories[0], "next")
         factories.branch_enforcement(acme.session, next_branch, "red")
         person = member("member")
+        for number, base in ((1, "main"), (2, "main"), (3, "next")):
+            factories.pull_request(acme.session, acme.repositories[0], number, base_branch=base)
         form = person.open("/freezes/new").form("Start the freeze")
         form.action = "/freezes/new/impact"
         shown = words(Page(person.send(form, scope="glob", patterns="acme/web")))
-        first = shown.index("1 of 2 branches is not known to block.")
+        first = shown.index("1 of 2 branches would not be blocked.")
         assert first < shown.index("acme/web:next") < shown.index("2 branches of 1 repository would be frozen")
-        assert "stop merging" not in shown
+        said = (
+            "2 of 3 open pull requests would stop merging. 1 would not: No rule in force at GitHub requires our check"
+        )
+        assert said in shown
         assert "Set up the rules" in shown
         assert "Choose what to freeze" in person.send(form, scope="glob").text
         assert "No watched branch is covered" in person.send(form, scope="glob", patterns="none/*").text

@@ -206,7 +206,7 @@ class TestLights:
         def light() -> str:
             with unit_of(acme) as uow:
                 shown = statuses(uow, [web.id])[web.id].light
-                assert count_lights(uow)[shown] == 1
+                assert count_lights(uow).lights[shown] == 1
             return shown
 
         assert light() == "green"
@@ -243,7 +243,7 @@ class TestLights:
         change(session, statement)
         with unit_of(acme) as uow:
             shown = statuses(uow, [web.id])[web.id]
-            assert count_lights(uow)[shown.light] == 1
+            assert count_lights(uow).lights[shown.light] == 1
         assert (shown.light, shown.finding and shown.finding.code) == (light, code)
 
     def test_frozen_branch_without_a_success_is_green_while_the_app_is_suspended(

@@ -1,16 +1,17 @@
 """Requests for the rulesets of frozen branches: make repositories due whose ruleset may name other branches than these.
 
 Requested wherever freezes begin or cease to cover branches, and after each probe, so that what people changed is put
-right. Where more heads show `success` than `GitHubLimits.stop_above`, a stop may be needed, and goes before the rest.
+right. Where more heads show `success` than `GitHubLimits.stop_above`, or any while no check may be written, a stop may
+be needed, and goes before the rest.
 What a ruleset must name is computed when the work is done. A row that is requested while it is worked on stays due.
 """
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 
 from sqlalchemy import CursorResult, text
 
-from models.freezes import IN_FORCE
+from models.freezes import IN_FORCE, INCOMPLETE
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
@@ -22,23 +23,29 @@ WRITABLE = """
 """
 """SQL: the condition of repositories `r` of installations `i` in which the App may write rulesets, for its freezes."""
 
-# Of the frozen ones of these branches: whether more heads show `success`, or may, than a freeze has without a stop.
-_MAY_STOP = f"""
-    SELECT count(*) > :stop_above FROM (
-        SELECT FROM watched_branches b
-        LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
-        JOIN head_checks h ON h.repository_id = b.repository_id
-             AND h.check_name = coalesce(seen.decisive_check, b.check_name)
-             AND (h.conclusion = 'success' OR h.unconfirmed)
+_PAUSED: LiteralString = "coalesce(i.paused_until > :now, false)"
+_SHOWING: LiteralString = """
+    FROM watched_branches b
+    LEFT JOIN branch_enforcement seen ON seen.branch_id = b.id
+    JOIN head_checks h ON h.repository_id = b.repository_id
+         AND h.check_name = coalesce(seen.decisive_check, b.check_name)
+         AND (h.conclusion = 'success' OR h.unconfirmed)
+"""
+# Of the frozen ones of these branches: how many heads show `success`, or may, up to one more than needs no stop.
+_SHOWN = f"""
+    SELECT count(*) AS heads FROM (
+        SELECT {_SHOWING}
         WHERE b.id = ANY(:ids) AND EXISTS (
             SELECT FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
             WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE})
-        LIMIT :stop_above + 1) AS shown
+        LIMIT :stop_above + 1) AS found
 """  # noqa: S608 - a constant
 _REQUEST = text(f"""
+    WITH shown AS MATERIALIZED ({_SHOWN})
     INSERT INTO frozen_branch_rulesets AS s (repository_id, organization_id, due_at, may_stop)
-    SELECT r.id, r.organization_id, :now, ({_MAY_STOP})
+    SELECT r.id, r.organization_id, :now, shown.heads > CASE WHEN {_PAUSED} THEN 0 ELSE :stop_above END
     FROM repositories r
+    CROSS JOIN shown
     JOIN installations i ON i.id = r.installation_id
     LEFT JOIN frozen_branch_rulesets known ON known.repository_id = r.id
     WHERE r.id IN (SELECT repository_id FROM watched_branches WHERE id = ANY(:ids))
@@ -54,6 +61,17 @@ _REQUEST = text(f"""
 """)  # noqa: S608 - a constant
 
 
+_PAUSED_OPEN = text(f"""
+    SELECT DISTINCT b.id {_SHOWING}
+    JOIN repositories r ON r.id = b.repository_id
+    JOIN installations i ON i.id = r.installation_id
+    JOIN freeze_targets t ON t.branch_id = b.id AND t.operation = 'apply'
+    JOIN freezes f ON f.id = t.freeze_id
+    LEFT JOIN frozen_branch_rulesets known ON known.repository_id = r.id
+    WHERE {_PAUSED} AND {INCOMPLETE} AND {IN_FORCE} AND f.blocked_at IS NULL AND {WRITABLE}
+      AND NOT coalesce(known.may_stop, false)
+    ORDER BY b.id LIMIT 1000
+""")
 _REQUEST_STOPS = text(f"""
     UPDATE frozen_branch_rulesets s SET due_at = {REQUEST.format(row="s")}
     WHERE s.stop_context IS NOT NULL AND s.repository_id IN (
@@ -66,6 +84,11 @@ def request_stops(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     stops = uow.session.execute(_REQUEST_STOPS, {"ids": list(branch_ids), "now": uow.now})
     if cast(CursorResult[Any], stops).rowcount:
         uow.wake(STOPS_JOB)
+
+
+def request_stops_while_paused(uow: UnitOfWork) -> None:
+    """Have branches stopped on which heads show `success` while their checks may not be written for some time."""
+    request_frozen_rulesets(uow, uow.session.scalars(_PAUSED_OPEN, {"now": uow.now}).all())
 
 
 def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> None:

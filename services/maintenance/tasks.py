@@ -16,6 +16,7 @@ from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.core.batch import acquire_periodic, for_each_due, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.enforcement_status.frozen_branch_requests import request_stops_while_paused
 from services.enforcement_status.probe_requests import schedule_probes_of_frozen
 from services.freezes.completion import next_in_force, record_enforcement, repair_releases
 from services.freezes.end import expire_freeze
@@ -109,12 +110,14 @@ def repair_completions(uow_factory: UnitOfWorkFactory) -> None:
 def review_enforcement(uow_factory: UnitOfWorkFactory) -> bool:
     """Record which freezes in force are enforced now, or not any more, every ten seconds; True if it ran.
 
-    Most of that is recorded when it happens; but rules get old and writes get late without anything happening.
+    Most of that is recorded when it happens; but rules get old and writes get late without anything happening. Freezes
+    whose checks have to wait get stops.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "enforcement", REVIEW_INTERVAL):
             return False
         schedule_probes_of_frozen(uow, uow.now - READ_INTERVAL)
+        request_stops_while_paused(uow)
     after = ""
     while True:
         with uow_factory.open(SYSTEM_CALLER) as uow:

@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
-from services.maintenance.tasks import repair_completions
+import pytest
+
+from services.maintenance.tasks import repair_completions, review_enforcement
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import named
 from tests.jobs.stops.requests import (
@@ -187,6 +189,26 @@ def test_stop_begins_and_ends_while_the_budget_for_checks_is_used_up(web: Harnes
     web.sql(soon)
     stop(web)
     assert ways(web) == set()
+    assert times(web).blocked_at is not None
+    web.lift(freeze)
+    stop(web)
+    assert required(web) == []
+
+
+@pytest.mark.parametrize("paused", ["before", "during"])
+def test_freeze_with_few_open_heads_has_a_stop_while_checks_have_to_wait(web: Harness, paused: str) -> None:
+    stop_from(web, heads=25)
+    soon = "UPDATE installations SET paused_until = clock_timestamp() + interval '40 minutes'"
+    if paused == "before":
+        web.sql(soon)
+    freeze = web.freeze()
+    if paused == "during":
+        web.sql(soon)
+        assert stop(web) == 0
+        review_enforcement(web.jobs)
+    stop(web)
+    assert ways(web) == set()
+    assert set(web.conclusions().values()) == {"success"}
     assert times(web).blocked_at is not None
     web.lift(freeze)
     stop(web)

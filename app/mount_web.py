@@ -23,6 +23,7 @@ from schemas.calls import REQUEST_ID
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.confirmation import Authorizations
 from services.identity import one_time_tokens
+from services.identity.accounts import find_account
 from services.organizations import received_invitations
 from web.application import create_pages
 from web.context import PageContext
@@ -100,10 +101,19 @@ def _find_invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
     except ServiceError:
         return None
     return {
+        "joinable": _is_joinable(uow, token),
         **{name: found[name] for name in ("id", "email", "role", "organization")},
         "invitedBy": found["invited_by"],
         "expiresAt": format_instant(found["expires_at"]),
     }
+
+
+def _is_joinable(uow: UnitOfWork, token: str) -> bool:
+    """True if the link creates the account of its address: it proves the mailbox, and there is no account yet."""
+    try:
+        return find_account(uow, received_invitations.find_joinable(uow, token).email) is None
+    except ServiceError:
+        return False
 
 
 _FINDERS: Mapping[Purpose, Callable[[UnitOfWork, str], Mapping[str, Any] | None]] = {

@@ -20,7 +20,9 @@ def list_my_organizations(uow: UnitOfWork, limit: int, cursor: str | None) -> Pa
 
 def bootstrap_organization(uow: UnitOfWork, body: dict[str, Any] | None) -> object:
     """Return the current user's organisation; create one if they have none."""
-    return memberships.bootstrap(uow, (body or {}).get("name"))
+    given = body or {}
+    another = given.get("another", False)
+    return memberships.bootstrap(uow, given.get("name"), given.get("timezone"), another=another)
 
 
 def get_current_organization(uow: UnitOfWork) -> object:

@@ -16,6 +16,7 @@ from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 from services.identity import known_devices, password_sign_in, registration, session_views, sessions, signing_keys
+from services.organizations import joining
 
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
@@ -36,6 +37,18 @@ def sign_in(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -
     previous = previous or headers.get("authorization", "").removeprefix("Bearer ")  # which pages send for the browser
     device = find_cookie(sent, device_cookie_name(web_url))
     signed_in = password_sign_in.sign_in(uow, body["email"], body["password"], previous, device)
+    return _with_cookies(uow, signed_in, device)
+
+
+def join_by_invitation(uow: UnitOfWork, body: dict[str, Any], headers: Mapping[str, str]) -> HeadedReply:
+    """Create the account of an invited address, make it a member, and set the browser's cookies."""
+    device = find_cookie(headers.get("cookie", ""), device_cookie_name(uow.dependencies.web_url))
+    return _with_cookies(uow, joining.join(uow, body["token"], body["name"], body["password"]), device)
+
+
+def _with_cookies(uow: UnitOfWork, signed_in: sessions.SignedIn, device: str) -> HeadedReply:
+    """Return a new session, with its cookie and that of the known device."""
+    web_url = uow.dependencies.web_url
     cookies = (
         set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=web_url),
         set_device_cookie(known_devices.remember(uow, signed_in.user, device), web_url=web_url),

@@ -1,11 +1,13 @@
 """`/settings/account`: the organisations of a signed-in person, their invitations and their sessions."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response
 
 from rules import web_addresses
+from rules.time.zones import zone_names
 from web.context import redirect_to, unknown_button
 from web.fields import filled
 from web.notices import leave_notice, take_notice
@@ -34,7 +36,7 @@ class Account(PageView):
 
     def post(self) -> Response:
         """Do what the button says."""
-        given = self.context.form_fields("do", "organization_id", "session_id", "name")
+        given = self.context.form_fields("do", "organization_id", "session_id", "name", "zone", "another")
         if given["do"] == "switch":
             self.context.call("set_active_organization", body=filled({"organizationId": given["organization_id"]}))
             return redirect_to(leave_notice(web_addresses.HOME, "switched"))
@@ -42,14 +44,17 @@ class Account(PageView):
             self.context.call("revoke_session", path_params={"sessionId": given["session_id"]})
             return redirect_to(leave_notice(self.path, "ended"))
         if given["do"] == "create":
-            return self._create(given["name"])
+            return self._create(given)
         raise unknown_button()
 
-    def _create(self, name: str) -> Response:
+    def _create(self, given: Mapping[str, str]) -> Response:
+        """Create an organisation in the time zone of the browser, if it is known."""
+        zone = given["zone"] if given["zone"] in zone_names() else ""
+        body = filled({"name": given["name"], "timezone": zone}) | ({"another": True} if given["another"] else {})
         try:
-            self.context.call("bootstrap_organization", body=filled({"name": name}))
+            self.context.call("bootstrap_organization", body=body)
         except OperationError as error:
-            return self._show(None, error, name)
+            return self._show(None, error, given["name"])
         return redirect_to(leave_notice(web_addresses.HOME, "made"))
 
     def _show(self, notice: str | None, error: OperationError | None = None, name: str = "") -> Response:

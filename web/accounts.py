@@ -86,7 +86,16 @@ class Verify(PageView):
                 return self._expired()
             shown = at_field("password", error) if error.code == "wrong_credentials" else error
             return self.context.render_again("verify.html", shown, _LABELS, mailed=mailed, link=link)
-        return redirect_to(leave_notice(web_addresses.SIGN_IN, "verified"))
+        return self._sign_in(link["email"], given["password"])
+
+    def _sign_in(self, email: str, password: str) -> Response:
+        """Sign the new account in with the password that has just been entered."""
+        try:
+            signed_in = self.context.call("sign_in", body={"email": email, "password": password})
+        except OperationError:  # such as after too many failures from this network
+            return redirect_to(leave_notice(web_addresses.SIGN_IN, "verified"))
+        end_session(self.context)
+        return self.context.with_cookies(signed_in, web_addresses.HOME)
 
     def _expired(self) -> Response:
         message = f"{_EXPIRED} If you have already confirmed your address, sign in."

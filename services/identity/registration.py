@@ -9,7 +9,6 @@ an existing account gets the same response; the owner gets a mail that explains 
 from datetime import timedelta
 from typing import cast
 
-from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
@@ -73,30 +72,39 @@ def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
         if not right:
             raise ServiceError("wrong_credentials", _INCORRECT)
         require_still_permitted(uow, email)
-        acquire_lock(uow, f"sign-up {email}")
+        lock_address(uow, email)
         link = one_time_tokens.consume(uow, "verify_email", token)
         if link is None or find_account(uow, email) is not None:
             raise _expired_link()
         counted.reset()
         throttle.reset(uow, "sign_in", email)
-        return _create_account(uow, link)
+        name, hashed = cast(str, link.details["name"]), cast(str, link.details["passwordHash"])
+        link.details = {}
+        return create_account(uow, email, name, hashed)
 
 
-def _create_account(uow: UnitOfWork, link: OneTimeToken) -> User:
-    """Create the account of a link, and invalidate all other links for its address."""
+def create_account(uow: UnitOfWork, email: str, name: str, password_hash: str) -> User:
+    """Create the account of a confirmed address, and invalidate all links that would create one.
+
+    The caller holds the lock of the address, `lock_address`.
+    """
     user = User(
         id=new_id("usr"),
-        email=link.subject,
-        name=cast(str, link.details["name"]),
-        password_hash=cast(str, link.details["passwordHash"]),
+        email=email,
+        name=name,
+        password_hash=password_hash,
         created_at=uow.now,
         email_verified_at=uow.now,
     )
     uow.session.add(user)
-    link.details = {}
-    one_time_tokens.invalidate(uow, "verify_email", link.subject)
+    one_time_tokens.invalidate(uow, "verify_email", email)
     uow.session.flush()
     return user
+
+
+def lock_address(uow: UnitOfWork, email: str) -> None:
+    """Wait until nobody else creates an account of this address, until the end of the transaction."""
+    acquire_lock(uow, f"sign-up {email}")
 
 
 def _expired_link() -> ServiceError:

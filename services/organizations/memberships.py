@@ -17,6 +17,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.access.slugs import slug_of
 from rules.billing.grants import PlanGrants
 from rules.ids import new_id
+from rules.time.zones import check_zone
 from services.core.pagination import Page, page_of
 from services.core.plan_grants import plan_grants, plan_grants_of
 from services.core.unit_of_work import UnitOfWork
@@ -71,40 +72,41 @@ def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     return Page(_views(uow, page.data), page.next_cursor)
 
 
-def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
+def bootstrap(
+    uow: UnitOfWork, name: str | None, timezone: str | None = None, *, another: bool = False
+) -> dict[str, Any]:
     """Return the selected organisation of the person, or else the one that they joined first, or else a new one.
 
-    The session selects it, unless it has another one. Concurrent calls create only one.
+    The session selects it, unless it has another one. Concurrent calls create only one. With `another` there is a new
+    one in any case, which the session selects. Raise `invalid_timezone`.
     """
+    if timezone is not None:
+        check_zone(timezone, "/timezone")
     user = current_user(uow, lock=True)
     uow.refresh_now()
     rows = uow.session.execute(_organizations_of(user.id).order_by(Membership.created_at, Organization.id)).all()
-    if rows:
+    if rows and not another:
         by_id = {organization.id: organization for organization, _, _ in rows}
         organization = by_id.get(uow.caller.organization_id or "") or rows[0][0]
     else:
-        organization = _create(uow, user, name or _default_name(user))
-    select_organization(uow, organization.id)
+        organization = _create(uow, user, name or _default_name(user), {"timezone": timezone} if timezone else {})
+    select_organization(uow, organization.id, anyway=another)
     return organizations.view(uow, organization)
 
 
-def select_organization(uow: UnitOfWork, organization_id: str) -> None:
-    """Select an organisation in the session, unless the session has one that still exists."""
+def select_organization(uow: UnitOfWork, organization_id: str, *, anyway: bool = False) -> None:
+    """Select an organisation in the session; unless `anyway`, only if the session has none that still exists."""
     live = select(Organization.id).join(Membership, Membership.organization_id == Organization.id)
     live = live.where(Membership.user_id == LoginSession.user_id, Organization.deleted_at.is_(None))
-    uow.session.execute(
-        update(LoginSession)
-        .where(
-            LoginSession.id == uow.caller.session_id,
-            LoginSession.organization_id.is_(None) | LoginSession.organization_id.not_in(live),
-        )
-        .values(organization_id=organization_id)
-        .execution_options(synchronize_session=False)
-    )
+    statement = update(LoginSession).where(LoginSession.id == uow.caller.session_id)
+    if not anyway:
+        statement = statement.where(LoginSession.organization_id.is_(None) | LoginSession.organization_id.not_in(live))
+    statement = statement.values(organization_id=organization_id)
+    uow.session.execute(statement.execution_options(synchronize_session=False))
 
 
-def _create(uow: UnitOfWork, user: User, name: str) -> Organization:
-    organization = uow.session.get_one(Organization, _insert(uow, name))
+def _create(uow: UnitOfWork, user: User, name: str, settings: dict[str, Any]) -> Organization:
+    organization = uow.session.get_one(Organization, _insert(uow, name, settings))
     uow.bind_organization(organization.id)
     uow.session.add(
         Membership(organization_id=organization.id, user_id=user.id, role="owner", created_at=uow.now),
@@ -115,11 +117,11 @@ def _create(uow: UnitOfWork, user: User, name: str) -> Organization:
     return organization
 
 
-def _insert(uow: UnitOfWork, name: str) -> str:
+def _insert(uow: UnitOfWork, name: str, settings: dict[str, Any]) -> str:
     """Insert an organisation with the first free slug, and return its id."""
     organization_id, slug = new_id("org"), slug_of(name)
     while True:
-        row = {"id": organization_id, "name": name, "slug": slug, "settings": {}}
+        row = {"id": organization_id, "name": name, "slug": slug, "settings": settings}
         statement = insert(Organization).values(**row, created_at=uow.now)
         statement = statement.on_conflict_do_nothing(index_elements=["slug"])
         if uow.session.scalar(statement.returning(Organization.id)) is not None:

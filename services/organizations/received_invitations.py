@@ -1,16 +1,16 @@
 """Invitations on the recipient's side: preview by the mailed token, list by address, accept.
 
 An invitation is bound to an address: only the account that has confirmed the address can list and accept it; for
-everybody else it does not exist. The token in the mail shows the invitation, but accepts nothing. An invitation that is
-accepted, revoked, expired, or of a deleted organisation is not found. Units of work of this module use the database
-role `identity`.
+everybody else it does not exist. A token shows the invitation; that in the mail, which nobody else has seen, also
+creates the account of the address if there is none (`joining.py`). An invitation that is accepted, revoked, expired,
+or of a deleted organisation is not found. Units of work of this module use the database role `identity`.
 """
 
 from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.identity import Invitation
+from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership, Organization, User
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
@@ -19,15 +19,29 @@ from services.identity import one_time_tokens
 from services.identity.account_audit import actor_of
 from services.organizations.memberships import current_user, is_support, select_organization
 
+PROVES_MAILBOX = "provesMailbox"
+"""The detail of a token that was only mailed: whoever has it reads the mailbox of the invited address."""
+
 
 def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
     """Return the pending invitation of a mailed token without consuming it. Raise `invitation_not_found`."""
-    link = one_time_tokens.peek(uow, "invitation", token)
-    query = _pending(uow).where(Invitation.id == (link.subject if link else None))
-    row = uow.session.execute(query).one_or_none()
-    if row is None:
+    return _view_with_organization(uow, *_find_by_token(uow, token)[:2])
+
+
+def find_joinable(uow: UnitOfWork, token: str) -> Invitation:
+    """Return the pending invitation of a token that proves the mailbox. Raise `invitation_not_found`."""
+    invitation, _, link = _find_by_token(uow, token)
+    if not link.details.get(PROVES_MAILBOX):
         raise _not_found()
-    return _view_with_organization(uow, *row)
+    return invitation
+
+
+def _find_by_token(uow: UnitOfWork, token: str) -> tuple[Invitation, Organization, OneTimeToken]:
+    link = one_time_tokens.peek(uow, "invitation", token)
+    row = uow.session.execute(_pending(uow).where(Invitation.id == (link.subject if link else None))).one_or_none()
+    if link is None or row is None:
+        raise _not_found()
+    return row[0], row[1], link
 
 
 def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
@@ -49,7 +63,16 @@ def accept(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
     The session selects the organisation if it had none. Raise `invitation_not_found`, and `already_exists` if the
     person is a member.
     """
-    user = current_user(uow)
+    invitation, organization = accept_as(uow, current_user(uow), invitation_id)
+    select_organization(uow, organization.id)
+    return _view_with_organization(uow, invitation, organization)
+
+
+def accept_as(uow: UnitOfWork, user: User, invitation_id: str) -> tuple[Invitation, Organization]:
+    """Make a person a member and invalidate all links to the invitation.
+
+    The unit of work then belongs to the organisation. Raise as `accept` does.
+    """
     invitation, organization = _lock_pending(uow, invitation_id, user)
     if uow.session.get(Membership, (organization.id, user.id)) is not None:
         raise ServiceError("already_exists", f"You are already a member of {organization.name}.")
@@ -59,13 +82,12 @@ def accept(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
         Membership(organization_id=organization.id, user_id=user.id, role=invitation.role, created_at=uow.now)
     )
     uow.session.flush()
-    select_organization(uow, organization.id)
     person = actor_of(uow, user, organization.id)
     uow.bind_organization(organization.id, person)
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
     uow.audit("member.joined", ("user", user.id, person.name), before=None, after={"role": invitation.role})
-    return _view_with_organization(uow, invitation, organization)
+    return invitation, organization
 
 
 def _lock_pending(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:

@@ -20,7 +20,7 @@ from services.identity.accounts import normalize_email
 from services.mail import outbox
 from services.organizations.members import require_owner
 from services.organizations.organizations import lock_current
-from services.organizations.received_invitations import view
+from services.organizations.received_invitations import PROVES_MAILBOX, view
 
 MAX_PER_DAY = 500
 """Invitations of one organisation per day: they are unsolicited mails with text that the organisation chooses."""
@@ -69,7 +69,7 @@ def invite(uow: UnitOfWork, email: str, role: Role) -> dict[str, Any]:
         organization=organization.name,
         inviter=uow.actor.name,
         role=role,
-        url=_new_url(uow, invitation),
+        url=_new_url(uow, invitation, mailed=True),
         expires_at=invitation.expires_at,
     )
     uow.audit("invitation.created", ("invitation", invitation.id, email), before=None, after={"role": role})
@@ -89,13 +89,19 @@ def create_link(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
     """Return a new link for a pending invitation; earlier links still work. Raise `invitation_not_found`."""
     invitation = _lock_pending(uow, invitation_id)
     uow.audit("invitation.link_minted", ("invitation", invitation.id, invitation.email))
-    return {"url": _new_url(uow, invitation), "expires_at": invitation.expires_at}
+    return {"url": _new_url(uow, invitation, mailed=False), "expires_at": invitation.expires_at}
 
 
-def _new_url(uow: UnitOfWork, invitation: Invitation) -> str:
+def _new_url(uow: UnitOfWork, invitation: Invitation, *, mailed: bool) -> str:
+    """Return the address of a new link; only one that nobody sees but in the mail proves the mailbox."""
     lifetime = invitation.expires_at - uow.now
     token = one_time_tokens.issue(
-        uow, "invitation", invitation.id, lifetime, organization_id=invitation.organization_id
+        uow,
+        "invitation",
+        invitation.id,
+        lifetime,
+        organization_id=invitation.organization_id,
+        details={PROVES_MAILBOX: True} if mailed else {},
     )
     return f"{uow.dependencies.web_url}{INVITATION}?{urlencode({'token': token})}"
 

@@ -169,6 +169,18 @@ class TestBootstrapOrganization:
         assert eve.caller.post(BOOTSTRAP, {"name": "Another"}).json() == first
         assert session.scalar(select(func.count()).select_from(Organization)) == 1
 
+    def test_another_organization_is_created_and_selected(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        first = eve.caller.post(BOOTSTRAP).json()
+        other = eve.caller.post(BOOTSTRAP, {"name": "Initech", "another": True, "timezone": "Europe/Berlin"}).json()
+        assert other["id"] != first["id"]
+        assert other["settings"]["timezone"] == "Europe/Berlin"
+        assert sign_ins(session, eve) == {other["id"]: 1}
+
+    def test_bootstrap_in_an_unknown_time_zone_is_refused(self, session: Session, http: httpx.Client) -> None:
+        answer = newcomer(session, http).caller.post(BOOTSTRAP, {"timezone": "Mars/Olympus"})
+        refusal(answer, 422, "invalid_timezone")
+
     def test_concurrent_bootstraps_create_one_organization(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         made = at_once(*[lambda: eve.caller.post(BOOTSTRAP)] * 4)

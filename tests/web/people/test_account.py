@@ -44,6 +44,20 @@ class TestOrganizations:
         ada.press(page, "Create organisation", name="Another")
         assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]
 
+    def test_account_page_creates_another_organization_in_the_zone_of_the_browser(
+        self, ada: Person, session: Session
+    ) -> None:
+        join(session, "Acme", "viewer")
+        page = ada.open("/settings/account")
+        page = ada.press(page, "Create organisation", name="Initech", zone="Europe/Berlin")
+        assert "You are its owner." in page.text
+        [made] = session.scalars(select(Organization).where(Organization.name == "Initech"))
+        assert made.settings["timezone"] == "Europe/Berlin"
+
+    def test_account_page_ignores_a_zone_that_there_is_not(self, ada: Person, session: Session) -> None:
+        ada.press(ada.open("/settings/account"), "Create organisation", name="Acme", zone="Mars/Olympus")
+        assert session.scalars(select(Organization)).one().settings == {}
+
     def test_account_page_reports_an_invalid_organization_name_at_its_field(
         self, ada: Person, session: Session
     ) -> None:

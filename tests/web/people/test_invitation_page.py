@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from models.identity import Invitation
+from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership, Organization, User
+from services.organizations.received_invitations import PROVES_MAILBOX
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later
 from tests.web.people.forms import Page, Person
@@ -77,6 +78,57 @@ class TestInvitationPage:
         assert ada.open("/invitation", id=own.id).status == 200
         assert ada.open("/invitation", id=other.id).status == 404
         assert visitor.open("/invitation", id=own.id).title == "Sign in"
+
+
+class TestJoining:
+    """The link of the mail proves the mailbox; the page asks only for a name and a password."""
+
+    @pytest.fixture
+    def mailed_token(self, invite: Invite, session: Session) -> str:
+        token, _ = invite("grace@example.test", "viewer")
+        for link in session.scalars(select(OneTimeToken)):
+            link.details = {PROVES_MAILBOX: True}
+        session.flush()
+        return token
+
+    def test_mailed_link_asks_for_name_and_password_and_leads_in(
+        self, visitor: Person, mailed_token: str, session: Session, acme: Organization
+    ) -> None:
+        page = visitor.open("/invitation", token=mailed_token)
+        shown = page.form("Join Acme").kinds
+        assert {name for name, each in shown.items() if each["type"] != "hidden"} == {"name", "password"}
+        home = visitor.press(page, "Join Acme", name="Grace", password=PASSWORD)
+        assert "You joined the organisation." in home.text
+        assert roles(session, acme) == [("Grace", "viewer")]
+        assert visitor.open("/invitation", token=mailed_token).status == 404
+
+    def test_mailed_link_to_an_address_with_an_account_has_it_sign_in(
+        self, visitor: Person, mailed_token: str, session: Session, acme: Organization, account: Callable[[str], User]
+    ) -> None:
+        page = visitor.open("/invitation", token=mailed_token)
+        account("Grace")
+        answer = visitor.send(page.form("Join Acme"), name="Mallory", password="seven slow trams in May")
+        assert answer.headers["location"].startswith("/sign-in?next=%2Finvitation")
+        assert (visitor.session, roles(session, acme)) == (None, [])
+        assert "Sign in as grace@example.test to accept" in visitor.open("/invitation", token=mailed_token).text
+
+    def test_link_that_was_shown_does_not_say_whether_there_is_an_account(
+        self, visitor: Person, invite: Invite, account: Callable[[str], User]
+    ) -> None:
+        token, _ = invite("grace@example.test")
+        without = visitor.open("/invitation", token=token).text
+        account("Grace")
+        assert visitor.open("/invitation", token=token).text == without
+
+    def test_refused_password_keeps_name_and_link(self, visitor: Person, mailed_token: str) -> None:
+        page = visitor.open("/invitation", token=mailed_token)
+        page = visitor.press(page, "Join Acme", name="Grace", password="short")
+        assert (page.status, page.links["Password must have at least 10 characters"]) == (422, "#password")
+        assert page.form("Join Acme").fields["name"] == "Grace"
+        assert "You joined" in visitor.press(page, "Join Acme", password=PASSWORD).text
+
+    def test_link_shows_the_other_account_to_a_person_who_is_signed_in(self, ada: Person, mailed_token: str) -> None:
+        assert "This invitation is for another account" in ada.open("/invitation", token=mailed_token).text
 
 
 class TestAcceptance:

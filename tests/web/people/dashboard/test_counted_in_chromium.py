@@ -8,7 +8,7 @@ from sqlalchemy import select
 from models.schedules import Schedule
 from tests.harness.browser import CHROMIUM, Browser
 from tests.harness.counted import Counted
-from tests.web.people.conftest import PASSWORD
+from tests.web.people.conftest import PASSWORD, Mailed
 from tests.web.people.dashboard.conftest import Enter, Scene
 from tests.web.people.test_in_chromium import browser, running, sign_in
 
@@ -38,6 +38,23 @@ def person(browser: Browser, site: str, acme: Scene, member: Enter) -> Iterator[
 def schedule_of(acme: Scene) -> Schedule:
     acme.session.expire_all()
     return acme.session.scalars(select(Schedule)).one()
+
+
+def test_invited_person_is_in_after_two_clicks_and_two_fields(
+    browser: Browser, site: str, member: Enter, mailed: Mailed
+) -> None:
+    admin = member("admin")
+    admin.press(admin.open("/settings/members"), "Invite", email="grace@example.test")
+    browser.run_scripts(enabled=True)
+    invited = Counted(browser)
+    browser.open(site + mailed("grace@example.test"))
+    invited.clicks += 1  # the link of the mail
+    invited.fill("Your name", "Grace Hopper")
+    invited.fill("Password", PASSWORD)
+    invited.click("Join Acme")
+    assert "You joined the organisation." in browser.text
+    assert (invited.clicks, invited.fields) <= (3, 2)
+    browser.run_scripts(enabled=False)
 
 
 def test_freeze_of_every_weekend_takes_three_clicks_and_three_fields(person: Counted, acme: Scene) -> None:

@@ -156,7 +156,6 @@ def sign_up(browser: Browser, site: str, mailed: Mailed) -> None:
     browser.open(site + mailed("ada@example.test"))
     write(browser, "Password", PASSWORD)
     browser.press_and_go()
-    fill(browser, email="ada@example.test", password=PASSWORD)
 
 
 def connect(browser: Browser, work: Work) -> None:

@@ -26,7 +26,14 @@ from models.installations import Installation
 from models.queries import NOW
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
-from rules.rulesets.frozen_branches import free_name, is_as_written, restored_ruleset, stop_of, wanted_ruleset
+from rules.rulesets.frozen_branches import (
+    free_name,
+    is_as_written,
+    restored_ruleset,
+    stop_of,
+    stops_in,
+    wanted_ruleset,
+)
 from rules.rulesets.plans import normalized
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
@@ -170,6 +177,8 @@ def find(access: Rulesets, facts: RulesetFacts) -> tuple[dict[str, Any] | None, 
                 raise
     listed = access.list()  # raises if the repository itself is not found
     found = find_unanswered(access, listed, facts.writing)
+    if found is None and facts.stop is not None:
+        found = _find_lost(access, listed)
     return (found, []) if found is not None else (None, [str(each["name"]) for each in listed])
 
 
@@ -183,6 +192,16 @@ def find_unanswered(
         if each["name"] == writing["name"] and each["source_type"] == "Repository":
             found = access.get(int(each["id"]))
             if is_as_written(found, writing):
+                return found
+    return None
+
+
+def _find_lost(access: Rulesets, listed: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the ruleset of the repository that has a stop, and whose id is lost; None if there is none."""
+    for each in listed:
+        if each["source_type"] == "Repository":
+            found = access.get(int(each["id"]))
+            if stops_in(found):
                 return found
     return None
 

@@ -19,6 +19,7 @@ from rules.rulesets.findings import BLOCKING_REQUIREMENTS
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes
+from services.enforcement_status.frozen_branch_requests import record_lost_stops
 from services.github_access.backoff import backoff
 from services.github_access.client import page
 
@@ -107,7 +108,8 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     Where a branch has got or lost a rule of its own, other heads may or may not show a `success` of its pattern's
     check, which is due. It is locked first, as by everything that changes what is watched.
     """
-    if any(each.found.stops for each in probed):
+    if stopped := [each.probe.branch_id for each in probed if each.found.stops]:
+        record_lost_stops(uow, stopped, batch.started_at)
         uow.session.execute(_LOCK_STOPS, {"branches": [each.probe.branch_id for each in probed]})
     changed = [each.probe for each in probed if each.own_rule_changed and each.probe.pattern_check_name is not None]
     if changed:

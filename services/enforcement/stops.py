@@ -137,7 +137,7 @@ class _Batch:
         self._let_in_late()
         for known in batches([each for each in due if each.node_id is not None], RULESETS_PER_REQUEST):
             self._write_together(self._plan_known(known, self._read_bodies(known)))
-        for absent in batches([each for each in due if each.is_absent], RULESETS_PER_REQUEST):
+        for absent in batches([each for each in due if each.is_absent and each.stop is None], RULESETS_PER_REQUEST):
             self._write_together(self._plan_new(absent))
         for facts in due:
             if facts.repository_id in self.rows:

@@ -6,12 +6,15 @@ be needed, and goes before the rest.
 What a ruleset must name is computed when the work is done. A row that is requested while it is worked on stays due.
 """
 
+import secrets
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any, LiteralString, cast
 
 from sqlalchemy import CursorResult, text
 
 from models.freezes import IN_FORCE, INCOMPLETE
+from rules.freezes.check_names import stop_context
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
@@ -72,6 +75,16 @@ _PAUSED_OPEN = text(f"""
       AND NOT coalesce(known.may_stop, false)
     ORDER BY b.id LIMIT 1000
 """)
+_LOST_STOPS = text(f"""
+    INSERT INTO frozen_branch_rulesets AS s (repository_id, organization_id, due_at, stop_context, stop_written_at)
+    SELECT DISTINCT r.id, r.organization_id, CAST(:now AS timestamptz), :context, CAST(:seen_at AS timestamptz)
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id WHERE b.id = ANY(:ids) ORDER BY r.id
+    ON CONFLICT (repository_id) DO UPDATE
+    SET attempts = 0, due_at = {REQUEST.format(row="s")}, stop_context = excluded.stop_context,
+        stop_written_at = excluded.stop_written_at, stop_in_force_at = NULL, stop_passed = '{{}}'
+    WHERE s.stop_context IS NULL AND s.stop_ending_at IS NULL AND coalesce(s.written_at < :enforced, true)
+    RETURNING repository_id
+""")  # noqa: S608 - a constant
 _REQUEST_STOPS = text(f"""
     UPDATE frozen_branch_rulesets s SET due_at = {REQUEST.format(row="s")}
     WHERE s.stop_context IS NOT NULL AND s.repository_id IN (
@@ -83,6 +96,18 @@ def request_stops(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have the stops of these branches looked at, if any is on: an exception may let a commit in, or not any more."""
     stops = uow.session.execute(_REQUEST_STOPS, {"ids": list(branch_ids), "now": uow.now})
     if cast(CursorResult[Any], stops).rowcount:
+        uow.wake(STOPS_JOB)
+
+
+def record_lost_stops(uow: UnitOfWork, branch_ids: Collection[str], seen_at: datetime) -> None:
+    """Record that repositories have a stop whose record is lost, as after a restore, so that it ends.
+
+    Rules that were read from `seen_at` on required one of these branches. It gets a context that GitHub never had: no
+    commit that passed the lost one may pass again. A write that GitHub may not have enforced at that time is no loss.
+    """
+    delay = uow.dependencies.github_limits.ruleset_delay
+    values = {"ids": sorted(branch_ids), "now": uow.now, "seen_at": seen_at, "enforced": seen_at - delay}
+    if uow.session.scalars(_LOST_STOPS, {**values, "context": stop_context(secrets.token_hex(8))}).all():
         uow.wake(STOPS_JOB)
 
 

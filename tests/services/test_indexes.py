@@ -40,7 +40,9 @@ def connection(module_database: str) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        pytest.param(completion._UNRELEASED, {"now": HINT["now"]}, "ix_freezes_incomplete", id="freezes without their receipt"),
+        pytest.param(
+            completion._UNRELEASED, {"now": HINT["now"]}, "ix_freezes_incomplete", id="freezes without their receipt"
+        ),
         pytest.param(deliveries._NAMED, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
         pytest.param(
             probe_requests._OF_REPOSITORY,

@@ -5,7 +5,7 @@ from typing import Any
 from handlers.entity_tags import tagged
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.pull_requests import pull_requests
+from services.pull_requests import forbidden, pull_requests
 from services.repositories import enablement, repositories
 from services.repository_sync import sync
 
@@ -48,6 +48,11 @@ def update_repository(uow: UnitOfWork, repo_id: str, body: dict[str, Any], if_ma
 def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List a repository's tracked pull requests, the highest number first."""
     return pull_requests.list_pulls(uow, repo_id, pull_requests.PullFilters(**filters), cursor, limit)
+
+
+def list_forbidden_pull_requests(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
+    """List the open pull requests that freezes forbid to merge."""
+    return forbidden.list_forbidden(uow, forbidden.ForbiddenFilters(**filters), cursor, limit)
 
 
 def lookup_pull_request(uow: UnitOfWork, ref: str, repo: str | None) -> object:

@@ -18,6 +18,7 @@ SECTIONS = (
     Section(web_addresses.HOME, "Overview", "o"),
     Section(web_addresses.FREEZES, "Freezes", "f"),
     Section(web_addresses.CALENDAR, "Calendar", "c"),
+    Section(web_addresses.PULL_REQUEST, "Pull requests", "p"),
     Section(web_addresses.EXCEPTIONS, "Exceptions", "e"),
     Section(web_addresses.REPOSITORIES, "Repositories", "r"),
     Section(web_addresses.ATTENTION, "Attention", "t"),

@@ -1,4 +1,4 @@
-"""`/pulls`: why a pull request is blocked, until when, and how to ask for an exception."""
+"""`/pulls`: what freezes forbid to merge; of one pull request why, until when, and how to ask for an exception."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,31 +14,41 @@ from web.dashboard.page import DashboardPage, filters, redirect_with_notice
 from web.operations import Call, OperationError
 from web.problems import problems_of
 
+_MAX_ROWS = 50
 _CALLS = {"request": "create_exception_request", "grant": "create_exception"}
 
 
 class PullRequest(DashboardPage):
-    """The page of one pull request."""
+    """The list of what freezes forbid to merge, or the page of one pull request."""
 
-    path = web_addresses.PULL_REQUEST
-    section = web_addresses.EXCEPTIONS
+    path = section = web_addresses.PULL_REQUEST
     notices = {
         "requested": "The exception is requested. The pull request must not be merged until it is granted.",
         "granted": "The exception is granted. Its check is being written.",
     }
 
     def get(self) -> Response:
-        """Show the verdict about the pull request that the address names, several of one commit, or the form."""
+        """Show the verdict about the pull request that the address names, several of one commit, or the list."""
         given, refs = filters("repo"), [ref for each in request.args.getlist("ref") if (ref := each.strip())]
+        if not refs:
+            return self._show_list()
         self.read()
         if len(refs) > 1:
             return self._show_several([{**given, "ref": ref} for ref in refs[:MAX_LISTED]])
-        if not refs:
-            return self.show("pull.html", ref="", pull=None, problem=None)
         [(pull, problem)] = self._find([{**given, "ref": refs[0]}])
         ref = f"{pull['repository']}#{pull['number']}" if pull else refs[0]
         values = {"ref": ref, "pull": pull, "problem": problem}
         return self.show("pull.html", 404 if problem else 200, may_decide=may_decide(), **values)
+
+    def _show_list(self) -> Response:
+        """Show what freezes forbid to merge: of the organisation, or what the address names."""
+        given = filters("repo", "freeze", "branch")
+        named = {"freeze": ("get_freeze", "freezeId"), "branch": ("get_branch", "branchId")}
+        query = {named[name][1] if name in named else name: text for name, text in given.items()}
+        asked = {name: Call(named[name][0], {named[name][1]: given[name]}) for name in named if name in given}
+        listed = Call("list_forbidden_pull_requests", query={"limit": _MAX_ROWS, **query, **filters("cursor")})
+        pulls, *about = self.read(listed, *asked.values())
+        return self.show("pulls.html", pulls=pulls, given=given, about=dict(zip(asked, about, strict=True)))
 
     def _show_several(self, queries: Sequence[Mapping[str, str]]) -> Response:
         found = self._find(queries)
@@ -63,7 +73,7 @@ class RequestException(DashboardPage):
     """`/pulls/request?ref=…`: ask for an exception from every freeze that covers the pull request."""
 
     path = f"{web_addresses.PULL_REQUEST}/request"
-    section = web_addresses.EXCEPTIONS
+    section = web_addresses.PULL_REQUEST
 
     def get(self) -> Response:
         """Show the form."""

@@ -44,7 +44,7 @@ def ask(enter: Enter, role: str) -> None:
 class TestPullRequest:
     def test_page_says_why_a_pull_request_is_blocked_and_takes_a_request(self, member: Enter, blocked: Blocked) -> None:
         viewer = member("viewer")
-        assert viewer.open("/pulls").title == "Why is a pull request blocked?"
+        assert "Why is a pull request blocked?" in words(viewer.open("/pulls"))
         assert "Pull request must be the URL of a pull request" in words(viewer.open("/pulls", ref="web"))
         page = viewer.open("/pulls", ref="acme/web#7")
         assert page.title == "acme/web#7 is blocked"
@@ -90,6 +90,40 @@ class TestPullRequest:
         assert "acme/web#9 The same again into main" in words(page)
         assert "11: Pull request acme/web#11 not found." in words(page)
         assert page.links["acme/web#7"] == "/pulls?ref=acme%2Fweb%237"
+
+    def test_list_has_what_must_not_merge_and_takes_requests(self, member: Enter, blocked: Blocked) -> None:
+        scene = blocked.scene
+        factories.pull_request(scene.session, scene.repositories[1], 8, title="Not frozen")
+        viewer = member("viewer")
+        page = viewer.open(viewer.open("/").links["Pull requests"])
+        assert page.title == "Pull requests that must not merge"
+        assert "acme/web#7 Fix payments into main, by" in words(page)
+        assert "✓ Blocked" in words(page)
+        assert "Quarter-end close" in page.links
+        assert "Not frozen" not in page.text
+        [asks, *_] = [each for each in page.addresses if "/request?" in each]
+        viewer.press(viewer.open(asks), "Ask for it", reason=REASON)
+        assert "Requested by Viewer" in words(viewer.open("/pulls"))
+
+    def test_requester_withdraws_from_the_list_and_from_the_page(self, member: Enter, blocked: Blocked) -> None:
+        viewer, other = member("viewer"), member("member")
+        viewer.press(viewer.open("/pulls/request", ref="acme/web#7"), "Ask for it", reason=REASON)
+        [row] = blocked.rows()
+        address = f"/exceptions/{row.id}/revoke"
+        for path in ("/pulls", "/pulls?ref=acme/web%237"):
+            assert [address in person.open(path).addresses for person in (viewer, other)] == [True, False]
+        viewer.press(viewer.open(address), "Withdraw")
+        assert "Requested by" not in viewer.open("/pulls").text
+
+    @pytest.mark.parametrize(("of", "shown"), [("freeze", True), ("branch", True), ("other", False)])
+    def test_list_is_of_a_freeze_or_a_branch(self, member: Enter, blocked: Blocked, of: str, shown: bool) -> None:
+        scene = blocked.scene
+        other = factories.freeze(scene.session, scene.organization, [scene.api], reason="Another one")
+        page = {"freeze": f"/freezes/{blocked.freeze.id}", "branch": f"/branches/{scene.web.id}"}
+        viewer = member("viewer")
+        opened = viewer.open(page.get(of, f"/freezes/{other.id}"))
+        listed = viewer.open(opened.links["Pull requests that must not merge"])
+        assert ("acme/web#7" in listed.text, "No open pull request must wait" in listed.text) == (shown, not shown)
 
     def test_freeze_without_exceptions_takes_no_request(self, member: Enter, blocked: Blocked) -> None:
         blocked.freeze.exceptions_allowed = False

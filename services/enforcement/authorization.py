@@ -5,7 +5,7 @@ authorisation. Rulesets that the App may write are then written by a job. Where 
 are written with the administrator's token, and the next setup needs a token again.
 
 The `state` that leads back to a setup has 256 random bits, of which the database keeps a hash, and is valid for one
-confirmation within ten minutes. The code is bound to it by PKCE, so GitHub refuses a code of another authorisation.
+confirmation within a day. The code is bound to it by PKCE, so GitHub refuses a code of another authorisation.
 Nothing is written before a user has confirmed a page that names the requester and the changes, and before GitHub has
 confirmed that this user administers every repository concerned (owns the organisation, to write its rulesets). The
 changes are planned again from the scope of the request. The token is revoked at the end; neither it nor the code is
@@ -34,7 +34,8 @@ from services.freezes.scope_names import named_scope
 from services.github_access import client
 
 CODE = "admin_authorization_required"
-STATE_LIFETIME = timedelta(minutes=10)
+STATE_LIFETIME = timedelta(days=1)
+"""An administrator is often somebody else, who is sent the address."""
 MAX_LISTED = 20
 """The most names that one page or message lists."""
 
@@ -79,7 +80,7 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
 
 
 def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, setup: EnforcementSetup) -> str:
-    """Make a setup authorisable for ten minutes, and return the address for that."""
+    """Make a setup authorisable for a day, and return the address for that."""
     state = f"{uow.organization}.{secrets.token_urlsafe(32)}"
     verifier = secrets.token_urlsafe(48)
     setup.state, setup.finished_at = "awaiting_authorization", None
@@ -124,5 +125,5 @@ def pending_setup(uow: UnitOfWork, state: str, *, lock: bool = False) -> Enforce
             message += " Apply again for a new address."
         raise NotAuthorizedError("Already used", message, 409)
     if setup.expires_at is None or setup.expires_at <= uow.now:
-        raise NotAuthorizedError("Expired", "The address was valid for ten minutes. Apply again for a new one.", 410)
+        raise NotAuthorizedError("Expired", "The address was valid for a day. Apply again for a new one.", 410)
     return setup

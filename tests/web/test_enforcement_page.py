@@ -171,9 +171,11 @@ class TestAuthorizationAttacks:
         assert "2 of 2 rulesets are written" in replayed.text
         assert asked.look(asked.go()).status_code == 409
 
-    def test_authorization_state_expires_after_ten_minutes(self, asked: Asked) -> None:
+    def test_authorization_state_expires_after_a_day(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
-        asked.harness.uow_factory.clock.offset = timedelta(minutes=10)  # type: ignore[attr-defined]
+        asked.harness.uow_factory.clock.offset = timedelta(hours=23)  # type: ignore[attr-defined]
+        assert asked.look(asked.go()).status_code == 200
+        asked.harness.uow_factory.clock.offset = timedelta(days=1)  # type: ignore[attr-defined]
         assert asked.confirm(form).status_code == 410
         assert asked.look(asked.go()).status_code == 410
         assert names(asked.harness.fake_github) == {}

@@ -65,10 +65,9 @@ class Overview(DashboardPage):
             overview, onboarding = self.read(Call("get_overview"), Call("get_onboarding"))
         except NoOrganizationError:
             return self._begin()
-        connected = any(step["done"] for step in onboarding["steps"] if step["name"] == "installation")
-        if not connected and not overview["branches"]["watched"]:
+        if _is_being_set_up(overview, onboarding):
             return self.show("onboarding.html", onboarding=onboarding, steps=STEPS)
-        shown = {"overview": overview, "may_lift": self.may("lift_freeze")}
+        shown = {"overview": overview, "may_lift": self.may("lift_freeze"), "setting_up": not onboarding["complete"]}
         return self.show("overview.html", onboarding=onboarding, steps=STEPS, moving=is_moving(overview), **shown)
 
     def _begin(self) -> Response:
@@ -88,8 +87,8 @@ class OverviewPart(DashboardPage):
     def get(self) -> Response:
         """Show the part."""
         [overview] = self.read_part(Call("get_overview"))
-        may_lift = request.args.get("may_lift") == "1"
-        return self.show_part("overview_part.html", overview=overview, may_lift=may_lift, moving=is_moving(overview))
+        flags = {name: request.args.get(name) == "1" for name in ("may_lift", "setting_up")}
+        return self.show_part("overview_part.html", overview=overview, moving=is_moving(overview), **flags)
 
 
 class Onboarding(DashboardPage):
@@ -102,6 +101,13 @@ class Onboarding(DashboardPage):
         """Show the steps."""
         [onboarding] = self.read(Call("get_onboarding"))
         return self.show("onboarding.html", onboarding=onboarding, steps=STEPS)
+
+
+def _is_being_set_up(overview: Any, onboarding: Any) -> bool:
+    """True while the steps are all that there is to say: no branch blocks yet, and nothing is frozen."""
+    open_steps = {step["name"] for step in onboarding["steps"] if not step["done"]}
+    blocks = overview["enforcement"]["counts"]["green"] or overview["branches"]["frozen"]
+    return not blocks and bool(open_steps - {"first_freeze"})
 
 
 def is_moving(overview: Any) -> bool:

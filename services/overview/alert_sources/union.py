@@ -19,6 +19,7 @@ from models.attention import AttentionItem
 from models.billing import COUNTS
 from services.overview.alert_sources.api_keys import expiring_keys
 from services.overview.alert_sources.blocking import gaps_of_freezes
+from services.overview.alert_sources.branches import UNENFORCED, unenforced_branches
 from services.overview.alert_sources.columns import ORGANIZATION, Query
 from services.overview.alert_sources.freezes import failed_targets, pending_requests
 from services.overview.alert_sources.installations import gone_installation, late_enforcement, paused_installation
@@ -74,7 +75,8 @@ def union_of_sources() -> TextualSelect:
         restored_database(),
     )
     columns = {column.key: column.type for column in every.selected_columns if column.key}
-    return text(f"{sql_of(every)} UNION ALL {gaps_of_freezes()} UNION ALL {alerts_of_stops()}").columns(**columns)
+    written = (sql_of(every), gaps_of_freezes(), alerts_of_stops(), unenforced_branches())
+    return text(" UNION ALL ".join(written)).columns(**columns)
 
 
 def sql_of(query: Any) -> str:
@@ -84,7 +86,7 @@ def sql_of(query: Any) -> str:
 
 
 def open_alerts() -> Query:
-    """Return the stored open alerts."""
+    """Return the stored open alerts, but for those that are shown by their causes."""
     row = AttentionItem
     columns = (row.id, row.type, row.severity, row.since, row.subject, row.message, row.action)
-    return select(*columns).where(row.organization_id == ORGANIZATION, row.cleared_at.is_(None))
+    return select(*columns).where(row.organization_id == ORGANIZATION, row.cleared_at.is_(None), row.type != UNENFORCED)

@@ -59,7 +59,7 @@ class TestListAttentionItems:
     ) -> None:
         now = factories.now()
         for age in range(7):
-            raised(session, acme, since=now - timedelta(days=age))
+            raised(session, acme, type="orphaned_requirement", since=now - timedelta(days=age))
             factories.api_key(
                 session,
                 acme.organization,
@@ -96,6 +96,24 @@ class TestListAttentionItems:
 
 
 class TestAttentionSources:
+    def test_branches_that_no_freeze_blocks_are_one_item_for_each_cause(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
+        causes = {"No rule requires the check.": ("api", "docs", "web"), "An administrator can bypass it.": ("old",)}
+        for cause, names in causes.items():
+            for name in names:
+                place = f"acme/{name}:main"
+                subject = {"type": "branch", "id": f"wbr_{name}", "name": place}
+                raised(session, acme, subject=subject, message=f"Freezes do not block {place}. {cause}")
+        by_subject = {item["subject"]["type"]: item for item in items(viewer)}
+        assert len(items(viewer)) == 2
+        assert by_subject["branch"]["message"] == "Freezes do not block acme/old:main. An administrator can bypass it."
+        many = by_subject["organization"]
+        expected = "Freezes do not block 3 watched branches, such as acme/api:main. No rule requires the check."
+        assert many["message"] == expected
+        assert many["action"] == {"label": "Set up enforcement", "url": f"{WEB}/enforcement/setup"}
+        assert shown(viewer, "/v1/overview")["attention"]["critical"] == 2
+
     def test_failed_targets_of_a_freeze_are_one_item_until_written(
         self, acme: Tenant, session: Session, web: WatchedBranch, viewer: Caller
     ) -> None:

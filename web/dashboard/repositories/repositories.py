@@ -1,14 +1,17 @@
 """`/repositories` and `/repositories/{id}`: what the service may freeze, and whether it would block."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from flask import Response, request
 
 from rules import web_addresses
+from rules.errors import ServiceError
+from rules.freezes.globs import compile_globs
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import Change, DashboardPage, filters, next_state, redirect_with_notice, state_of
-from web.fields import split_list
+from web.fields import filled, split_list
 from web.operations import Call, OperationError
 
 _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "frozen": ("frozen", "true")}
@@ -16,6 +19,11 @@ _STATES = {"enabled": ("enabled", "true"), "disabled": ("enabled", "false"), "fr
 _CHOICES = 100
 """Suggested branches, and repositories that a form may choose."""
 _LABELS = {"name": "Branch", "auto_watch": "Patterns", "repositories": "Repositories"}
+_ROWS = 50
+_MOST = 1000
+"""Repositories that one button enables, and among which patterns are looked for."""
+
+Row = Mapping[str, Any]
 
 
 class Repositories(DashboardPage):
@@ -33,13 +41,17 @@ class Repositories(DashboardPage):
         return self._show()
 
     def post(self) -> Response:
-        """Enable or disable the chosen repositories, or read the list from GitHub again."""
+        """Enable or disable repositories, or read the list from GitHub again."""
         given = self.context.form_fields("do")
         chosen = request.form.getlist("repository")[:_CHOICES]
         try:
             if given["do"] == "sync":
                 self.context.call("sync_repositories")
                 return redirect_with_notice(self.path, "syncing")
+            if given["do"] == "enable_all":
+                matching = [each["id"] for each in self._disabled(filters("q").get("q", ""))]
+                self.context.call("enable_repositories", body={"repositories": matching})
+                return redirect_with_notice(self.path, "enabled", **filters("q"))
             if given["do"] not in {"enable", "disable"}:
                 raise unknown_button()
             self.context.call(f"{given['do']}_repositories", body={"repositories": chosen})
@@ -49,22 +61,56 @@ class Repositories(DashboardPage):
 
     def _show(self, error: OperationError | None = None) -> Response:
         given = filters("q", "state", "cursor")
-        query: dict[str, str | int] = {name: text for name, text in given.items() if name != "state"}
+        [installation] = self.read(Call("get_installation_status"))
+        query: dict[str, str | int] = {}
         if given.get("state") in _STATES:
             name, value = _STATES[given["state"]]
             query[name] = value
-        repositories, installation = self.read(
-            Call("list_repositories", query={"limit": 50, **query}), Call("get_installation_status")
-        )
+        rows, more, next_cursor = self._rows(given, query)
         values = {
-            "repositories": repositories["data"],
-            "next_cursor": repositories["nextCursor"],
+            "repositories": rows,
+            "more": more,
+            "next_cursor": next_cursor,
             "installation": installation,
             "given": given,
+            "disabled": len(self._disabled(given.get("q", ""))) if self.may("enable_repositories") else 0,
+            "none_enabled": not any(each["enabled"] for each in rows),
         }
         if error is not None:
             return self.show_again("repositories/repositories.html", error, _LABELS, **values)
         return self.show("repositories/repositories.html", **values)
+
+    def _rows(self, given: Mapping[str, str], query: Mapping[str, str | int]) -> tuple[list[Row], int, str | None]:
+        """Return the rows of a page, how many more match a pattern, and the cursor of the next page."""
+        if _is_pattern(given.get("q", "")):
+            matching = self._matching(given["q"], query)
+            return matching[:_ROWS], max(0, len(matching) - _ROWS), None
+        kept = {name: given[name] for name in ("q", "cursor") if name in given}
+        [page] = self.read_part(Call("list_repositories", query={"limit": _ROWS, "sort": "name", **query, **kept}))
+        return page["data"], 0, page["nextCursor"]
+
+    def _disabled(self, q: str) -> list[Row]:
+        """Return the repositories that can be enabled, of those that match a name or patterns."""
+        return self._matching(q, {"enabled": "false", "archived": "false"})
+
+    def _matching(self, q: str, query: Mapping[str, str | int]) -> list[Row]:
+        """Return the first repositories, by name, that match a name or patterns. Raise OperationError."""
+        named = filled({"q": "" if _is_pattern(q) else q})
+        asked: dict[str, str | int] = {"limit": _CHOICES, "sort": "name", **query, **named}
+        found: list[Row] = []
+        while len(found) < _MOST:
+            [page] = self.read_part(Call("list_repositories", query=asked))
+            found += page["data"]
+            if page["nextCursor"] is None:
+                break
+            asked["cursor"] = page["nextCursor"]
+        if not _is_pattern(q):
+            return found[:_MOST]
+        try:
+            glob = compile_globs(split_list(q), "repository", "/q")
+        except ServiceError as error:
+            raise self.context.to_operation_error(error) from None
+        return [each for each in found[:_MOST] if glob.matches(each["fullName"])]
 
 
 class RepositoryPage(DashboardPage):
@@ -149,6 +195,11 @@ class Branches(DashboardPage):
         given = filters("light", "repo", "cursor")
         [enforcement] = self.read(Call("get_enforcement", query={**given, "limit": 50}))
         return self.show("repositories/branches.html", enforcement=enforcement, given=given)
+
+
+def _is_pattern(q: str) -> bool:
+    """True if what is looked for is a list of patterns, and no part of a name."""
+    return "*" in q or q.startswith("!")
 
 
 def _at_fields(error: OperationError) -> OperationError:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
+from models.repositories import Repository
 from models.schedules import Schedule
+from tests import factories
 from tests.harness.browser import CHROMIUM, Browser
 from tests.harness.counted import Counted
 from tests.web.people.conftest import PASSWORD, Mailed
@@ -55,6 +57,17 @@ def test_invited_person_is_in_after_two_clicks_and_two_fields(
     assert "You joined the organisation." in browser.text
     assert (invited.clicks, invited.fields) <= (3, 2)
     browser.run_scripts(enabled=False)
+
+
+def test_all_282_repositories_are_enabled_with_two_clicks(person: Counted, acme: Scene) -> None:
+    for number in range(282):
+        factories.repository(acme.session, acme.organization, f"acme/service-{number:03}", enabled=False)
+    person.click("Repositories")
+    person.click("Enable all 282")
+    assert "The repositories are enabled" in person.browser.text
+    acme.session.expire_all()
+    assert acme.session.query(Repository).filter_by(enabled=False).count() == 0
+    assert person.clicks <= 3
 
 
 def test_freeze_of_every_weekend_takes_three_clicks_and_three_fields(person: Counted, acme: Scene) -> None:

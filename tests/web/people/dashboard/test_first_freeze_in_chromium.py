@@ -168,17 +168,14 @@ def connect(browser: Browser, work: Work) -> None:
     assert "GitHub is connected" in browser.text
     work.run()
     press(browser, "Go on to the next step")
-    press(browser, "See the steps")
 
 
 def set_up(browser: Browser, site: str, work: Work) -> None:
     """Enable the repository, and have an administrator at GitHub let us write the rule that requires our check."""
     press(browser, "Choose repositories")
-    browser.tab_to("Choose acme/web")
-    browser.press("Space")
-    press(browser, "Enable the chosen ones")
+    press(browser, "Enable it")
     work.run()
-    browser.open(f"{site}/onboarding")
+    browser.open(f"{site}/")
     press(browser, "Set up the rules")
     press(browser, "Show the plan")
     assert "1 ruleset would change" in browser.text

@@ -1,15 +1,31 @@
 """`/`: the overview, and the steps up to the first freeze."""
 
+import re
 from datetime import timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from models.enforcement import BranchEnforcement
 from models.installations import Installation
+from models.repositories import WatchedBranch
 from tests import factories
 from tests.web.people.conftest import user_of
 from tests.web.people.dashboard.conftest import Enter, Scene, words
-from tests.web.people.forms import Person
+from tests.web.people.forms import Page, Person
+
+
+def stop_requiring(acme: Scene, *branches: WatchedBranch) -> None:
+    """Have no rule at GitHub require the check of branches any more."""
+    for branch in branches:
+        found = acme.session.get_one(BranchEnforcement, branch.id)
+        found.light, found.required, found.own_rule, found.decisive_check = "red", False, False, None
+    acme.session.flush()
+
+
+def primary(page: Page) -> list[str]:
+    """Return the addresses of the primary buttons."""
+    return re.findall(r'class="button" href="([^"]+)"', page.answer.text)
 
 
 class TestOverview:
@@ -91,6 +107,26 @@ class TestOnboarding:
         factories.freeze(acme.session, acme.organization, [acme.web])
         assert "Next:" not in owner.open("/").text
         assert "Everything is done." in owner.open("/onboarding").text
+
+    def test_steps_stay_the_first_page_until_a_branch_blocks(self, member: Enter, acme: Scene) -> None:
+        stop_requiring(acme, acme.web, acme.api)
+        page = member("admin").open("/")
+        assert page.title == "First steps"
+        assert page.links["Set up the rules"] == "/enforcement/setup"
+        factories.branch_enforcement(acme.session, factories.branch(acme.session, acme.repositories[0], "next"))
+        assert member("owner").open("/").title != "First steps"
+
+    def test_frozen_branches_that_do_not_block_are_said_before_the_steps(self, member: Enter, acme: Scene) -> None:
+        stop_requiring(acme, acme.web, acme.api)
+        factories.freeze(acme.session, acme.organization, [acme.web])
+        shown = words(member("admin").open("/"))
+        assert "First steps" not in shown
+        assert shown.index("not blocked") < shown.index("Let freezes block")
+
+    def test_next_step_is_the_only_primary_button(self, member: Enter, acme: Scene) -> None:
+        assert primary(member("admin").open("/")) == ["/freezes/new"]
+        stop_requiring(acme, acme.web)
+        assert primary(member("owner").open("/")) == ["/enforcement/setup"]
 
     def test_step_that_the_role_cannot_do_names_who_can(self, member: Enter, acme: Scene) -> None:
         page = member("viewer").open("/onboarding")

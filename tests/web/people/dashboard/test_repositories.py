@@ -37,6 +37,30 @@ class TestRepositories:
         assert refused.status == 409
         assert "There is a problem" in refused.text
 
+    def test_repositories_are_sorted_by_name_and_enabled_all_at_once(self, member: Enter, acme: Scene) -> None:
+        for name in ("zeta", "beta", "alpha"):
+            factories.repository(acme.session, acme.organization, f"acme/{name}", enabled=False)
+        factories.repository(acme.session, acme.organization, "acme/old", enabled=False, archived=True)
+        admin = member("admin")
+        page = admin.open("/repositories")
+        names = ("alpha", "api", "beta", "old", "web", "zeta")
+        assert [text for text in page.links if text.startswith("acme/")] == [f"acme/{name}" for name in names]
+        assert "3 repositories are not enabled." in words(page)
+        page = admin.press(page, "Enable all 3")
+        assert "The repositories are enabled" in page.text
+        assert "Enable all" not in page.text
+
+    def test_repositories_that_match_a_pattern_are_enabled(self, member: Enter, acme: Scene) -> None:
+        for name in ("web-a", "web-b", "lib"):
+            factories.repository(acme.session, acme.organization, f"acme/{name}", enabled=False)
+        admin = member("admin")
+        page = admin.open("/repositories", q="acme/web-* !acme/web-b")
+        assert ("acme/web-a" in page.links, "acme/web-b" in page.links) == (True, False)
+        page = admin.press(page, "Enable it")
+        assert "acme/web-a private Enabled" in words(page)
+        assert "2 repositories are not enabled." in words(admin.open("/repositories"))
+        assert admin.open("/repositories", q="a//*").status == 422
+
     def test_repositories_filter_by_the_address(self, member: Enter) -> None:
         viewer = member("viewer")
         assert "acme/web" not in viewer.open("/repositories", q="api").links

@@ -11,6 +11,9 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 from models.base import Base, Id
 from models.predicates import TEXT_NOW, and_, as_text, is_ahead, is_null, not_, or_
 
+LONG_FREEZE: LiteralString = "ended_at - started_at >= interval '28 days'"
+"""The condition of a freeze that lasted for 28 days at least, as its index has it."""
+
 
 class Freeze(Base):
     """A freeze, in force or ended. Whether it is in force follows from its instants; no column holds it (I6)."""
@@ -72,6 +75,7 @@ class Freeze(Base):
         ),
         Index("ix_freezes_failing_since", "id", postgresql_where=text("failing_since IS NOT NULL")),
         Index("ix_freezes_targets_pending", "id", postgresql_where=text("targets_pending")),
+        Index("ix_freezes_long", "organization_id", "ended_at", postgresql_where=text(LONG_FREEZE)),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
 

@@ -18,6 +18,7 @@ from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scope_names import named_scopes
+from services.freezes.search import narrowed_by_words, overlapping, window_matches
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 
 MAX_LISTED = 100
@@ -37,11 +38,16 @@ class FreezeFilters:
     source: str | None = None
     started_after: datetime | None = None
     started_before: datetime | None = None
+    in_force_from: datetime | None = None
+    in_force_to: datetime | None = None
+    q: str | None = None
+    person: str | None = None
 
 
 def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of freezes, the one that started last first; raise `invalid_parameter` for a reversed range."""
     require_range(filters.started_after, filters.started_before, ("startedAfter", "startedBefore"))
+    require_range(filters.in_force_from, filters.in_force_to, ("inForceFrom", "inForceTo"))
     due = [] if filters.state == "ended" else _matching_due(uow, filters)
     query, keys = _filtered(uow, filters), (Freeze.started_at, Freeze.id)
     page = page_of(uow, "list_freezes", filters, query, keys, cursor=cursor, limit=limit)
@@ -66,6 +72,7 @@ def _matching_due(uow: UnitOfWork, filters: FreezeFilters) -> list[Freeze]:
         and (filters.started_after is None or filters.started_after <= window.starts_at)
         and (filters.started_before is None or window.starts_at < filters.started_before)
         and not any(branches.isdisjoint(branch_ids) for branches in wanted)
+        and window_matches(window, filters.q, filters.person, filters.in_force_from, filters.in_force_to)
     ]
 
 
@@ -82,9 +89,11 @@ def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
         query = query.where(Freeze.started_at >= filters.started_after)
     if filters.started_before is not None:
         query = query.where(Freeze.started_at < filters.started_before)
+    if filters.in_force_from is not None or filters.in_force_to is not None:
+        query = query.where(Freeze.id == any_of(overlapping(uow, filters.in_force_from, filters.in_force_to)))
     for branches in _covered_branches(uow, filters):
         query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))))
-    return query
+    return narrowed_by_words(query, filters.q, filters.person)
 
 
 def _covered_branches(uow: UnitOfWork, filters: FreezeFilters) -> Iterator[Select[str]]:

@@ -10,6 +10,7 @@ from flask import Response, request
 from rules import web_addresses
 from web.account import device_label
 from web.dashboard.page import DashboardPage, filters
+from web.fields import day_range
 from web.operations import Call
 
 SOURCES = {
@@ -25,7 +26,6 @@ SOURCES = {
 """Words for the means by which something was done."""
 _FILTERS = ("action", "actorId", "targetId", "source", "from", "to")
 _HEADERS = ("content-type", "content-disposition")
-_DAY_LENGTH = len("2026-11-21")
 
 
 class Audit(DashboardPage):
@@ -84,12 +84,8 @@ class AuditExport(DashboardPage):
 
 
 def query_of(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the filters as the operations read them: a day begins or ends at midnight UTC."""
-    query = dict(given)
-    for name, end in (("from", "T00:00:00Z"), ("to", "T23:59:59.999Z")):
-        if len(query.get(name, "")) == _DAY_LENGTH:
-            query[name] += end
-    return query
+    """Return the filters as the operations read them."""
+    return {**given, **day_range(given, "from", "to")}
 
 
 def changes_of(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:

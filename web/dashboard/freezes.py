@@ -9,7 +9,7 @@ from rules import web_addresses
 from web.context import unknown_button
 from web.dashboard.addresses import address_of
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
-from web.fields import filled
+from web.fields import day_range, filled
 from web.instants import read_instant
 from web.operations import Call, OperationError
 from web.problems import at_field
@@ -17,6 +17,8 @@ from web.problems import at_field
 _STATES = (("in_force", "In force"), ("ended", "Ended"), ("", "All"))
 _TARGET_STATES = ("failed", "pending", "applied", "releasing", "released")
 _LABELS = {"reason": "The reason", "ends_at": "The end"}
+_FILTERS = ("q", "person", "repo", "from", "to", "source")
+_FILTER_LABELS = {"q": "Words", "person": "Person", "repo": "Repository"}
 _ENDED = "ended.html"
 
 
@@ -27,11 +29,22 @@ class Freezes(DashboardPage):
     notices = {"started": "The freeze has started."}
 
     def get(self) -> Response:
-        """Show the freezes in force, or those that the address names."""
-        state = request.args.get("show", "in_force")
-        given = filters("repo", "source", "cursor")
-        [freezes] = self.read(Call("list_freezes", query={"limit": 20, **given, **filled({"state": state})}))
-        return self.show("freezes.html", freezes=freezes, given=given, show=state, states=_STATES)
+        """Show the freezes in force; those of the past, and what is searched for, as a table."""
+        given = filters(*_FILTERS)
+        state = request.args.get("show", "" if given else "in_force")
+        as_table = bool(given) or state != "in_force"
+        days = day_range(given, "startedAfter", "startedBefore")
+        kept = {name: text for name, text in given.items() if name not in {"from", "to"}}
+        query = {"limit": 50 if as_table else 20, **kept, **days, **filled({"state": state}), **filters("cursor")}
+        shown: dict[str, Any] = {"given": given, "show": state, "states": _STATES, "as_table": as_table}
+        try:
+            [freezes] = self.read(Call("list_freezes", query=query))
+        except OperationError as error:
+            if error.status not in {400, 404} or not given:
+                raise
+            shown["freezes"] = {"data": [], "nextCursor": None}
+            return self.show_again("freezes.html", error, _FILTER_LABELS, **shown)
+        return self.show("freezes.html", freezes=freezes, **shown)
 
 
 class Freeze(DashboardPage):

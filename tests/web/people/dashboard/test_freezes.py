@@ -1,11 +1,16 @@
 """`/freezes`: start, follow, change and end freezes."""
 
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 from sqlalchemy import select
 
 from models.freezes import Freeze
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.dashboard.filled import ADA
 from tests.web.people.forms import Page, Person
 
 REASON = "Database migration until Friday"
@@ -32,7 +37,8 @@ class TestList:
         shown = words(viewer.open("/freezes"))
         assert (REASON in shown, "An old one" in shown) == (True, False)
         assert "An old one" in viewer.open("/freezes", show="ended").text
-        assert "No freeze matches" in viewer.open("/freezes", repo="acme/api").text
+        assert "An old one" in viewer.open("/freezes", repo="acme/api").text
+        assert "No freeze matches" in viewer.open("/freezes", repo="acme/api", show="in_force").text
 
     def test_freeze_of_a_key_says_that_it_is_one(self, member: Enter, acme: Scene) -> None:
         key = {"type": "api_key", "id": "key_1", "name": "Ada Byron"}
@@ -40,6 +46,41 @@ class TestList:
         viewer = member("viewer")
         for address in ("/freezes", f"/freezes/{freeze.id}"):
             assert "by Ada Byron (API key)" in words(viewer.open(address))
+
+    def test_freezes_are_found_by_words_person_and_day(self, member: Enter, acme: Scene) -> None:
+        march = datetime(2026, 3, 12, 9, tzinfo=UTC)
+        ended = {"ended_at": march + timedelta(days=2), "end_reason": "lifted", "ended_by": ADA}
+        factories.freeze(acme.session, acme.organization, [acme.api], reason=REASON, started_at=march, **ended)
+        factories.freeze(acme.session, acme.organization, [acme.web], reason="Another one")
+        viewer = member("viewer")
+        for given in (
+            {"q": "database"},
+            {"person": "lovelace"},
+            {"from": "2026-03-01", "to": "2026-03-12"},
+            {"q": "MIGRATION", "repo": "acme/api", "show": "ended"},
+        ):
+            shown = words(viewer.open("/freezes", **given))
+            assert (REASON in shown, "Another one" in shown) == (True, False), given
+            assert "lifted by Ada Lovelace" in shown
+        assert "No freeze matches" in viewer.open("/freezes", to="2026-03-11").text
+
+    def test_filter_that_is_refused_is_reported_at_its_field(self, member: Enter, acme: Scene) -> None:
+        page = member("viewer").open("/freezes", repo="acme/none", q="x")
+        assert (page.status, "acme/none" in page.text) == (404, True)
+        assert page.form("Find").fields["q"] == "x"
+
+    def test_pages_of_freezes_lead_back_and_forth(self, member: Enter, acme: Scene) -> None:
+        ended: dict[str, Any] = {"ended_at": factories.now(), "end_reason": "lifted", "ended_by": factories.SYSTEM}
+        for number in range(151):
+            started = factories.now() - timedelta(days=200 - number)
+            factories.freeze(acme.session, acme.organization, reason=f"Release {number}.", started_at=started, **ended)
+        viewer, button = member("viewer"), "Next rows"
+        pages = [viewer.open("/freezes", q="release", show="ended")]
+        for button in ("Next rows", "Next rows", "Next rows", "Previous rows", "Previous rows", "Previous rows"):
+            pages.append(viewer.open(pages[-1].links[button]))
+        firsts = [150, 100, 50, 0, 50, 100, 150]
+        assert [re.findall(r"Release (\d+)\.", each.text)[0] for each in pages] == [str(each) for each in firsts]
+        assert {"Previous rows", "First rows"} & set(pages[-1].links) == set()
 
     def test_list_of_freezes_has_pages(self, member: Enter, acme: Scene) -> None:
         for number in range(21):

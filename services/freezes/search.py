@@ -1,0 +1,83 @@
+"""Finding freezes: by the time in which they were in force, by words, and by people.
+
+The time is found by indexes: what overlaps with a range started in it or less than `LONG` before it, is still running,
+or lasted for `LONG` at least. Words and names have no index: they are looked for in the newest `MAX_SEARCHED` freezes
+that the other filters match.
+"""
+
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from sqlalchemy import Select, or_, select, text
+
+from models.freezes import LONG_FREEZE, Freeze
+from rules.errors import Detail, ServiceError
+from rules.time.due_windows import DueWindow
+from services.core.unit_of_work import UnitOfWork
+
+MAX_SEARCHED = 10_000
+"""Freezes in which words and names are looked for."""
+MAX_RANGE = timedelta(days=400)
+LONG = timedelta(days=28)
+"""As in `LONG_FREEZE`."""
+_LASTS: LiteralString = """
+    organization_id = :organization AND started_at < :until
+    AND (ended_at > :since OR ended_at IS NULL AND (ends_at IS NULL OR ends_at > :since))
+"""
+# A list of ids: as a part of another statement, what is found would be joined with a scan of all freezes, since nothing
+# is known of how long they are.
+OVERLAPPING = text(f"""
+    SELECT id FROM freezes WHERE {_LASTS} AND started_at >= :earliest
+    UNION ALL SELECT id FROM freezes WHERE {_LASTS} AND started_at < :earliest AND ended_at IS NULL
+    UNION ALL SELECT id FROM freezes WHERE {_LASTS} AND started_at < :earliest AND ended_at > :since AND {LONG_FREEZE}
+""")  # noqa: S608 - constants of ours
+
+
+def overlapping(uow: UnitOfWork, since: datetime | None, until: datetime | None) -> list[str]:
+    """Return the ids of the freezes that were in force at some time from `since` to `until`, excluding its end.
+
+    Raise `invalid_parameter` unless both are given, `MAX_RANGE` apart at most.
+    """
+    if since is None or until is None or until - since > MAX_RANGE:
+        name = "inForceFrom" if since is None else "inForceTo"
+        message = f"inForceFrom and inForceTo must be given together, {MAX_RANGE.days} days apart at most"
+        raise ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))
+    values = {"organization": uow.organization, "since": since, "until": until, "earliest": since - LONG}
+    return list(uow.session.scalars(OVERLAPPING, values))
+
+
+def narrowed_by_words(query: Select[Freeze], words: str | None, person: str | None) -> Select[Freeze]:
+    """Return the query for those of the newest freezes that have the words in their texts, and that a person ended."""
+    if words is None and person is None:
+        return query
+    columns = (Freeze.id, Freeze.reason, Freeze.public_text, Freeze.created_by, Freeze.ended_by)
+    newest = query.order_by(Freeze.started_at.desc(), Freeze.id.desc()).limit(MAX_SEARCHED)
+    row = newest.with_only_columns(*columns).subquery("newest").c
+    found = select(row.id)
+    if words is not None:
+        found = found.where(
+            or_(row.reason.icontains(words, autoescape=True), row.public_text.icontains(words, autoescape=True))
+        )
+    if person is not None:
+        found = found.where(
+            or_(
+                *(
+                    or_(actor["id"].astext == person, actor["name"].astext.icontains(person, autoescape=True))
+                    for actor in (row.created_by, row.ended_by)
+                )
+            )
+        )
+    return select(Freeze).where(Freeze.id.in_(found))
+
+
+def window_matches(
+    window: DueWindow, words: str | None, person: str | None, since: datetime | None, until: datetime | None
+) -> bool:
+    """True if the freeze of a due window, which is no row yet, is found as well."""
+    texts = (window.reason, window.public_text or "")
+    return (
+        (words is None or any(words.casefold() in each.casefold() for each in texts))
+        and (person is None or person == window.schedule_id or person.casefold() in window.schedule_name.casefold())
+        and (since is None or window.ends_at > since)
+        and (until is None or window.starts_at < until)
+    )

@@ -8,11 +8,12 @@ from typing import Any
 from flask import Response, request
 
 from rules import web_addresses
-from web.context import INVALID_SESSION, PageContext, allow_opener, redirect_to
+from web.context import INVALID_SESSION, PageContext, add_cookies, allow_opener, redirect_to
 from web.fields import filled
 from web.notices import leave_notice, take_notice
 from web.operations import OperationError
 from web.problems import at_field
+from web.resuming import KEPT
 from web.return_addresses import safe_redirect
 from web.views import PageView
 
@@ -117,15 +118,19 @@ class SignIn(PageView):
 
     def post(self) -> Response:
         """Begin a new session; the one that this browser had ends."""
-        given = self.context.form_fields("email", "password", "next")
-        back = safe_redirect(given.pop("next"))
+        given = self.context.form_fields("email", "password", "next", KEPT)
+        back, kept = safe_redirect(given.pop("next")), given.pop(KEPT)
         try:
             signed_in = self.context.call("sign_in", body=filled(given))
         except OperationError as error:
             shown = at_field("email", error) if error.code == "wrong_credentials" else error
-            again = self.context.render_again("sign_in.html", shown, _LABELS, email=given["email"], back=back)
+            values = {"email": given["email"], "back": back, "kept": kept}
+            again = self.context.render_again("sign_in.html", shown, _LABELS, **values)
             return _on_the_way(back, again)
         end_session(self.context)
+        if kept and back != web_addresses.HOME:
+            page = self.context.resume(back, kept, signed_in.content["sessionToken"])
+            return add_cookies(page, signed_in)
         return self.context.with_cookies(signed_in, back)
 
 

@@ -31,6 +31,7 @@ from web.forms import REPEATED, FormGuard, max_field_length, max_form_bytes, ren
 from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
 from web.problems import error_title, problems_of
+from web.resuming import RESUME, asked_of, kept_fields, read_kept
 
 logger = logging.getLogger(__name__)
 
@@ -239,6 +240,7 @@ class PageContext:
             token=self.guard.token(secret, self.session_token()),
             key=secrets.token_urlsafe(12),
             now=self.clock(),
+            resumed=g.get("resumed", False),
             **values,
         )
         self.guard.set_cookie(page, secret)
@@ -288,10 +290,7 @@ class PageContext:
 
     def with_cookies(self, answer: Answer, back: str) -> Response:
         """Return the redirect that gives the browser the cookies of an answer: of a session, and of a known device."""
-        page = redirect_to(back)
-        for cookie in answer.headers_named(b"set-cookie"):
-            page.headers.add("Set-Cookie", cookie)
-        return page
+        return add_cookies(redirect_to(back), answer)
 
     def sign_out_response(self, back: str) -> Response:
         """Return the redirect that removes the session cookie and the secret of the forms from the browser."""
@@ -304,11 +303,25 @@ class PageContext:
         """Return the redirect to the sign-in page, which leads back; a session that has ended is removed."""
         query = "" if error.back == web_addresses.HOME else f"?{urlencode({'next': error.back})}"
         page = redirect_to(web_addresses.SIGN_IN + query)
-        if request.headers.get("HX-Request") == "true":  # otherwise htmx would show the sign-in inside the page
-            page.status_code, page.headers["HX-Redirect"] = 200, page.headers.pop("Location")
+        if request.headers.get("HX-Request") == "true":  # the page around the part stays: it may hold a filled form
+            del page.headers["Location"]
+            page.status_code = 401
+            return _with_authenticate(page)
+        if request.method == "POST" and (kept := kept_fields()):
+            return self.sign_in_in_place(kept)
         if self.session_token():
             page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
         return page
+
+    def sign_in_in_place(self, kept: str) -> Response:
+        """Return the sign-in for a form that the session did not outlive; it leads back to the form, filled in."""
+        return _with_authenticate(self.render("sign_in.html", 401, back=request.path, kept=kept))
+
+    def resume(self, back: str, kept: str, session_token: str, status: int = 200) -> Response:
+        """Return the page that leads back to a form, under a sign-in that is not the one it was shown under."""
+        address = f"{back.partition('?')[0]}?{urlencode({**asked_of(read_kept(kept)), RESUME: '1'})}"
+        token = self.guard.token(self.guard.browser_secret(), session_token)
+        return self.render("resume.html", status, address=address, kept=kept, resume_token=token)
 
 
 def redirect_to(address: str) -> Response:
@@ -317,6 +330,13 @@ def redirect_to(address: str) -> Response:
     page.headers["Cache-Control"] = "no-store"
     page.headers["Referrer-Policy"] = "no-referrer"
     return page  # type: ignore[no-any-return]
+
+
+def add_cookies(page: Response, answer: Answer) -> Response:
+    """Return the page, which gives the browser the cookies of an answer."""
+    for cookie in answer.headers_named(b"set-cookie"):
+        page.headers.add("Set-Cookie", cookie)
+    return page
 
 
 def allow_opener(page: Response) -> Response:
@@ -350,9 +370,12 @@ def _idempotency_key(call: Call) -> str:
     return hashlib.sha256(orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)).hexdigest() if sent[0] else ""
 
 
+def _with_authenticate(page: Response) -> Response:
+    page.headers["WWW-Authenticate"] = 'Bearer realm="change-freeze"'
+    return page
+
+
 def _with_headers(page: Response, error: OperationError) -> Response:
     if error.retry_after is not None:
         page.headers["Retry-After"] = error.retry_after
-    if page.status_code == 401:
-        page.headers["WWW-Authenticate"] = 'Bearer realm="change-freeze"'
-    return page
+    return _with_authenticate(page) if page.status_code == 401 else page

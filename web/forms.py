@@ -25,6 +25,7 @@ MAX_LIST_FORM_BYTES = 262_144
 MAX_FILE_BYTES = 1_048_576
 _MAX_LENGTHS = {
     "content": MAX_FILE_BYTES,
+    "kept": MAX_LIST_FORM_BYTES,
     **dict.fromkeys(("patterns", "repositories", "branches", "dates", "except_dates"), MAX_LIST_LENGTH),
 }
 """Characters of the fields that may be longer than MAX_FIELD_LENGTH, where their form may be."""
@@ -38,6 +39,7 @@ _LARGE_FORMS = (
     (web_addresses.SCHEDULE_PREVIEW, MAX_LIST_FORM_BYTES),
     (web_addresses.REPOSITORY_CHOICES, MAX_LIST_FORM_BYTES),
     (web_addresses.EDIT_SCHEDULE, MAX_LIST_FORM_BYTES),
+    (web_addresses.SIGN_IN, MAX_LIST_FORM_BYTES),
 )
 _SIZES = [(re.compile(address.replace("{id}", "[^/]+")), size) for address, size in _LARGE_FORMS]
 _COOKIE_BYTES = 24
@@ -56,13 +58,20 @@ Referrer = Literal["no-referrer", "same-origin"]
 
 
 class ForeignFormError(Exception):
-    """The form was not sent by our page, or not by the browser that the page was shown in."""
+    """The form was not sent by our page, or not by the browser that the page was shown in.
+
+    `ours`: a page of ours has sent it, but under another sign-in, or in a browser that has lost its cookies.
+    """
 
     title = "This form has expired"
     message = (
         "The form was not sent from the page that showed it, in the same browser and under the same sign-in. "
         "Reload the page and try again."
     )
+
+    def __init__(self, *, ours: bool = False) -> None:
+        super().__init__()
+        self.ours = ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +127,7 @@ class FormGuard:
         secret = request.cookies.get(self.cookie, "")
         given = request.form.get("token", "")
         if not secret or not hmac.compare_digest(given.encode(), self.token(secret, subject).encode()):
-            raise ForeignFormError
+            raise ForeignFormError(ours=bool(secret))
 
 
 def max_form_bytes(path: str) -> int:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from rules import web_addresses
@@ -20,7 +20,7 @@ from web.billing import Billing, Changes, Payment
 from web.connections import Connections
 from web.context import INVALID_SESSION, PageContext, SignInRequiredError, redirect_to
 from web.dashboard import pages as dashboard
-from web.dashboard.page import WITHOUT_ORGANIZATION, NoOrganizationError
+from web.dashboard.page import WITHOUT_ORGANIZATION, DashboardPage, NoOrganizationError
 from web.device import Device
 from web.forms import ForeignFormError
 from web.installed import Installed
@@ -28,6 +28,7 @@ from web.invitation import Invitation
 from web.notices import keep_notice
 from web.operations import OperationError
 from web.profile import ConfirmEmail, Profile
+from web.resuming import kept_fields
 from web.return_addresses import safe_redirect
 from web.slack import SlackLink, SlackWorkspace
 from web.views import PageView
@@ -65,7 +66,7 @@ def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
         return redirect_to(web_addresses.HOME)
 
     def foreign(error: ForeignFormError) -> Response:
-        return context.message_page(error.title, error.message, 403)
+        return _resumed(context, error) or context.message_page(error.title, error.message, 403)
 
     def refused(error: ServiceError) -> Response:
         return context.error_page(context.to_operation_error(error))
@@ -85,3 +86,13 @@ def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
     pages.register_error_handler(ServiceError, refused)
     pages.register_error_handler(HTTPException, unreadable)
     pages.register_error_handler(Exception, failed)
+
+
+def _resumed(context: PageContext, error: ForeignFormError) -> Response | None:
+    """Return the way back to a form of the dashboard that was shown under another sign-in; None for any other form."""
+    view = getattr(current_app.view_functions[request.endpoint or ""], "view_class", PageView)
+    kept = kept_fields() if error.ours and issubclass(view, DashboardPage) else ""
+    if not kept:
+        return None
+    token = context.session_token()
+    return context.resume(request.path, kept, token, 403) if token else context.sign_in_in_place(kept)

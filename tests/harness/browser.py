@@ -87,6 +87,14 @@ class Browser:
         self.press(key)
         self._await("Page.loadEventFired")
 
+    def click(self, x: float, y: float, *, go: bool) -> None:
+        """Click at a place of the window; if it leads to another page, wait until that is there."""
+        self._events.clear()
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        if go:
+            self._await("Page.loadEventFired")
+
     def go_on(self) -> None:
         """Wait for the next page, which the page opens by itself."""
         self._await("Page.loadEventFired")
@@ -120,7 +128,7 @@ class Browser:
     @property
     def text(self) -> str:
         """What stands on the page."""
-        return str(self.value("document.body.innerText"))
+        return str(self.value("document.body?.innerText ?? ''"))
 
     @property
     def path(self) -> str:

@@ -45,12 +45,7 @@ class Counted:
         place = self.browser.value(f"{_FIND}({json.dumps(name)})")
         assert place, f"there is no {name!r} to click: {self.browser.text}"
         self.clicks += 1
-        for kind in ("mousePressed", "mouseReleased"):
-            self.browser.call(
-                "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1
-            )
-        if go:
-            self.browser.go_on()
+        self.browser.click(*place, go=go)
 
     def fill(self, label: str, text: str) -> None:
         """Fill the field in whose label begins so."""

@@ -57,6 +57,7 @@ const failed = (event) => {
   const source = event.detail.ctx?.sourceElement;
   const again = source?.matches("[data-live], [hx-trigger^=every]") ? "; trying again" : "";
   if (source?.matches("[data-dialog]")) location.href = source.href;
+  else if (late && event.detail.ctx?.response?.status === 401) late.textContent = "Your session has ended. What you send next leads to the sign-in and back; nothing is lost.";
   else if (late) late.textContent = `As of ${clock.format(fresh)}. The service does not answer${again}.`;
 };
 document.addEventListener("htmx:response:error", failed);
@@ -102,6 +103,7 @@ if (keys) {
     } else if (event.key === "?") keys.showModal();
   });
 }
+document.querySelector("form[data-go-on]")?.requestSubmit();
 for (const each of document.querySelectorAll("[data-without-scripts]")) each.hidden = true;
 improve();
 plan();

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from models.organizations import LoginSession
 from models.repositories import Repository
 from models.schedules import Schedule
 from tests import factories
+from tests.harness.accessibility import axe_violations
 from tests.harness.browser import CHROMIUM, Browser
 from tests.harness.counted import Counted
 from tests.web.people.conftest import PASSWORD, Mailed
@@ -94,6 +96,23 @@ def test_quick_end_fills_the_field_in_and_keeps_the_rest(person: Counted, acme: 
     person.click("Plan the freeze")
     assert schedule_of(acme).recurrence["frequency"] == "once"
     assert (person.clicks, person.fields) <= (3, 2)
+
+
+def test_session_that_ends_in_a_form_costs_one_sign_in(person: Counted, acme: Scene) -> None:
+    person.click("Start a freeze")
+    acme.session.execute(update(LoginSession).values(revoked_at=factories.now()))
+    acme.session.flush()
+    person.fill("Why", "No release team at the weekend")
+    person.sees("Your session has ended.")
+    person.click("Start the freeze")
+    person.sees("what you entered is kept")
+    assert axe_violations(person.browser) == []
+    person.fill("Email address", "admin@example.test")
+    person.fill("Password", PASSWORD)
+    person.click("Sign in", go=False)
+    person.sees("Check what you had entered, and send it.")
+    assert person.browser.value("document.getElementById('reason').value") == "No release team at the weekend"
+    assert person.browser.path.startswith("/freezes/new")
 
 
 def test_christmas_of_every_year_takes_four_clicks_and_four_fields(person: Counted, acme: Scene) -> None:

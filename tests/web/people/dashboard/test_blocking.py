@@ -149,12 +149,18 @@ class TestFreeze:
 class TestEnforcedBefore:
     @pytest.mark.parametrize("path", ["/freezes/{freeze}", "/freezes/{freeze}/progress", "/freezes?show=ended"])
     def test_page_says_nothing_of_blocking_once_a_freeze_has_ended(self, member: Enter, acme: Scene, path: str) -> None:
-        times = {"first_enforced_at": factories.now(), "ended_at": factories.now()}
+        times = dict.fromkeys(("first_enforced_at", "ended_at", "released_at"), factories.now())
         freeze = start(acme, lose_rule, None, end_reason="lifted", ended_by=factories.SYSTEM, **times)
         acme.session.execute(text("UPDATE freeze_targets SET state = 'released', operation = 'release'"))
         shown = main_of(words(member("viewer").open(path.format(freeze=freeze.id))))
         assert "All 2 branches are released" in shown
         assert not any(word in shown for word in ("blocked", "enforced from", "✓"))
+
+    def test_page_says_that_the_stop_of_an_ended_freeze_is_left(self, member: Enter, acme: Scene) -> None:
+        freeze = start(acme, None, None, end_reason="lifted", ended_by=factories.SYSTEM, ended_at=factories.now())
+        acme.session.execute(text("UPDATE freeze_targets SET state = 'released', operation = 'release'"))
+        shown = main_of(words(member("viewer").open(f"/freezes/{freeze.id}/progress")))
+        assert "Checks are released; the stop is being switched off at GitHub" in shown
 
     @pytest.mark.parametrize("path", PATHS[:3])
     def test_page_says_that_a_freeze_was_enforced(self, member: Enter, acme: Scene, path: str) -> None:

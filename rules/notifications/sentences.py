@@ -40,6 +40,15 @@ _SENTENCES = {
 }
 
 
+def sentence_of_entry(entry: Mapping[str, Any], meaning: str) -> str:
+    """Return a sentence on any audit entry of the contract; `meaning` is that of its action."""
+    actor, target, details = entry["actor"], entry["target"] or {}, entry["details"] or {}
+    if entry["action"] in _SENTENCES:
+        return sentence_of(entry["action"], actor, target, details)
+    name = plain(target.get("name"))
+    return f"{meaning.rstrip('.')}: {name}." if name else meaning
+
+
 def sentence_of(action: str, actor: Mapping[str, Any], target: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     """Return a sentence on an audit entry of an action that people are notified of."""
     values = {

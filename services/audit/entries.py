@@ -11,10 +11,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy.orm import aliased
 
 from models.audit import AuditEntry, AuditSeal
 from rules.audit.actions import ACTIONS
-from services.audit.filters import AuditFilters, conditions_for, shown_since
+from rules.errors import Detail, ServiceError
+from services.audit.filters import AuditFilters, conditions_for, is_named, shown_since
 from services.audit.hash_chain import LATE
 from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
 from services.core.unit_of_work import UnitOfWork
@@ -24,7 +26,8 @@ _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 _LAST = datetime.max.replace(tzinfo=UTC)
 # Rare and frequent values need different query plans; one generic plan would fit neither.
 _CUSTOM_PLAN = text("SET LOCAL plan_cache_mode TO force_custom_plan")
-_NEWEST = (AuditEntry.at, AuditEntry.id)
+MAX_SEARCHED = 10_000
+"""Entries in which names are looked for."""
 _SEALED = (AuditSeal.sealed_at, AuditSeal.sequence)
 
 
@@ -44,21 +47,35 @@ def list_entries(
     """Return a page of the entries within the plan's retention.
 
     `desc`: newest first. `asc`: sealed entries in the order of their seals.
-    Raise `invalid_cursor`, `invalid_parameter` (unknown action).
+    Names (`q`) are looked for in the newest `MAX_SEARCHED` entries that the other filters match, and not in that order.
+    Raise `invalid_cursor`, `invalid_parameter` (unknown action; a name in the order of the seals).
     """
+    if filters.q is not None and order == "asc":
+        message = "q finds entries newest first only, not in the order of their seals"
+        raise ServiceError("invalid_parameter", f"{message}.", details=(Detail("q", message, "invalid_parameter"),))
     ascending = order == "asc"
-    sealed = AuditSeal.entry_id == AuditEntry.id
-    query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
     since = shown_since(uow.now, uow.plan, filters)
-    query = query.where(*conditions_for(since, uow.organization, filters, AuditSeal if ascending else AuditEntry))
+    conditions = conditions_for(since, uow.organization, filters, AuditSeal if ascending else AuditEntry)
+    row = AuditEntry
+    if filters.q is not None:
+        row = _newest(conditions)
+        conditions = [is_named(row, filters.q)]
+    query = select(row, AuditSeal).join(AuditSeal, AuditSeal.entry_id == row.id, isouter=not ascending)
+    query = query.where(*conditions)
     if ascending:
         query = query.where(*_seal_range(uow, since, filters.until))
     uow.session.execute(_CUSTOM_PLAN)
-    keys = _SEALED if ascending else _NEWEST
+    keys = _SEALED if ascending else (row.at, row.id)
     bound = {**asdict(filters), "order": order}
     page = page_of(uow, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)
     data = [_to_json(entry, seal) for entry, seal in page.data]
     return AuditPage(data, page.next_cursor, _follow_cursor(uow, bound, page, cursor) if ascending else None)
+
+
+def _newest(conditions: Sequence[ColumnElement[bool]]) -> type[AuditEntry]:
+    """Return the newest entries that meet the conditions, as a table of their own, which is read first."""
+    newest = select(AuditEntry).where(*conditions).order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
+    return aliased(AuditEntry, newest.limit(MAX_SEARCHED).subquery("newest"))
 
 
 def _seal_range(uow: UnitOfWork, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from models.audit import AuditEntry
 from rules.errors import ServiceError
-from services.audit.filters import AuditFilters, conditions_for, shown_since
+from services.audit.filters import AuditFilters, conditions_for, is_named, shown_since
 from services.core.read_context import Download, ReadContext
 
 MAX_ROWS = 500_000
@@ -87,6 +87,8 @@ async def export(context: ReadContext, filters: AuditFilters) -> Export:
     """
     since = shown_since(context.now, context.plan, filters)
     conditions = conditions_for(since, context.organization, filters)
+    if filters.q is not None:
+        conditions.append(is_named(AuditEntry, filters.q))
     download = await context.downloads.open(context.organization)
     try:
         counted = await download.fetch(*compiled(select(func.count().label("rows")).where(*conditions)))

@@ -1,13 +1,13 @@
 """Filters of the audit: the entries within the plan's retention, narrowed by the request.
 
-Each filter has an index in each order: on `audit_entries` they end in (`at`, `id`), on `audit_seals` in (`sealed_at`,
-`sequence`).
+Each filter but `q` has an index in each order: on `audit_entries` they end in (`at`, `id`), on `audit_seals` in
+(`sealed_at`, `sequence`).
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, or_
 
 from models.audit import AuditEntry, AuditSeal
 from rules.audit.actions import ACTIONS
@@ -25,6 +25,8 @@ class AuditFilters:
     source: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    q: str | None = None
+    """What the name of the actor or of the target has in it; the one filter without an index."""
 
 
 def shown_since(now: datetime, plan: Plan, filters: AuditFilters) -> datetime:
@@ -55,6 +57,11 @@ def conditions_for(
         if value is not None:
             conditions.append(column == value)
     return conditions
+
+
+def is_named(row: type[AuditEntry], words: str) -> ColumnElement[bool]:
+    """Return the condition that the name of actor or target has the words in it."""
+    return or_(*(each["name"].astext.icontains(words, autoescape=True) for each in (row.actor, row.target)))
 
 
 def _validate(filters: AuditFilters) -> None:

@@ -8,7 +8,8 @@ that the other filters match.
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from sqlalchemy import Select, or_, select, text
+from sqlalchemy import ColumnElement, Select, or_, text
+from sqlalchemy.orm import aliased
 
 from models.freezes import LONG_FREEZE, Freeze
 from rules.errors import Detail, ServiceError
@@ -46,28 +47,22 @@ def overlapping(uow: UnitOfWork, since: datetime | None, until: datetime | None)
     return list(uow.session.scalars(OVERLAPPING, values))
 
 
-def narrowed_by_words(query: Select[Freeze], words: str | None, person: str | None) -> Select[Freeze]:
-    """Return the query for those of the newest freezes that have the words in their texts, and that a person ended."""
-    if words is None and person is None:
-        return query
-    columns = (Freeze.id, Freeze.reason, Freeze.public_text, Freeze.created_by, Freeze.ended_by)
+def newest_of(query: Select[Freeze]) -> type[Freeze]:
+    """Return the newest freezes of a query, of which a query can find some: as a table of their own, read first."""
     newest = query.order_by(Freeze.started_at.desc(), Freeze.id.desc()).limit(MAX_SEARCHED)
-    row = newest.with_only_columns(*columns).subquery("newest").c
-    found = select(row.id)
-    if words is not None:
-        found = found.where(
-            or_(row.reason.icontains(words, autoescape=True), row.public_text.icontains(words, autoescape=True))
-        )
-    if person is not None:
-        found = found.where(
-            or_(
-                *(
-                    or_(actor["id"].astext == person, actor["name"].astext.icontains(person, autoescape=True))
-                    for actor in (row.created_by, row.ended_by)
-                )
-            )
-        )
-    return select(Freeze).where(Freeze.id.in_(found))
+    return aliased(Freeze, newest.subquery("newest"))
+
+
+def has_words(row: type[Freeze], words: str) -> ColumnElement[bool]:
+    """Return the condition that a text of a freeze has the words in it."""
+    return or_(*(column.icontains(words, autoescape=True) for column in (row.reason, row.public_text)))
+
+
+def is_by(row: type[Freeze], person: str) -> ColumnElement[bool]:
+    """Return the condition that a person of this id, or with this in the name, started or ended a freeze."""
+    actors = (row.created_by, row.ended_by)
+    ids = (actor["id"].astext == person for actor in actors)
+    return or_(*ids, *(actor["name"].astext.icontains(person, autoescape=True) for actor in actors))
 
 
 def window_matches(

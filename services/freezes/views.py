@@ -18,7 +18,7 @@ from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scope_names import named_scopes
-from services.freezes.search import narrowed_by_words, overlapping, window_matches
+from services.freezes.search import has_words, is_by, newest_of, overlapping, window_matches
 from services.verdicts.blocking import blocking_of_branches, count_by_freeze
 
 MAX_LISTED = 100
@@ -50,6 +50,12 @@ def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, li
     require_range(filters.in_force_from, filters.in_force_to, ("inForceFrom", "inForceTo"))
     due = [] if filters.state == "ended" else _matching_due(uow, filters)
     query, keys = _filtered(uow, filters), (Freeze.started_at, Freeze.id)
+    if filters.q is not None or filters.person is not None:
+        row = newest_of(query)
+        wanted = ([] if filters.q is None else [has_words(row, filters.q)]) + (
+            [] if filters.person is None else [is_by(row, filters.person)]
+        )
+        query, keys = select(row).where(*wanted), (row.started_at, row.id)
     page = page_of(uow, "list_freezes", filters, query, keys, cursor=cursor, limit=limit)
     page = merge_into_page(uow, "list_freezes", filters, page, due, _key_of, cursor=cursor, limit=limit)
     return Page(views(uow, page.data), page.next_cursor)
@@ -93,7 +99,7 @@ def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
         query = query.where(Freeze.id == any_of(overlapping(uow, filters.in_force_from, filters.in_force_to)))
     for branches in _covered_branches(uow, filters):
         query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))))
-    return narrowed_by_words(query, filters.q, filters.person)
+    return query
 
 
 def _covered_branches(uow: UnitOfWork, filters: FreezeFilters) -> Iterator[Select[str]]:

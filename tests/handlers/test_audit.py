@@ -121,6 +121,15 @@ class TestListAuditEntries:
         seal()
         assert listed(acme.key(), order=order, **{name: value}) == [wanted]
 
+    def test_audit_entries_are_found_by_names_of_actor_and_target(self, acme: Tenant) -> None:
+        by_name = entry(acme, actor={"type": "user", "id": "usr_1", "name": "Ada Lovelace"})
+        of_name = entry(acme, target={"type": "repository", "id": "rep_1", "name": "acme/100%_web"}, source="api")
+        entry(acme)
+        assert listed(acme.key(), q="LOVELACE") == [by_name]
+        assert listed(acme.key(), q="100%_w") == [of_name]
+        assert listed(acme.key(), q="acme/100", source="dashboard") == []
+        refusal(acme.key().get(PATH, q="ada", order="asc"), 400, "invalid_parameter")
+
     @pytest.mark.parametrize("order", ["asc", "desc"])
     def test_list_audit_entries_combines_its_filters(self, acme: Tenant, seal: Seal, order: str) -> None:
         wanted = entry(acme, source="api", action="freeze.lifted")

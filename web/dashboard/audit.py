@@ -8,6 +8,7 @@ import orjson
 from flask import Response, request
 
 from rules import web_addresses
+from rules.notifications.sentences import sentence_of_entry
 from web.account import device_label
 from web.dashboard.page import DashboardPage, filters
 from web.fields import day_range
@@ -24,7 +25,15 @@ SOURCES = {
     "system": "The service",
 }
 """Words for the means by which something was done."""
-_FILTERS = ("action", "actorId", "targetId", "source", "from", "to")
+PRESETS = (
+    ("Who lifted", {"action": "freeze.lifted"}),
+    ("Windows ended early", {"action": "freeze.overridden"}),
+    ("Bypasses", {"action": "freeze.bypassed"}),
+    ("Changed for lack of a rule", {"action": "freeze.unprotected_change"}),
+    ("Exceptions granted", {"action": "exception.granted"}),
+)
+"""What people come for, with the filters that show it."""
+_FILTERS = ("action", "actorId", "targetId", "source", "from", "to", "q")
 _HEADERS = ("content-type", "content-disposition")
 
 
@@ -37,18 +46,21 @@ class Audit(DashboardPage):
         """Show one page of the entries that match."""
         given = filters(*_FILTERS, "cursor")
         wanted = {name: text for name, text in given.items() if name != "cursor"}
-        entries, actions, entitlements = self.read(
+        entries, actions, entitlements, *people = self.read(
             Call("list_audit_entries", query={**query_of(given), "limit": 50}),
             Call("list_audit_actions", query={"limit": 100}),
             Call("get_entitlements"),
+            Call("list_members", query={"limit": 100}),
         )
         meanings = self._meanings(actions)
         return self.show(
             "audit.html",
             entries=entries["data"],
             changes=changes_of,
-            meanings=meanings,
-            actions=[(action, action) for action in sorted(meanings)],
+            sentences=[sentence_of_entry(entry, meanings.get(entry["action"], "")) for entry in entries["data"]],
+            actions=sorted(meanings.items(), key=lambda each: each[1]),
+            people=_people(*people),
+            presets=[(text, of, f"{self.path}?{urlencode(of)}") for text, of in PRESETS],
             sources=SOURCES,
             device_label=device_label,
             given=wanted,
@@ -86,6 +98,11 @@ class AuditExport(DashboardPage):
 def query_of(given: Mapping[str, str]) -> dict[str, str]:
     """Return the filters as the operations read them."""
     return {**given, **day_range(given, "from", "to")}
+
+
+def _people(members: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return id and name of each member, by name."""
+    return sorted(((each["userId"], each["name"]) for each in members["data"]), key=lambda each: each[1].casefold())
 
 
 def changes_of(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -12,24 +12,50 @@ class TestAudit:
         page = create_schedule(admin, **WEEKENDS)
         admin.press(admin.open(f"/schedules/{schedule_id_of(page)}/edit"), "Save", name="Long weekends")
         page = admin.open("/audit", action="schedule.updated")
-        assert "schedule.updated: Long weekends" in words(page)
+        assert (
+            "A schedule was changed, and its future windows were replanned: Long weekends. Admin, Dashboard"
+            in words(page)
+        )
         assert "<del>Weekends</del>" in page.answer.text
         assert "<ins>Long weekends</ins>" in page.answer.text
-        assert "schedule.created" not in words(page).partition("Show all")[2]
+        assert "A schedule was created: " not in words(page).partition("Show all")[2]
 
     def test_audit_filters_by_day_and_target(self, member: Enter) -> None:
         admin = member("admin")
         target = schedule_id_of(create_schedule(admin, **WEEKENDS))
         today = f"{factories.now():%Y-%m-%d}"
-        assert "schedule.created: Weekends" in words(
+        assert "A schedule was created: Weekends." in words(
             admin.open("/audit", targetId=target, **{"from": today, "to": today})
         )
         assert "No entry matches" in admin.open("/audit", targetId=target, to="2020-01-01").text
 
+    def test_audit_is_searched_by_names_of_people_and_things(self, member: Enter, acme: Scene) -> None:
+        admin, owner = member("admin"), member("owner")
+        create_schedule(admin, **WEEKENDS)
+        create_schedule(owner, **{**WEEKENDS, "name": "Month ends"})
+        for given, shown in (
+            ({"q": "weekends"}, (True, False)),
+            ({"q": "OWNER"}, (False, True)),
+            ({"q": "nobody"}, (False, False)),
+        ):
+            page = words(admin.open("/audit", **given))
+            assert ("created: Weekends." in page, "created: Month ends." in page) == shown, given
+        people = admin.open("/audit").form("Find").fields
+        assert set(people) >= {"q", "actorId", "action", "source", "from", "to"}
+
+    def test_preset_says_who_lifted(self, member: Enter, acme: Scene) -> None:
+        freeze = factories.freeze(acme.session, acme.organization, [acme.web], reason="Database migration")
+        owner = member("owner")
+        owner.press(owner.open(f"/freezes/{freeze.id}/lift"), "Lift the freeze")
+        viewer = member("viewer")
+        page = viewer.open(viewer.open("/audit").links["Who lifted"])
+        assert "Owner lifted a freeze: Database migration. Owner, Dashboard" in words(page)
+        assert "No entry matches" in viewer.open(page.links["Bypasses"]).text
+
     def test_export_is_sent_as_the_operation_sends_it(self, member: Enter) -> None:
         admin = member("admin")
         create_schedule(admin, **WEEKENDS)
-        page = admin.open("/audit", action="schedule.created")
+        page = admin.open("/audit", action="schedule.created", q="weekends")
         answer = admin.client.get(page.links["Export as CSV"])
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/csv")

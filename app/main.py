@@ -233,7 +233,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan, *, 
             https=edge.uow_factories["identity"].dependencies.web_url.startswith("https:"),
         ),
         lifespan=lifespan_of_all,
-        sites=(mcp, mount_pages(edge, call_operation)),
+        sites=(mcp, mount_pages(edge, call_operation, base_url=base_url)),
         complete=parts.complete,
     )
     return application

@@ -16,6 +16,7 @@ from app.edge.operation import Edge
 from app.edge.retries import retry_on_serialization_failure
 from app.edge.wsgi import WsgiAdapter, WsgiApplication
 from models.organizations import User
+from rules import web_addresses
 from rules.access.permissions import ANONYMOUS
 from rules.errors import ServiceError
 from rules.time.instants import format_instant
@@ -123,7 +124,7 @@ _FINDERS: Mapping[Purpose, Callable[[UnitOfWork, str], Mapping[str, Any] | None]
 }
 
 
-def mount_pages(edge: Edge, application: Application) -> MountedPages:
+def mount_pages(edge: Edge, application: Application, *, base_url: str) -> MountedPages:
     """Return the pages, which call the operations of the application.
 
     The page of an authorisation exists only if a GitHub App is configured.
@@ -138,6 +139,7 @@ def mount_pages(edge: Edge, application: Application) -> MountedPages:
         FormGuard("forms", web_url),
         lambda: identity.clock.read(datetime.now(UTC)),
         identity.dependencies.sign_up,
+        base_url + web_addresses.MCP,
     )
     pages.register_blueprint(people_pages(context, edge.maintenance.check))
     pages.register_blueprint(status_pages(context.operations, edge.maintenance.find_window, context.clock))

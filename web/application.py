@@ -14,6 +14,7 @@ from rules.freezes.scope_words import describe_scope
 from schemas.contract import Contract
 from web.dashboard.addresses import address_of
 from web.dashboard.blocking import FILTERS
+from web.guide import guide_pages
 from web.instants import format_distance, format_instant, format_local
 from web.reference import reference_pages
 
@@ -60,6 +61,7 @@ def create_pages(contract: Contract) -> Flask:
     pages.jinja_env.filters.update(FILTERS, scope_words=describe_scope)
     pages.register_error_handler(HTTPException, _raise_as_service_error)
     pages.register_blueprint(reference_pages(contract))
+    pages.register_blueprint(guide_pages())
     return pages
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 from flask import Response
 
 from rules import web_addresses
@@ -15,6 +16,22 @@ NOTICES = {"ended": "The client has been disconnected. It has no access any more
 _OPERATIONS = {"end": "end_connection", "end_of_organization": "end_organization_connection"}
 
 
+def _lines(url: str) -> tuple[tuple[str, str, str], ...]:
+    """Return for each client what to copy, and where it goes: the same as in `docs/guide/mcp.md`, for a person."""
+    server = orjson.dumps({"name": "change-freeze", "type": "http", "url": url}).decode()
+    file = orjson.dumps({"mcpServers": {"change-freeze": {"url": url}}}).decode()
+    return (
+        (
+            "Claude Code",
+            f"claude mcp add --transport http change-freeze {url}",
+            "In a shell; then /mcp in Claude Code.",
+        ),
+        ("VS Code", f"code --add-mcp '{server}'", "In a shell."),
+        ("Cursor", file, "In ~/.cursor/mcp.json."),
+        ("Any other client", url, "Where it asks for the address of a server."),
+    )
+
+
 class Connections(PageView):
     """The page; its forms end connections."""
 
@@ -23,7 +40,8 @@ class Connections(PageView):
     def get(self) -> Response:
         """Show the connections."""
         visitor, [own] = self.context.read(self.path, "list_connections")
-        values: dict[str, Any] = {"own": own["data"], "of_organization": None}
+        lines = _lines(self.context.mcp_url)
+        values: dict[str, Any] = {"own": own["data"], "of_organization": None, "clients": lines}
         if visitor.organization and self.context.may(visitor.organization["role"], LIST_OF_ORGANIZATION):
             listed = self.context.call(LIST_OF_ORGANIZATION, query={"limit": "100"}).content["data"]
             shown = {connection["id"] for connection in own["data"]}

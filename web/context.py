@@ -26,7 +26,7 @@ from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.calls import REQUEST_ID, Answer, StreamedAnswer
 from schemas.contract import Contract
-from web.dashboard.navigation import SECTIONS, SETTINGS
+from web.dashboard.navigation import HELP, SECTIONS, SETTINGS
 from web.forms import REPEATED, FormGuard, max_field_length, max_form_bytes, render_page
 from web.operations import Call, OperationError, Operations
 from web.ports import MailedLinks
@@ -92,6 +92,8 @@ class PageContext:
     clock: Callable[[], datetime]
     """Return the present instant, as the operations read it."""
     sign_up: SignUpPolicy
+    mcp_url: str
+    """Address of the MCP server."""
 
     def session_token(self) -> str:
         """Return the session token that the browser sent, or an empty text.
@@ -191,6 +193,7 @@ class PageContext:
                 "sections": SECTIONS,
                 "section": web_addresses.SETTINGS,
                 "settings_sections": SETTINGS,
+                "help": HELP,
                 "may": partial(self.may, g.member.role),
                 "plan_needed": partial(self.plan_needed, g.member.plan),
             }

@@ -50,12 +50,12 @@ def reference_pages(contract: Contract) -> Blueprint:
     @pages.get(web_addresses.REFERENCE)
     def reference() -> Response:
         """Show the reference."""
-        return _page(reference_html(), _RENDERER_POLICY)
+        return page_of(reference_html(), _RENDERER_POLICY)
 
     @pages.get(web_addresses.ERROR_CODES)
     def errors() -> Response:
         """Show the error codes."""
-        return _page(errors_html(), POLICY)
+        return page_of(errors_html())
 
     return pages
 
@@ -74,7 +74,8 @@ def _answered_by(contract: Contract) -> dict[str, list[Operation]]:
     }
 
 
-def _page(html: bytes, policy: str) -> Response:
+def page_of(html: bytes, policy: str = POLICY) -> Response:
+    """Return a page that is the same for everybody."""
     headers = {
         "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",

@@ -6,6 +6,7 @@ That of a link names the Slack user, because a link can be passed on.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, request
@@ -21,6 +22,24 @@ _LINK_EXPIRED = (
     "This link has been used, is older than ten minutes, or is of an organisation that you do not belong to. Type the "
     "command in Slack again."
 )
+
+
+EVENTS = {
+    "freeze.started": "Freezes that start",
+    "freeze.ended": "Freezes that end",
+    "window.upcoming": "Planned windows, an hour before",
+    "exception.requested": "Requests for exceptions",
+    "exception.decided": "Decisions about exceptions",
+    "freeze.bypassed": "Merges past a freeze",
+    "enforcement.lost": "Rules that no longer block",
+}
+"""What a channel may get messages about, in words."""
+_LABELS = {"channel": "Channel", "channel_name": "Name", "events": "Messages"}
+
+
+def _channel_of(text: str) -> str:
+    """Return the id in the address of a channel, as Slack copies it; any other text as it is."""
+    return text.partition("/archives/")[2].partition("/")[0].partition("?")[0] or text
 
 
 class SlackWorkspace(PageView):
@@ -45,17 +64,37 @@ class SlackWorkspace(PageView):
 
     def post(self) -> Response:
         """Connect the workspace, give Slack's address, disconnect, or unlink the visitor."""
-        given = self.context.form_fields("do", "state", "code", "team")
+        given = self.context.form_fields("do", "state", "code", "team", "channel", "channel_name", "subscription_id")
         visitor = self.context.require_visitor(self.path)
         if given["do"] == "claim":
             return self._claim(visitor, given)
         if given["do"] == "install":
             query = {"team": given["team"]} if given["team"] else {}
             return self._status(url=self.context.call(INSTALL, query=query).content["url"])
+        if given["do"] in {"subscribe", "unsubscribe"}:
+            return self._choose_channel(given)
         if given["do"] not in {"disconnect", "unlink"}:
             raise unknown_button()
         self.context.call(DISCONNECT if given["do"] == "disconnect" else "unlink_slack_user")
         return self._status(done="Slack is disconnected." if given["do"] == "disconnect" else "You are unlinked.")
+
+    def _choose_channel(self, given: Mapping[str, str]) -> Response:
+        """Have messages posted to a channel, or no more."""
+        try:
+            if given["do"] == "unsubscribe":
+                params = {"slackSubscriptionId": given["subscription_id"]}
+                self.context.call("unsubscribe_slack_channel", path_params=params)
+                return self._status(done="The channel gets no more messages.")
+            body: dict[str, Any] = {"channelId": _channel_of(given["channel"])}
+            if given["channel_name"]:
+                body["channelName"] = given["channel_name"].removeprefix("#")
+            if events := request.form.getlist("event"):
+                body["events"] = events
+            self.context.call("subscribe_slack_channel", body=body)
+        except OperationError as error:
+            details = [replace(each, path="/channel") if each.path == "/channelId" else each for each in error.details]
+            return self._status(error=error.with_details(details), given=given)
+        return self._status(done="The channel gets messages from now on.")
 
     def _claim(self, visitor: Visitor, given: Mapping[str, str]) -> Response:
         try:
@@ -66,22 +105,34 @@ class SlackWorkspace(PageView):
             return self._refused(error)
         return self._status(done="Slack is connected.")
 
-    def _status(self, url: str | None = None, done: str | None = None) -> Response:
+    def _status(
+        self,
+        url: str | None = None,
+        done: str | None = None,
+        error: OperationError | None = None,
+        given: Mapping[str, str] | None = None,
+    ) -> Response:
         organization = self.context.require_visitor(self.path).organization
         if organization is None:
             return self.context.message_page("No organisation", NO_ORGANIZATION, 404)
         subscriptions = []
         if self.context.may(organization["role"], "list_slack_subscriptions"):
             subscriptions = self.context.call("list_slack_subscriptions", query={"limit": "100"}).content["data"]
-        return self.context.render(
-            "slack.html",
-            organization=organization,
-            connection=self.context.call("get_slack_connection").content,
-            subscriptions=subscriptions,
-            url=url,
-            done=done,
-            may_install=self.context.may(organization["role"], INSTALL),
-        )
+        values: dict[str, Any] = {
+            "organization": organization,
+            "connection": self.context.call("get_slack_connection").content,
+            "subscriptions": subscriptions,
+            "events": EVENTS,
+            "chosen": request.form.getlist("event") or list(EVENTS),
+            "given": given or {},
+            "url": url,
+            "done": done,
+            "may_install": self.context.may(organization["role"], INSTALL),
+            "may_subscribe": self.context.may(organization["role"], "subscribe_slack_channel"),
+        }
+        if error is not None:
+            return self.context.render_again("slack.html", error, _LABELS, **values)
+        return self.context.render("slack.html", **values)
 
     def _requested(self, state: str) -> Mapping[str, Any]:
         return find_requested(self.context, "get_slack_install_request", CLAIM, state)

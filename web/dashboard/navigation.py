@@ -25,6 +25,18 @@ SECTIONS = (
     Section(web_addresses.AUDIT, "Audit", "a"),
     Section(web_addresses.SETTINGS, "Settings", "s"),
 )
+HELP = {
+    web_addresses.HOME: "dashboard",
+    web_addresses.FREEZES: "freezes",
+    web_addresses.CALENDAR: "schedules",
+    web_addresses.PULL_REQUEST: "exceptions",
+    web_addresses.EXCEPTIONS: "exceptions",
+    web_addresses.REPOSITORIES: "enforcement",
+    web_addresses.ATTENTION: "overview",
+    web_addresses.AUDIT: "audit",
+    web_addresses.SETTINGS: "people-and-keys",
+}
+"""The chapter of the guide about each section."""
 SETTINGS = (
     (web_addresses.SETTINGS, "Organisation"),
     (web_addresses.MEMBERS, "Members"),

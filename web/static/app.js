@@ -76,7 +76,10 @@ document.addEventListener("click", (event) => {
     close.closest("dialog").close();
   }
   const copy = event.target.closest("[data-copies]");
-  if (copy) navigator.clipboard?.writeText(copy.dataset.copies).then(() => { copy.textContent = "Copied"; });
+  if (copy) navigator.clipboard?.writeText(copy.dataset.copies).then(() => {
+    copy.textContent = "Copied";
+    copy.ariaLabel = `Copied ${copy.dataset.copies}`;
+  });
 });
 document.addEventListener("submit", (event) => {
   if (event.target.method === "post") setTimeout(() => event.submitter?.setAttribute("disabled", ""));

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import LoginSession, Organization, User
-from models.slack import SlackConnection, SlackLink
+from models.slack import SlackConnection, SlackLink, SlackSubscription
 from services.core.tokens import token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit, user_of
@@ -80,6 +80,30 @@ class TestWorkspacePage:
         assert "Slack is connected." in done.text
         assert connected(session) == 1
         assert "Slack is disconnected." in ada.press(done, "Disconnect").text
+
+    def test_member_chooses_the_channels_that_get_messages(
+        self, ada: Person, acme: Organization, slack: FakeSlack, session: Session
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        address = "https://acme.slack.com/archives/C0RELEASES"
+        page = ada.open("/slack")
+        page = ada.press(page, "Add the channel", channel=address, channel_name="#releases", event="freeze.started")
+        assert "The channel gets messages from now on." in page.text
+        [row] = session.scalars(select(SlackSubscription))
+        assert (row.channel_id, row.events) == ("C0RELEASES", ["freeze.started"])
+        assert "#releases Freezes that start" in " ".join(page.text.split())
+        page = ada.press(page, "Remove #releases")
+        assert "The channel gets no more messages." in page.text
+        assert "#releases" not in ada.open("/slack").text
+
+    def test_channel_that_is_no_address_of_one_is_a_problem_of_its_field(
+        self, ada: Person, acme: Organization, slack: FakeSlack
+    ) -> None:
+        ada.press(ada.open("/slack", **back_from_slack(slack, ada)), "Connect")
+        page = ada.press(ada.open("/slack"), "Add the channel", channel="#releases")
+        assert page.status == 422
+        assert "#channel" in page.links.values()
+        assert page.form("Add the channel").fields["channel"] == "#releases"
 
     def test_address_of_an_installation_is_accepted_once(
         self, ada: Person, acme: Organization, slack: FakeSlack

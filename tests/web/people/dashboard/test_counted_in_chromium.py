@@ -1,5 +1,6 @@
 """How many clicks and fields people need for what they come for, with scripts, in a real browser."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -96,6 +97,15 @@ def test_quick_end_fills_the_field_in_and_keeps_the_rest(person: Counted, acme: 
     person.click("Plan the freeze")
     assert schedule_of(acme).recurrence["frequency"] == "once"
     assert (person.clicks, person.fields) <= (3, 2)
+
+
+def test_client_of_mcp_takes_two_clicks_and_one_paste(person: Counted) -> None:
+    person.click("Connect a client")
+    person.click("Copy claude mcp add", go=False)
+    person.sees("Copied")
+    assert re.search(r"claude mcp add --transport http change-freeze http://[^ ]+/mcp", person.browser.text)
+    assert axe_violations(person.browser) == []
+    assert (person.clicks, person.fields) == (2, 0)
 
 
 def test_session_that_ends_in_a_form_costs_one_sign_in(person: Counted, acme: Scene) -> None:

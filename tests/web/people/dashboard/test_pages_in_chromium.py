@@ -58,6 +58,8 @@ FILLED = {
     "clients": "/connections",
     "status": "/status",
     "refused": "/branches/wbr_unknown",
+    "guide": "/docs/guide",
+    "guide-chapter": "/docs/guide/mcp",
 }
 ANSWERED = {
     "import-result": ("/import?from=holidays", "document.getElementById('country').value = 'DE'", "try"),

@@ -1,31 +1,34 @@
-"""`/calendar`: the windows of a month, day by day, and one of them with what can be done about it."""
+"""`/calendar`: every freeze and window of a month or a year, and one of them with what can be done about it."""
 
 import re
-from collections.abc import Mapping
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from flask import Response, g, request
 
 from rules import web_addresses
+from rules.time.zones import zone_names
 from web.context import unknown_button
 from web.dashboard.page import DashboardPage, filters, redirect_with_notice
+from web.dashboard.planning.weeks import Entry, bounds_of, busy_days, weeks_of
 from web.instants import instant_in_zone
-from web.operations import OperationError
+from web.operations import Call, OperationError
 
 MONTH = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])")
+_YEAR = re.compile(r"20[0-9]{2}")
 COLORS = 6
-"""How many colours dots have; further schedules use them again."""
-SHOWN = 4
-"""Windows of a day that its cell lists."""
+"""How many colours bars have; further schedules use them again."""
+_MAX_FREEZES = 300
+"""Freezes of a month, or of a year, that are read."""
+_PAGE = 100
 _FILTERS = ("name", "repo")
-
-Occurrence = Mapping[str, Any]
 
 
 class Calendar(DashboardPage):
-    """A month of freezes and planned windows."""
+    """A month of freezes and planned windows, or a year of them."""
 
     path = section = web_addresses.CALENDAR
     notices = {
@@ -34,8 +37,8 @@ class Calendar(DashboardPage):
     }
 
     def get(self) -> Response:
-        """Show a month; the one that is now unless the address names another."""
-        return self._show()
+        """Show a month, the one that is now unless the address names another; or a year."""
+        return self._show_year() if _YEAR.fullmatch(request.args.get("year", "")) else self._show()
 
     def post(self) -> Response:
         """Skip a window, or plan it again."""
@@ -56,30 +59,118 @@ class Calendar(DashboardPage):
         timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date()
         wanted = request.args.get("month", "")
-        month = wanted if MONTH.fullmatch(wanted) else f"{today:%Y-%m}"
-        query = {"month": month, "timezone": timezone, **given}
-        calendar = self.context.call("get_schedule_calendar", query=query).content
-        first = date.fromisoformat(f"{month}-01")
-        colors = _colors(calendar["days"])
+        month = date.fromisoformat(f"{wanted if MONTH.fullmatch(wanted) else f'{today:%Y-%m}'}-01")
+        entries, complete = self._entries(*bounds_of(month), timezone, given)
+        weeks = weeks_of(month, today, entries)
         window = request.args.get("window", "")
-        opened = next((each for day in calendar["days"] for each in day["occurrences"] if each["id"] == window), None)
         values = {
-            "month": first,
-            "weeks": _weeks(first, calendar["days"]),
-            "today": today,
+            "month": month,
+            "weeks": weeks,
             "timezone": timezone,
-            "colors": colors,
+            "colors": _colors(entries),
             "given": given,
-            "earlier": _address(first - timedelta(days=1), given),
-            "later": _address(first + timedelta(days=31), given),
-            "here": _address(first, given),
-            "opened": opened,
-            "shown": SHOWN,
-            "count": len({each["id"] for day in calendar["days"] for each in day["occurrences"]}),
+            "earlier": _address(month - timedelta(days=1), given),
+            "later": _address(month + timedelta(days=31), given),
+            "here": _address(month, given),
+            "opened": next((each for each in entries if each.kind == "window" and each.id == window), None),
+            "entries": entries,
+            "complete": complete,
+            "count": sum(1 for each in entries if _in_month(each, month)),
         }
         if error is not None:
             return self.show_again("planning/calendar.html", error, {}, **values)
         return self.show("planning/calendar.html", **values)
+
+    def _show_year(self) -> Response:
+        """Show twelve months, each day with how much lasts on it."""
+        given = filters(*_FILTERS)
+        self.read()
+        timezone = g.member.settings["timezone"]
+        year = int(request.args["year"])
+        first, end = date(year, 1, 1), date(year + 1, 1, 1)
+        entries, complete = self._entries(first, end, timezone, given)
+        today = instant_in_zone(self.context.clock(), timezone).date()
+        months = [date(year, number, 1) for number in range(1, 13)]
+        return self.show(
+            "planning/year.html",
+            year=year,
+            months=[(month, weeks_of(month, today, ()), _address(month, given)) for month in months],
+            busy=busy_days(entries, first, end),
+            earlier=_year_address(year - 1, given),
+            later=_year_address(year + 1, given),
+            count=len(entries),
+            complete=complete,
+            timezone=timezone,
+            given=given,
+        )
+
+    def _entries(self, first: date, end: date, timezone: str, given: Mapping[str, str]) -> tuple[list[Entry], bool]:
+        """Return what lasts from the first day to before the end, and whether that is everything."""
+        months = _months(first, end)
+        bounds = [datetime.combine(day, time(), _zone(timezone)).astimezone(UTC) for day in (first, end)]
+        in_range: dict[str, str | int] = {
+            "inForceFrom": bounds[0].isoformat(),
+            "inForceTo": bounds[1].isoformat(),
+            "limit": _PAGE,
+        }
+        of_freezes = {"q" if name == "name" else name: text for name, text in given.items()}
+        listed, *calendars = self.read_part(
+            Call("list_freezes", query={**in_range, **of_freezes}),
+            *(
+                Call("get_schedule_calendar", query={"month": f"{month:%Y-%m}", "timezone": timezone, **given})
+                for month in months
+            ),
+        )
+        freezes = list(listed["data"])
+        while listed["nextCursor"] and len(freezes) < _MAX_FREEZES:
+            query = {**in_range, **of_freezes, "cursor": listed["nextCursor"]}
+            [listed] = self.read_part(Call("list_freezes", query=query))
+            freezes += listed["data"]
+        windows = {each["id"]: each for found in calendars for day in found["days"] for each in day["occurrences"]}
+        shown = [*_windows(windows.values(), timezone), *_freezes(freezes, windows.values(), timezone)]
+        days = (day for found in calendars for day in found["days"])
+        complete = listed["nextCursor"] is None and all(day["count"] <= len(day["occurrences"]) for day in days)
+        return [each for each in shown if each.starts_at.date() < end and each.last_day(end) >= first], complete
+
+
+def _windows(windows: Iterable[Mapping[str, Any]], timezone: str) -> Iterator[Entry]:
+    for each in windows:
+        starts_at, ends_at = (_local(each[name], timezone) for name in ("startsAt", "endsAt"))
+        yield Entry(each["id"], "window", each["scheduleName"], starts_at, ends_at, each["state"], each)
+
+
+def _freezes(
+    freezes: Iterable[Mapping[str, Any]], windows: Iterable[Mapping[str, Any]], timezone: str
+) -> Iterator[Entry]:
+    """Yield the freezes that are not those of windows that are shown."""
+    shown = {each["id"] for each in windows} | {each["freezeId"] for each in windows}
+    for each in freezes:
+        if not shown & {each["id"], each["occurrenceId"]} - {None}:
+            end = each["endedAt"] or each["endsAt"]
+            state = "active" if each["state"] == "in_force" else "past"
+            ends_at = _local(end, timezone) if end else None
+            yield Entry(each["id"], "freeze", each["reason"], _local(each["startedAt"], timezone), ends_at, state, each)
+
+
+def _local(instant: str, timezone: str) -> datetime:
+    return instant_in_zone(datetime.fromisoformat(instant), timezone)
+
+
+def _zone(timezone: str) -> ZoneInfo:
+    return ZoneInfo(timezone if timezone in zone_names() else "UTC")
+
+
+def _months(first: date, end: date) -> list[date]:
+    """Return the first day of each month that has a day from `first` to before `end`."""
+    months = [first.replace(day=1)]
+    while (following := (months[-1] + timedelta(days=31)).replace(day=1)) < end:
+        months.append(following)
+    return months
+
+
+def _in_month(entry: Entry, month: date) -> bool:
+    after = (month + timedelta(days=31)).replace(day=1)
+    return entry.starts_at.date() < after and entry.last_day(after) >= month
 
 
 def _address(day: date, given: Mapping[str, str]) -> str:
@@ -87,15 +178,11 @@ def _address(day: date, given: Mapping[str, str]) -> str:
     return f"{web_addresses.CALENDAR}?{urlencode({'month': f'{day:%Y-%m}', **given})}"
 
 
-def _weeks(first: date, days: list[dict[str, Any]]) -> list[list[dict[str, Any] | None]]:
-    """Return the days of the month in weeks from Monday; None is a day of another month."""
-    cells: list[dict[str, Any] | None] = [None] * first.weekday()
-    cells += [{**day, "date": date.fromisoformat(day["date"])} for day in days]
-    cells += [None] * (-len(cells) % 7)
-    return [cells[index : index + 7] for index in range(0, len(cells), 7)]
+def _year_address(year: int, given: Mapping[str, str]) -> str:
+    return f"{web_addresses.CALENDAR}?{urlencode({'year': year, **given})}"
 
 
-def _colors(days: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the colour of each schedule of the month, by its id: the same in every month of the same schedules."""
-    found = {each["scheduleId"] for day in days for each in day["occurrences"]}
+def _colors(entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the colour of each schedule, by its id: the same in every month of the same schedules."""
+    found = {each.of["scheduleId"] for each in entries if each.kind == "window"}
     return {schedule_id: index % COLORS for index, schedule_id in enumerate(sorted(found))}

@@ -16,10 +16,8 @@ from web.operations import Call
 
 LENGTHS = (14, 30, 90)
 """Days that a timeline can show."""
-MANUAL = "manual"
-"""Lane of the freezes that people started."""
 MAX_LANES = 15
-"""Schedules of one page."""
+"""Schedules of one page, and freezes that people started."""
 _MAX_WINDOWS = 100
 """Windows of a schedule that the operation lists."""
 _FILTERS = ("name", "repo", "cursor")
@@ -39,24 +37,27 @@ class Timeline(DashboardPage):
     def get(self) -> Response:
         """Show the days from the one that the address names, or from today on."""
         given = filters(*_FILTERS)
-        [freezes] = self.read(
-            Call("list_freezes", query={"state": "in_force", "source": "manual", "limit": 100, **_repo(given)})
-        )
+        self.read()
         timezone = g.member.settings["timezone"]
         today = instant_in_zone(self.context.clock(), timezone).date()
         first, days = _first_day(today), _length()
         midnight = instant_in_zone(datetime.combine(first, time(), UTC), timezone)
         shown = Range(datetime.combine(first, time(), midnight.tzinfo).astimezone(UTC), days)
         bounds = {"occurrencesFrom": shown.start.isoformat(), "occurrencesTo": shown.end.isoformat()}
-        [schedules] = self.read_part(Call("list_schedules", query={**given, **bounds, "limit": MAX_LANES}))
+        by_hand = {"inForceFrom": shown.start.isoformat(), "inForceTo": shown.end.isoformat(), "source": "manual"}
+        schedules, freezes = self.read_part(
+            Call("list_schedules", query={**given, **bounds, "limit": MAX_LANES}),
+            Call("list_freezes", query={**by_hand, "limit": MAX_LANES, **_of_freezes(given)}),
+        )
         planned = {each["id"]: each for each in schedules["data"] if each["occurrences"]}
         lanes = lanes_of(shown, list(planned), [_span(one) for each in planned.values() for one in each["occurrences"]])
-        manual = [_span_of_freeze(each, shown.end) for each in freezes["data"]]
+        manual = [_span_of_freeze(each, shown.end) for each in reversed(freezes["data"])]
         mark_overlaps(shown, lanes, self._sharing(lanes, {key: each["scope"] for key, each in planned.items()}))
         return self.show(
             "planning/timeline.html",
             lanes=lanes,
-            by_hand=lanes_of(shown, [MANUAL], manual)[0].bars,
+            by_hand=lanes_of(shown, [each.id for each in manual], manual),
+            more_by_hand=freezes["nextCursor"] is not None,
             freezes={each["id"]: each for each in freezes["data"]},
             names={key: each["name"] for key, each in planned.items()},
             next_cursor=schedules["nextCursor"],
@@ -108,8 +109,9 @@ def _length() -> int:
     return int(text) if text in map(str, LENGTHS) else LENGTHS[1]
 
 
-def _repo(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in given.items() if name == "repo"}
+def _of_freezes(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters of the page as those of freezes: in place of a name they have a reason."""
+    return {"q" if name == "name" else name: text for name, text in given.items() if name != "cursor"}
 
 
 def _address(first: date, days: int, given: Mapping[str, str]) -> str:
@@ -122,9 +124,11 @@ def _span(occurrence: Mapping[str, Any]) -> Span:
 
 
 def _span_of_freeze(freeze: Mapping[str, Any], latest: datetime) -> Span:
-    """Return the span of a freeze in force; one without an end goes on beyond the time that is shown."""
-    ends_at = datetime.fromisoformat(freeze["endsAt"]) if freeze["endsAt"] else latest
-    return Span(freeze["id"], MANUAL, datetime.fromisoformat(freeze["startedAt"]), ends_at, "active")
+    """Return the span of a freeze, in a lane of its own; one without an end goes on beyond the time that is shown."""
+    end = freeze["endedAt"] or freeze["endsAt"]
+    ends_at = datetime.fromisoformat(end) if end else latest
+    state = "active" if freeze["state"] == "in_force" else "past"
+    return Span(freeze["id"], freeze["id"], datetime.fromisoformat(freeze["startedAt"]), ends_at, state)
 
 
 def _axis(shown: Range, first: date) -> list[tuple[float, str]]:

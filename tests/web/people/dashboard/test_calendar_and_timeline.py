@@ -1,6 +1,8 @@
 """The calendar of a month, and the timeline with its lanes."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
@@ -21,16 +23,15 @@ class TestCalendar:
         create_schedule(admin, **HOLIDAYS)
         page = admin.open("/calendar", month="2027-12")
         assert page.title == "December 2027"
-        assert "2 windows; time zone UTC." in words(page)
-        assert "24 00:00 Holidays" in words(page)
+        assert "2 entries; time zone UTC." in words(page)
+        assert page.answer.text.count('<span class="hour">00:00</span> Holidays') == 2
 
     def test_calendar_opens_a_window_and_skips_it(self, member: Enter) -> None:
         admin = member("admin")
         create_schedule(admin, **HOLIDAYS)
         page = admin.open("/calendar", month="2027-12")
-        opened = admin.open(page.links["Holidays"])
-        assert "Skip this window" in opened.text
-        page = admin.press(opened, "Skip this window")
+        assert 'popovertarget="at-' in page.answer.text
+        page = admin.press(page, "Skip this window")
         assert "The window will be skipped." in page.text
         assert "The window is planned again." in admin.press(page, "Plan it again").text
 
@@ -38,12 +39,47 @@ class TestCalendar:
         create_schedule(member("admin"), **HOLIDAYS)
         viewer = member("viewer")
         page = viewer.open("/calendar", month="2027-12")
-        opened = viewer.open(page.links["Holidays"])
-        assert "in your time" in opened.text
-        assert "Skip this window" not in opened.text
+        assert "in your time" in page.text
+        assert "Skip this window" not in page.text
+        assert "plan a freeze from this day" not in page.text
 
-    def test_calendar_of_a_month_without_windows_says_so(self, member: Enter) -> None:
-        assert "No window in February 2026" in words(member("viewer").open("/calendar", month="2026-02"))
+    def test_calendar_of_a_month_without_anything_says_so(self, member: Enter) -> None:
+        assert "Nothing in February 2026" in words(member("viewer").open("/calendar", month="2026-02"))
+
+    def test_calendar_has_every_freeze_also_of_the_past(self, member: Enter, acme: Scene) -> None:
+        start = datetime(2026, 3, 12, 9, tzinfo=UTC)
+        ended = {"ended_at": start + timedelta(days=6), "end_reason": "lifted", "ended_by": factories.SYSTEM}
+        freeze = factories.freeze(
+            acme.session, acme.organization, [acme.web], reason="Migration of March", started_at=start, **ended
+        )
+        viewer = member("viewer")
+        page = viewer.open("/calendar", month="2026-03")
+        assert "1 entry; time zone UTC." in words(page)
+        assert page.links["Open the freeze"] == f"/freezes/{freeze.id}"
+        assert [int(days) for days in re.findall(r'<td colspan="(\d)"', page.answer.text)] == [4, 3]
+        assert "Migration of March" in viewer.open("/calendar", month="2026-03", name="march").text
+        assert "Nothing in March 2026" in viewer.open("/calendar", month="2026-03", name="april").text
+
+    def test_freeze_of_a_window_is_shown_once(self, member: Enter, acme: Scene) -> None:
+        now = factories.now()
+        schedule = factories.schedule(acme.session, acme.organization, name="Weekends")
+        times = {"starts_at": now - timedelta(minutes=5), "ends_at": now + timedelta(minutes=5)}
+        factories.occurrence(acme.session, schedule, **times)
+        shown = words(member("viewer").open("/calendar"))
+        assert "1 entry; time zone UTC." in shown
+
+    def test_day_of_the_calendar_starts_a_plan(self, member: Enter, acme: Scene) -> None:
+        page = member("member").open("/calendar", month="2027-04")
+        assert "/freezes/new?from=2027-04-28" in page.addresses
+        assert "/freezes/new?from=2027-05-02" in page.addresses, "a neighbour's day"
+
+    def test_year_shows_which_days_are_busy(self, member: Enter, acme: Scene) -> None:
+        admin = member("admin")
+        create_schedule(admin, **HOLIDAYS)
+        page = admin.open(admin.open("/calendar", month="2027-12").links["Year"])
+        assert page.title == "2027"
+        assert page.answer.text.count("busy") == 2 + 2, "two days, and the legend"
+        assert admin.open(page.links["December"]).title == "December 2027"
 
     def test_calendar_shows_this_month_for_an_invalid_one(self, member: Enter) -> None:
         page = member("viewer").open("/calendar", month="2026-13")
@@ -61,11 +97,16 @@ class TestTimeline:
         assert 'fill="url(#hatch)"' in page.answer.text
         assert "style=" not in page.answer.text
 
-    def test_timeline_shows_freezes_started_by_hand(self, member: Enter, acme: Scene) -> None:
+    def test_timeline_names_the_lane_of_each_freeze_started_by_hand(self, member: Enter, acme: Scene) -> None:
         factories.freeze(acme.session, acme.organization, [acme.web], reason="Database migration")
-        page = member("viewer").open("/timeline")
-        assert "Started by hand" in page.text
-        assert "Database migration" in page.links
+        past = {"started_at": datetime(2026, 3, 12, tzinfo=UTC), "ended_at": datetime(2026, 3, 14, tzinfo=UTC)}
+        ended: dict[str, Any] = {"end_reason": "lifted", "ended_by": factories.SYSTEM, **past}
+        factories.freeze(acme.session, acme.organization, [acme.api], reason="Migration of March", **ended)
+        viewer = member("viewer")
+        now, march = viewer.open("/timeline"), viewer.open("/timeline", **{"from": "2026-03-01"})
+        assert "Database migration started by hand" in words(now)
+        assert "Migration of March" not in now.text
+        assert 'aria-label="Migration of March: ended"' in march.answer.text
 
     def test_window_leads_to_its_month_in_the_zone_of_the_organization(self, member: Enter) -> None:
         admin = member("admin")

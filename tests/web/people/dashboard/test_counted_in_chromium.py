@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from models.organizations import LoginSession
 from models.repositories import Repository
 from models.schedules import Schedule
+from rules.freezes.pull_references import page_of_pulls
 from tests import factories
 from tests.harness.accessibility import axe_violations
 from tests.harness.browser import CHROMIUM, Browser
@@ -24,6 +25,19 @@ pytestmark = [
     pytest.mark.slow(30),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
+
+
+MANY_FREEZES = """
+    INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ended_at, end_reason, ended_by,
+                         exceptions_allowed, impact_acknowledged, created_by, released_at)
+    SELECT 'frz_' || lpad(n::text, 26, '0'), :organization,
+           CASE WHEN n = 4321 THEN 'Ledger migration of March' ELSE 'Release number ' || n END,
+           '{"type": "organization"}', 'manual', timestamptz '2026-03-12 09:00Z' + (n - 4321) * interval '2 hours',
+           timestamptz '2026-03-12 10:00Z' + (n - 4321) * interval '2 hours', 'lifted',
+           '{"type": "user", "id": "usr_1", "name": "Ada"}', true, true,
+           '{"type": "user", "id": "usr_1", "name": "Ada"}', now()
+    FROM generate_series(1, 5000) n
+"""
 
 
 @pytest.fixture
@@ -138,3 +152,27 @@ def test_christmas_of_every_year_takes_four_clicks_and_four_fields(person: Count
     person.click("Plan the freeze")
     assert schedule_of(acme).scope == {"type": "organization"}
     assert (person.clicks, person.fields) <= (4, 4)
+
+
+def test_freeze_of_last_march_among_5000_takes_three_clicks(person: Counted, acme: Scene) -> None:
+    acme.session.execute(text(MANY_FREEZES), {"organization": acme.organization.id})
+    person.click("Freezes")
+    person.fill("Started from", "2026-03-01")
+    person.fill("Until", "2026-03-31")
+    person.fill("Words in the reason", "ledger")
+    person.click("Find")
+    person.click("Ledger migration of March")
+    assert "Ledger migration of March" in person.browser.text
+    assert person.browser.path.startswith("/freezes/frz_")
+    assert (person.clicks, person.fields) <= (3, 3)
+
+
+def test_check_of_a_pull_request_says_why_with_one_click(person: Counted, site: str, acme: Scene) -> None:
+    factories.pull_request(acme.session, acme.repositories[0], 7)
+    factories.freeze(acme.session, acme.organization, [acme.web], reason="Quarter-end close")
+    person.clicks += 1  # the link of the check at GitHub
+    person.browser.open(page_of_pulls(site, acme.repositories[0].id, [7]))
+    person.sees("acme/web#7 is blocked")
+    assert "Quarter-end close" in person.browser.text
+    assert "Ask for an exception" in person.browser.text
+    assert person.clicks == 1

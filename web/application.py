@@ -16,6 +16,7 @@ from web.dashboard.addresses import address_of
 from web.dashboard.blocking import FILTERS
 from web.guide import guide_pages
 from web.instants import format_distance, format_instant, format_local
+from web.reader_zone import format_for_reader, reader_zone
 from web.reference import reference_pages
 
 HTMX = "vendor/htmx-4.0.1/htmx.min.js"
@@ -49,9 +50,10 @@ def create_pages(contract: Contract) -> Flask:
     pages = _Pages("web", root_path=__file__.rpartition("/")[0])
     pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
-    pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)
+    pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX, reader_zone=reader_zone)
     pages.jinja_env.filters.update(
-        instant=format_instant,
+        instant=format_for_reader,
+        instant_utc=format_instant,
         local=format_local,
         distance=format_distance,
         amount=format_amount,

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader
 from rules import web_addresses
 from web.forms import HEADERS
 from web.problems import error_title
+from web.reader_zone import reader_zone
 
 _API = (
     "/v1/", "/api/", "/oauth/token", "/oauth/revoke", "/webhooks/", "/.well-known/", "/calendars/", web_addresses.MCP
@@ -33,7 +34,7 @@ def _templates() -> Environment:
     """Return the templates, outside of any request of a page."""
     loader = FileSystemLoader(Path(__file__).parent / "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(addresses=web_addresses, url_for=_address_of_file)
+    environment.globals.update(addresses=web_addresses, url_for=_address_of_file, reader_zone=reader_zone)
     return environment
 
 

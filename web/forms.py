@@ -117,8 +117,12 @@ class FormGuard:
         page.delete_cookie(self.cookie, secure=self.secure, httponly=True, samesite=self.samesite, path="/")
 
     def token(self, secret: str, subject: str) -> str:
-        """Return the token of a form about `subject` in the browser with this secret."""
-        return hmac.new(secret.encode(), subject.encode(), hashlib.sha256).hexdigest()
+        """Return a token of a form about `subject` in the browser with this secret.
+
+        It looks different in each page, so that the length of a compressed page tells nothing about it (BREACH).
+        """
+        mask = secrets.token_bytes(hashlib.sha256().digest_size)
+        return (mask + _masked(_mark(secret, subject), mask)).hex()
 
     def check(self, subject: str) -> None:
         """Raise ForeignFormError unless the request sends a form of ours about `subject`."""
@@ -126,8 +130,26 @@ class FormGuard:
             raise ForeignFormError
         secret = request.cookies.get(self.cookie, "")
         given = request.form.get("token", "")
-        if not secret or not hmac.compare_digest(given.encode(), self.token(secret, subject).encode()):
+        if not secret or not hmac.compare_digest(_unmasked(given), _mark(secret, subject)):
             raise ForeignFormError(ours=bool(secret))
+
+
+def _mark(secret: str, subject: str) -> bytes:
+    return hmac.new(secret.encode(), subject.encode(), hashlib.sha256).digest()
+
+
+def _masked(mark: bytes, mask: bytes) -> bytes:
+    return bytes(one ^ other for one, other in zip(mark, mask, strict=True))
+
+
+def _unmasked(token: str) -> bytes:
+    """Return what a token says; pages of the release before have tokens without a mask."""
+    try:
+        found = bytes.fromhex(token)
+    except ValueError:
+        return b""
+    half = len(found) // 2
+    return _masked(found[half:], found[:half]) if len(found) == 2 * hashlib.sha256().digest_size else found
 
 
 def max_form_bytes(path: str) -> int:

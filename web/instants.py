@@ -12,10 +12,15 @@ MONTHS = (
 _UNITS = ((timedelta(days=1), "day"), (timedelta(hours=1), "hour"), (timedelta(minutes=1), "minute"))
 
 
-def format_instant(instant: str | datetime) -> str:
-    """Return an instant in UTC."""
-    at = _parse(instant)  # pages show hundreds: strftime takes five times as long
-    return f"{at.day} {MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} UTC"
+def format_instant(instant: str | datetime, zone: str = "") -> str:
+    """Return an instant in a zone of the IANA database; empty: in UTC."""
+    at, name = _parse(instant), "UTC"
+    if zone:
+        at = at.astimezone(ZoneInfo(zone))
+        name = at.tzname() or zone
+        name = f"UTC{name}" if name[0] in "+-" else name
+    # Pages show hundreds: strftime takes five times as long.
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} {name}"
 
 
 def format_distance(instant: str | datetime, now: datetime) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from app.edge.access_log import AccessLog
+from app.edge.compression import compress_on_loop
 from app.edge.errors import ErrorMapper
 from app.edge.request_context import REFUSAL, Reply, RequestContext, budget_headers
 from app.edge.streaming import send_stream
@@ -103,12 +104,13 @@ async def _send(request: RequestContext, reply: Reply, common: Headers) -> None:
         headers += budget_headers(request.budget)
     if not reply.cacheable:
         headers.append(_NO_STORE)
+    body = reply.body
     if reply.status not in _WITHOUT_BODY and reply.stream is None:
-        headers.append((b"content-length", b"%d" % len(reply.body)))
+        headers.append((b"content-length", b"%d" % len(body)))
+        headers, body = await compress_on_loop(reply.status, headers, body, request.header(b"accept-encoding"))
     start = {"type": "http.response.start", "status": reply.status, "headers": headers}
     if reply.stream is not None:
         reply.code = await send_stream(request, start, reply.stream, reply.authorize)
         return
     await request.send(start)
-    body = b"" if request.scope["method"] == "HEAD" else reply.body
-    await request.send({"type": "http.response.body", "body": body})
+    await request.send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

@@ -16,6 +16,7 @@ from typing import Any
 from werkzeug.wsgi import FileWrapper
 
 from app.edge.bodies import UNVERIFIED_BODIES, content_of, read_bytes
+from app.edge.compression import accepts_gzip, compress, compress_file, is_compressible
 from app.edge.request_context import Reply, RequestContext
 from schemas.calls import StreamedAnswer
 
@@ -110,7 +111,27 @@ class WsgiAdapter:
                 getattr(blocks, "close", _nothing)()
         status, headers = started[0]
         encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return _Response(int(status.split(" ", 1)[0]), encoded, body)
+        return _compressed(_Response(int(status.split(" ", 1)[0]), encoded, body), environ)
+
+
+def _compressed(response: _Response, environ: Mapping[str, Any]) -> _Response:
+    """Return a response as its client accepts it; a file of ours, which has a tag, is compressed once."""
+    accepted = environ.get("HTTP_ACCEPT_ENCODING", "").encode("latin-1")
+    headers = list(response.headers)
+    if isinstance(response.body, bytes):
+        return _Response(response.status, *compress(response.status, headers, response.body, accepted))
+    given = dict(headers)
+    tag, size = given.get(b"etag", b""), int(given.get(b"content-length", b"0"))
+    if not isinstance(response.body, FileWrapper) or not tag or not is_compressible(response.status, headers, size):
+        return response
+    headers.append((b"vary", b"accept-encoding"))
+    if not accepts_gzip(accepted):
+        return _Response(response.status, headers, response.body)
+    body = b"".join(response.body)
+    response.body.close()
+    packed = compress_file(tag, body)
+    headers = [(name, b"%d" % len(packed) if name == b"content-length" else value) for name, value in headers]
+    return _Response(response.status, [*headers, (b"content-encoding", b"gzip")], packed)
 
 
 def _environ(scope: Mapping[str, Any], body: bytes) -> dict[str, Any]:

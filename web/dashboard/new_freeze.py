@@ -22,6 +22,7 @@ from web.dashboard.planning.short_terms import MAX_NAME, QUICK_ENDS, REPEATS, is
 from web.dashboard.scopes import FIELD_OF_SCOPE, FIND, SCOPE_LABELS, is_complete, offer, scope_of
 from web.operations import Call, OperationError
 from web.problems import problems_of
+from web.reader_zone import reader_zone
 
 WIDE = 50
 """Number of branches above which a freeze needs its count typed; one of the organisation always does."""
@@ -71,7 +72,7 @@ class NewFreeze(DashboardPage):
             **scope,
             "starts_at": times.get("from", ""),
             "ends_at": times.get("to", ""),
-            "zone": g.member.settings["timezone"],
+            "zone": reader_zone() or g.member.settings["timezone"],
             "repeats": repeats if repeats in REPEATS else "never",
             "exceptions": "1",
         }

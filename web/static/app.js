@@ -4,18 +4,21 @@
 const local = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
 });
+const zone = local.resolvedOptions().timeZone;
+document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+const shown = document.documentElement.dataset.shownIn === zone; // the server has shown them so
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const improve = () => {
-  for (const time of document.querySelectorAll("time[datetime]")) {
+  for (const time of shown ? [] : document.querySelectorAll("time[datetime]")) {
     const text = local.format(new Date(time.dateTime));
     if (time.textContent !== text) {
       time.title = time.textContent;
       time.textContent = text;
     }
   }
-  for (const zone of document.querySelectorAll("[data-zone]")) {
-    if (zone.value === undefined) zone.textContent = local.resolvedOptions().timeZone;
-    else zone.value = local.resolvedOptions().timeZone;
+  for (const each of document.querySelectorAll("[data-zone]")) {
+    if (each.value === undefined) each.textContent = zone;
+    else each.value = zone;
   }
   for (const id of document.querySelectorAll("[data-copy]:not(:has(+ .copy))")) {
     const button = document.createElement("button");

@@ -298,4 +298,17 @@ class TestWithScripts:
         )
         at = datetime.fromisoformat(instant)
         assert f"{at:%H:%M} UTC" in title
-        assert f"{(at.hour + 9) % 12 or 12}:{at:%M}" in shown
+        assert f"{(at.hour + 9) % 24:02}:{at:%M} JST" in shown
+        assert scripted.value("document.documentElement.dataset.shownIn") == "Asia/Tokyo"
+
+    def test_reader_who_travels_sees_instants_in_the_new_zone(
+        self, scripted: Browser, site: str, account: Callable[[str], User]
+    ) -> None:
+        account("Ada")
+        scripted.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+        sign_in(scripted, site, "ada@example.test")
+        scripted.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+        scripted.open(f"{site}/settings/account")
+        assert "GMT" in scripted.value("document.querySelector('time').textContent")
+        scripted.open(f"{site}/settings/account")
+        assert "CE" in scripted.value("document.querySelector('time').textContent")

@@ -1,6 +1,7 @@
 """The frame of the dashboard: navigation, banner, refusals, and what a page does without an organisation."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,21 @@ class TestFrame:
     def test_part_of_a_page_leaves_the_page_when_the_session_has_ended(self, visitor: Person) -> None:
         answer = visitor.client.get("/attention", headers={"HX-Request": "true"})
         assert (answer.status_code, {"HX-Redirect", "Location"} & set(answer.headers)) == (401, set())
+
+    def test_instants_are_in_the_zone_of_the_reader_from_the_start(self, member: Enter) -> None:
+        viewer = member("viewer")
+        viewer.client.cookies.set("zone", "Asia/Tokyo", domain="127.0.0.1")
+        text = viewer.open("/settings").answer.text
+        assert re.search(r'<time datetime="[^"]+" title="[^"]+ UTC">[^<]+ JST</time>', text)
+        assert 'data-shown-in="Asia/Tokyo"' in text
+
+    @pytest.mark.parametrize("zone", ["Mars/Olympus", "America", "../etc/passwd", ""])
+    def test_zone_that_there_is_not_shows_instants_in_utc(self, member: Enter, zone: str) -> None:
+        viewer = member("viewer")
+        viewer.client.cookies.set("zone", zone, domain="127.0.0.1")
+        text = viewer.open("/settings").answer.text
+        assert re.search(r'<time datetime="[^"]+">[^<]+ UTC</time>', text)
+        assert "data-shown-in" not in text
 
     def test_page_leads_home_without_an_organization(self, ada: Person) -> None:
         assert ada.client.get("/attention").headers["location"] == "/"

@@ -1,0 +1,84 @@
+"""Answers are compressed for clients that accept it: pages, our files, and the JSON of the API from 1 KB on."""
+
+import gzip
+
+import httpx
+import pytest
+
+from app.edge.compression import MIN_BYTES, accepts_gzip
+from tests.web.people.forms import Page, Person
+
+STYLES, SCRIPT = "/static/app.css", "/static/app.js"
+OPENAPI = "/openapi.json"
+
+
+def asked(person: Person, path: str, accepted: str = "gzip") -> tuple[httpx.Response, bytes]:
+    """Return an answer, and its body as it was sent."""
+    with person.client.stream("GET", path, headers={"Accept-Encoding": accepted}) as answer:
+        return answer, b"".join(answer.iter_raw())
+
+
+@pytest.mark.parametrize("path", ["/settings/account", STYLES, SCRIPT, OPENAPI, "/docs/guide/mcp", "/docs"])
+def test_answer_is_compressed_for_clients_that_accept_it(ada: Person, path: str) -> None:
+    plain, body = asked(ada, path, "identity")
+    packed, sent = asked(ada, path)
+    assert (plain.status_code, "content-encoding" in plain.headers) == (200, False)
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) == len(sent) < len(body) / 2
+    for answer in (plain, packed):
+        assert "accept-encoding" in answer.headers["vary"].lower()
+    if path.startswith(("/static", "/docs", "/openapi")):
+        assert gzip.decompress(sent) == body
+        assert packed.headers.get("etag") == plain.headers.get("etag")
+
+
+def test_first_view_of_the_dashboard_has_at_most_25_kilobytes(ada: Person) -> None:
+    page = Page(ada.client.get("/"))
+    files = [STYLES, SCRIPT, "/static/vendor/htmx-4.0.1/htmx.min.js", "/static/icon.svg"]
+    assert all(file.partition("/static/")[2] in page.answer.text for file in files)
+    assert sum(len(asked(ada, path)[1]) for path in ("/", *files)) <= 25_600
+
+
+def test_short_answer_is_sent_as_it_is(ada: Person) -> None:
+    answer, sent = asked(ada, "/healthz")
+    assert len(sent) < MIN_BYTES
+    assert {"content-encoding", "vary"} & set(answer.headers) == set()
+
+
+def test_redirect_and_unchanged_file_have_no_body(ada: Person, visitor: Person) -> None:
+    assert asked(visitor, "/settings/account")[0].status_code == 303
+    tag = asked(ada, STYLES)[0].headers["etag"]
+    answer = ada.client.get(STYLES, headers={"If-None-Match": tag, "Accept-Encoding": "gzip"})
+    assert (answer.status_code, answer.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        (None, False),
+        (b"", False),
+        (b"identity", False),
+        (b"gzip", True),
+        (b"deflate, GZIP;q=0.5", True),
+        (b"gzip; q=0", False),
+        (b"gzip;q=0.000, *", False),
+        (b"*", True),
+        (b"br;q=1.0, *;q=0", False),
+    ],
+)
+def test_accept_encoding_is_read_as_http_says(header: bytes | None, accepted: bool) -> None:
+    assert accepts_gzip(header) is accepted
+
+
+def test_token_of_forms_looks_different_in_each_page_and_is_accepted(ada: Person) -> None:
+    pages = [ada.open("/settings/account") for _ in range(3)]
+    tokens = [page.form("Create organisation").fields["token"] for page in pages]
+    assert len(set(tokens)) == 3
+    assert len(set.intersection(*(set(zip(range(128), token, strict=False)) for token in tokens))) < 10
+    assert "Your organisation has been created" in ada.press(pages[0], "Create organisation", name="Acme").text
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "00", "0" * 64, "0" * 128, "0" * 127])
+def test_token_that_is_none_is_refused(ada: Person, wrong: str) -> None:
+    form = ada.open("/settings/account").form("Create organisation")
+    assert ada.send(form, token=wrong).status_code == 403

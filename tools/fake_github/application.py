@@ -18,6 +18,8 @@ from tools.fake_github.graph.documents import prepare
 from tools.fake_github.identity import Caller
 from tools.fake_github.install_page import PAGE, install_page
 from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.pull_page import PAGE as PULL_PAGE
+from tools.fake_github.pull_page import pull_page
 from tools.fake_github.rest import (
     activity_routes,
     app_routes,
@@ -120,6 +122,8 @@ class Application:
             )
         if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
             return install_page(self.github, page["slug"], incoming.query)
+        if incoming.method in {"GET", "POST"} and (page := PULL_PAGE.fullmatch(incoming.path)):
+            return pull_page(self.github, incoming, page["full_name"], int(page["number"]))
         return answer_manifest(self.github, incoming)
 
     def _find_operation(self, incoming: Incoming) -> RequestedOperation:

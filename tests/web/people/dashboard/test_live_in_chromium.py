@@ -101,7 +101,7 @@ PARTS = {
     "doctor": ("/branches/{branch}?since=2099-01-01T00:00:00Z", "Verifying the rules now", REFRESH),
     "setup": ("/enforcement/setup", "1 for verification", REFRESH),
     "payment": ("/billing?checkout=cs_test_1", "We are waiting for Stripe", ""),
-    "impact": ("/freezes/new", "2 branches of 2 repositories", TYPE % "patterns"),
+    "impact": ("/freezes/new", "1 branch of 1 repository", TYPE % "repository"),
     "preview": ("/schedules/new", "Covers 2 watched branches now.", TYPE % "name"),
 }
 """Pages with parts that read themselves again, or follow a form: address, what the part says, and what has it read."""
@@ -198,7 +198,7 @@ def test_shortcuts_lead_to_sections_and_can_be_switched_off(
     browser.open(f"{site}/freezes")
     key = "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '%s', bubbles: true, cancelable: true }))"
     browser.value(key % "/")
-    assert browser.focus() == "Repository"
+    assert browser.focus() == "Words in the reason"
     browser.value(key % "?")
     assert browser.value("document.getElementById('keys').open") is True
     browser.value("document.getElementById('shortcuts').click(), document.getElementById('keys').close()")
@@ -214,10 +214,10 @@ def test_shortcuts_lead_to_sections_and_can_be_switched_off(
 def test_impact_follows_what_is_typed(browser: Browser, site: str, acme: Scene, enter: Enter) -> None:
     enter("member")
     browser.open(f"{site}/freezes/new")
-    assert "2 branches of 2 repositories" in browser.text
-    browser.value("document.getElementById('scope-glob').click()")
-    browser.tab_to("Patterns")
-    browser.write("acme/web")
-    swap(browser, "")
     assert "1 branch of 1 repository would be frozen" in browser.text
+    browser.value("document.querySelector('[name=scope][value=glob]').click()")
+    browser.tab_to("Patterns")
+    browser.write("acme/*")
+    swap(browser, "")
+    assert "2 branches of 2 repositories would be frozen" in browser.text
     assert "Show what it covers" not in browser.text

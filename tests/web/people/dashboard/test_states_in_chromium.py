@@ -60,7 +60,7 @@ class Sent(NamedTuple):
 
 
 SENT = {
-    "start-refused": Sent("/freezes/new", "document.getElementById('scope-branch').click()", "button[value=start]"),
+    "start-refused": Sent("/freezes/new", "0", "button[value=start]"),
     "lift-refused": Sent("/freezes/{window}/lift", "document.getElementById('reason').value = 'x'.repeat(2100)"),
     "extend-refused": Sent("/freezes/{freeze}/extend", "0"),
     "override-refused": Sent("/freezes/{window}/override", "0"),

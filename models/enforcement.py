@@ -1,6 +1,8 @@
 """The rules at GitHub: whether our check is required, the rulesets that we wrote, pushes to frozen branches."""
 
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, text
@@ -50,7 +52,7 @@ class BranchEnforcement(Leased, Base):
     rules_reported_at: Mapped[datetime | None]
     """When GitHub last reported a change that may concern the rules."""
     stop: Mapped[str | None]
-    """The context of the stop that is in force on the branch (`FrozenBranchRuleset`); None: none is."""
+    """The context of the stop that is in force on the branch (`NamingRuleset`); None: none is."""
 
     __table_args__ = (Index("ix_branch_enforcement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 
@@ -72,18 +74,16 @@ class WrittenRuleset(Base):
     written_at: Mapped[datetime]
 
 
-class FrozenBranchRuleset(Leased, Base):
-    """The ruleset of a repository that keeps its frozen branches from being deleted, created or renamed.
+Ref = tuple[str, str]
+"""A branch that a ruleset names: our id of its repository, and its name."""
 
-    It may have a *stop*: a required context that no head has, so that nothing can merge until the checks are written.
-    Due when it may not name exactly the branches that are frozen, or have the stop that they need: both are computed
-    when the work is done.
+
+class NamingRuleset(Leased):
+    """The columns of a ruleset of ours that names frozen branches, and that may have a stop.
+
+    A *stop* is a required context that no head has, so that nothing can merge until the checks are written.
     """
 
-    __tablename__ = "frozen_branch_rulesets"
-
-    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
-    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
     ruleset_id: Mapped[int | None] = mapped_column(BigInteger)
     """GitHub's id; None: it was not created yet, or people deleted it."""
     writing: Mapped[dict[str, Any] | None]
@@ -107,9 +107,72 @@ class FrozenBranchRuleset(Leased, Base):
     stop_refused_at: Mapped[datetime | None]
     """When people disabled or deleted the ruleset while its stop was in force: freezes from before get no other."""
     stop_passed: Mapped[list[str]] = mapped_column(server_default="{}")
-    """The commits that got the context of the stop, because exceptions let them in."""
+    """The commits that got the context of the stop, because exceptions let them in (`ExemptHead.key`)."""
 
-    __table_args__ = (Index("ix_frozen_branch_rulesets_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
+
+class FrozenBranchRuleset(NamingRuleset, Base):
+    """The ruleset of a repository that keeps its frozen branches from being deleted, created or renamed.
+
+    Due when it may not name exactly the branches that are frozen, or have the stop that they need: both are computed
+    when the work is done.
+    """
+
+    __tablename__ = "frozen_branch_rulesets"
+
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    organization_stop_id: Mapped[str | None] = mapped_column(ForeignKey("organization_stops.id"))
+    """The ruleset of the organisation to which the repository leaves its stop; None: it has one of its own, or none."""
+
+    __table_args__ = (
+        Index("ix_frozen_branch_rulesets_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        Index(
+            "ix_frozen_branch_rulesets_organization_stop_id",
+            "organization_stop_id",
+            postgresql_where=text("organization_stop_id IS NOT NULL"),
+        ),
+    )
+
+    @property
+    def named(self) -> frozenset[Ref]:
+        """The branches that the ruleset may name."""
+        return frozenset((self.repository_id, name) for name in self.branch_names)
+
+    def name(self, refs: Iterable[Ref]) -> None:
+        """Record the branches that the ruleset may name."""
+        self.branch_names = sorted(name for _repository_id, name in refs)
+
+
+class OrganizationStop(NamingRuleset, Base):
+    """A ruleset of an organisation that has the stop of many repositories in which the same branches are frozen.
+
+    It names the product of repositories and branches. Without a stop it is disabled, and kept for the next one.
+    """
+
+    __tablename__ = "organization_stops"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    installation_id: Mapped[int] = mapped_column(BigInteger, ForeignKey("installations.id"), index=True)
+    repository_ids: Mapped[list[str]] = mapped_column(server_default="{}")
+    """The repositories in which it may name `branch_names`, in order."""
+    freed_ids: Mapped[list[str]] = mapped_column(server_default="{}")
+    """Those in which it has ceased to name a branch since the checks were last written again (`stop_ending_at`)."""
+
+    @property
+    def named(self) -> frozenset[Ref]:
+        """The branches that the ruleset may name."""
+        return frozenset(product(self.repository_ids, self.branch_names))
+
+    def name(self, refs: Iterable[Ref]) -> None:
+        """Record the branches that the ruleset may name, which are a product."""
+        found = list(refs)
+        self.repository_ids = sorted({repository_id for repository_id, _name in found})
+        self.branch_names = sorted({name for _repository_id, name in found})
+
+    def free(self, refs: Iterable[Ref]) -> None:
+        """Record that the ruleset has ceased to name these branches."""
+        self.freed_ids = sorted({*self.freed_ids, *(repository_id for repository_id, _name in refs)})
 
 
 class EnforcementSetup(Leased, Base):

@@ -34,7 +34,7 @@ from services.core.database_identity import is_confirmed
 from services.core.lease_holder import RUNNING_KINDS, PooledConnectionError, require_direct_connection
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance import secret_rotation
-from services.verdicts.lasting_stops import BY_HAND, LASTING, REFUSED, find_stops
+from services.verdicts.lasting_stops import PLACES, by_hand
 
 _LOGIN: LiteralString = """
     SELECT r.rolname::text, r.rolsuper, r.rolbypassrls, r.rolcreaterole OR r.rolcreatedb,
@@ -185,12 +185,13 @@ def check_stops(config: Config) -> Iterator[Finding]:
     """Check that every stop that is not needed has ended, and that people have ended none that is."""
     try:
         with units_of_work(config, WORKER_ROLE) as uow_factory, uow_factory.open(SYSTEM_CALLER, read_only=True) as uow:
-            lasting, refused = find_stops(uow, LASTING), find_stops(uow, REFUSED)
+            lasting = [(name, of.level) for of in PLACES for name in of.find(uow, of.lasting)]
+            refused = [name for of in PLACES for name in of.find(uow, of.refused)]
     except sqlalchemy.exc.SQLAlchemyError:
         yield off("not checked, because the database cannot be used")
         return
-    for name in lasting:
-        yield fix(f"GitHub refuses every merge into branches of {name} by a stop that does not end. {BY_HAND}")
+    for name, level in lasting:
+        yield fix(f"GitHub refuses every merge into branches of {name} by a stop that does not end. {by_hand(level)}")
     for name in refused:
         yield fix(
             f"people ended the stop of {name} at GitHub: its frozen branches are open until their checks are written. "

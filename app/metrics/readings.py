@@ -16,7 +16,6 @@ from app.metrics.families import MAX_COUNTED, MAX_INSTALLATIONS, NO_CAUSE, Famil
 from integrations.github import ErrorKind
 from integrations.github.errors import CODES
 from models.checks import Check
-from models.enforcement import FrozenBranchRuleset
 from models.freezes import IN_FORCE, INCOMPLETE
 from models.installations import Installation
 from models.notifications import NotificationDestination
@@ -35,7 +34,7 @@ from services.events.destinations import FOR_SYSTEMS
 from services.events.destinations import JOB as NOTIFICATIONS
 from services.github_access.rate_limiter import LEARNED_FOR
 from services.verdicts.blocking_facts import FROM, FROZEN_KEY, WAITS_FOR
-from services.verdicts.lasting_stops import STOPS, UNNEEDED, UNNEEDED_SINCE
+from services.verdicts.lasting_stops import PLACES
 
 WEBHOOKS_SEEN = timedelta(minutes=5)
 """For how long after its arrival the lag of a webhook is shown."""
@@ -108,24 +107,26 @@ def read_enforcement(uow: UnitOfWork) -> Iterator[Reading]:
     yield Reading(families.OLDEST_DUE_BRANCH, _seconds(uow.session.scalar(_OLDEST_OUTDATED), uow))
 
 
-_STOPS = (
-    select(FrozenBranchRuleset.repository_id)
-    .where(FrozenBranchRuleset.stop_context.is_not(None))
-    .order_by(FrozenBranchRuleset.stop_written_at.nulls_first())
-    .limit(MAX_COUNTED)
-)
-_OLDEST_UNNEEDED = text(f"""
-    SELECT min({UNNEEDED_SINCE}) FROM {STOPS} WHERE s.repository_id = ANY(:repositories) AND {UNNEEDED}
-""")  # noqa: S608 - constants of ours
+_STOPS = {
+    of: text(f"""
+        SELECT {of.key} FROM {of.rows} WHERE {of.row}.stop_context IS NOT NULL
+        ORDER BY {of.row}.stop_written_at NULLS FIRST LIMIT {MAX_COUNTED}
+    """)  # noqa: S608 - constants of ours
+    for of in PLACES
+}
+_OLDEST_UNNEEDED = {
+    of: text(f"SELECT min({of.unneeded_since}) FROM {of.rows} WHERE {of.key} = ANY(:keys) AND {of.unneeded}")  # noqa: S608
+    for of in PLACES
+}
 
 
 def read_stops(uow: UnitOfWork) -> Iterator[Reading]:
     """Read how many stops may be on, and for how long one that nothing needs."""
-    stops = uow.session.scalars(_STOPS).all()
-    yield Reading(families.STOPS, len(stops))
-    values = {"now": uow.now, "repositories": list(stops)}
-    since = uow.session.scalar(_OLDEST_UNNEEDED, values) if stops else None
-    yield Reading(families.OLDEST_UNNEEDED_STOP, _seconds(since, uow))
+    stops = {of: list(uow.session.scalars(_STOPS[of])) for of in PLACES}
+    yield Reading(families.STOPS, sum(map(len, stops.values())))
+    values = [(of, {"now": uow.now, "keys": keys}) for of, keys in stops.items() if keys]
+    found = [uow.session.scalar(_OLDEST_UNNEEDED[of], each) for of, each in values]
+    yield Reading(families.OLDEST_UNNEEDED_STOP, _seconds(min(filter(None, found), default=None), uow))
 
 
 # The oldest first: these are the ones that have waited too long.

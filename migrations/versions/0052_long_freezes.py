@@ -4,13 +4,13 @@ Others that were in force then started in the range, or less than 28 days before
 table is small: the organisation with the most has some thousand freezes, so the index is built in milliseconds.
 
 Revision ID: 0052
-Revises: 0050
+Revises: 0051
 """
 
 from alembic import op
 
 revision = "0052"
-down_revision = "0050"
+down_revision = "0051"
 branch_labels = None
 depends_on = None
 

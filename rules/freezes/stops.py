@@ -3,9 +3,13 @@
 A freeze is complete when the last open head has its failing check; until then an old `success` lets heads in. A *stop*
 closes this window: a context that no head has is required of all frozen branches of the repository, until no `success`
 stands there any more.
+
+Where the same branches are frozen in many repositories, one ruleset of their organisation may have the stop of all.
+It names the product of branches and repositories.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,6 +31,7 @@ class FrozenBranch:
     """When its rules were last read."""
     reported_at: datetime | None = None
     """When GitHub last reported that they may have changed."""
+    repository_id: str = ""
 
 
 def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool, refused_at: datetime | None) -> bool:
@@ -42,3 +47,34 @@ def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool, refused_at: d
         each.facts.required and each.facts.reading == "current" and (refused_at is None or each.frozen_at > refused_at)
         for each in standing
     )
+
+
+Names = frozenset[str]
+"""Names of branches."""
+SHARED_ABOVE = 20
+"""In how many repositories the same branches must be frozen, at least one more, for a ruleset of the organisation."""
+
+
+def shared_stops(frozen: Mapping[str, Names]) -> list[tuple[Names, list[str]]]:
+    """Return, of repositories that need a stop, more than `SHARED_ABOVE` each in which the same branches are frozen.
+
+    The largest first, each with these branches.
+    """
+    found: dict[Names, list[str]] = {}
+    for repository_id, names in sorted(frozen.items()):
+        found.setdefault(names, []).append(repository_id)
+    many = [(names, ids) for names, ids in found.items() if names and len(ids) > SHARED_ABOVE]
+    return sorted(many, key=lambda each: (-len(each[1]), sorted(each[0])))
+
+
+def covered_by(frozen: Mapping[str, Names], names: Names) -> tuple[Names, list[str]]:
+    """Return the branches that a ruleset of an organisation names, and the repositories in which it names them.
+
+    `names` are those that it named, or that it is meant for: where some are frozen no more, what is still frozen in the
+    most of its repositories stays. Repositories in which not all of these are frozen are left out.
+    """
+    counts = Counter(shared for each in frozen.values() if (shared := each & names))
+    if not counts:
+        return frozenset(), []
+    most = max(counts, key=lambda each: (counts[each], len(each), sorted(each)))
+    return most, sorted(repository_id for repository_id, each in frozen.items() if most <= each)

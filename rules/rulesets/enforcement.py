@@ -152,8 +152,8 @@ class Enforcement:
     findings: tuple[Finding, ...]
     seen: bool
     """Whether the rules could be read at all."""
-    stops: tuple[str, ...] = ()
-    """The contexts of stops that active rules require from our App."""
+    stops: Mapping[str, Level] = field(default_factory=dict)
+    """The contexts of stops that active rules require from our App, with the level of their ruleset."""
 
 
 def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
@@ -183,12 +183,12 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
         merge_queue=_merge_queue(facts, facts.rules),
         findings=findings.worst_first(noted),
         seen=True,
-        stops=tuple(
-            check.context
+        stops={
+            check.context: (rule.ruleset.level if rule.ruleset else None) or "repository"
             for rule in facts.rules
             for check in rule.checks
             if is_stop(check.context) and check.app_id == facts.app_id
-        ),
+        },
     )
 
 

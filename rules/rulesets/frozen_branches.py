@@ -5,6 +5,8 @@ is kept for the next freeze. What people add to it without loosening it stays, a
 
 It may have a stop: a required context of our App that no head has, so that nothing can be merged into these branches or
 pushed to them.
+
+A ruleset of an organisation has nothing but the stop of many of its repositories (`repositories`: GitHub's ids).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,30 +37,47 @@ def stop_of(context: str | None, app_id: int) -> Stop | None:
     return None if context is None else Stop(context, app_id)
 
 
-def wanted_ruleset(branches: Iterable[str], name: str = NAME, stop: Stop | None = None) -> dict[str, Any]:
-    """Return GitHub's JSON of the ruleset for exactly these branches."""
+def wanted_ruleset(
+    branches: Iterable[str],
+    name: str = NAME,
+    stop: Stop | None = None,
+    repositories: Collection[int] | None = None,
+) -> dict[str, Any]:
+    """Return GitHub's JSON of the ruleset for exactly these branches, of these repositories of an organisation."""
     include = [ref_of(branch) for branch in sorted(set(branches))]
+    conditions: dict[str, Any] = {"ref_name": {"include": include, "exclude": []}}
+    if repositories is not None:
+        conditions["repository_id"] = {"repository_ids": sorted(repositories)}
+    kinds = RULE_TYPES if repositories is None else ()
     return {
         "name": name,
         "target": "branch",
         "enforcement": "active" if include else "disabled",
         "bypass_actors": [],
-        "conditions": {"ref_name": {"include": include, "exclude": []}},
-        "rules": [*({"type": kind} for kind in RULE_TYPES), *_stop_rules((), stop)],
+        "conditions": conditions,
+        "rules": [*({"type": kind} for kind in kinds), *_stop_rules((), stop)],
     }
 
 
-def restored_ruleset(existing: Mapping[str, Any], branches: Iterable[str], stop: Stop | None = None) -> dict[str, Any]:
+def restored_ruleset(
+    existing: Mapping[str, Any],
+    branches: Collection[str],
+    stop: Stop | None = None,
+    repositories: Collection[int] | None = None,
+) -> dict[str, Any]:
     """Return our ruleset as it must be for exactly these branches; equal to `existing` if nothing has to change.
 
-    `existing` is as GitHub returns it. A name that people gave it, and rules that they added, stay.
+    `existing` is as GitHub returns it. A name that people gave it, and rules that they added, stay. One that names no
+    branch keeps its repositories, without which GitHub would not take it.
     """
     before = normalized(existing)
-    wanted = wanted_ruleset(branches)
+    if repositories is not None and not branches:
+        repositories = _repositories(before)
+    wanted = wanted_ruleset(branches, repositories=repositories)
     after = {**before, "target": wanted["target"], "enforcement": wanted["enforcement"]}
     if before.get("bypass_actors"):  # hidden from those who may not write it
         after["bypass_actors"] = []
-    if _conditions(before) != _conditions(wanted):
+    if (_conditions(before), _repositories(before)) != (_conditions(wanted), _repositories(wanted)):
         after["conditions"] = wanted["conditions"]
     rules = list(before.get("rules") or ())
     present = {rule.get("type") for rule in rules}
@@ -76,10 +95,14 @@ def stops_in(ruleset: Mapping[str, Any]) -> list[str]:
     return [str(check["context"]) for check in _stops_of(ruleset.get("rules") or ())]
 
 
-def holds(existing: Mapping[str, Any], branches: Iterable[str], stop: Stop) -> bool:
-    """True if our ruleset requires this stop alone, of all of these branches."""
+def holds(
+    existing: Mapping[str, Any], branches: Iterable[str], stop: Stop, repositories: Collection[int] | None = None
+) -> bool:
+    """True if our ruleset requires this stop alone, of all of these branches, of these repositories."""
     include, exclude, others = _conditions(existing)
-    covers = include >= {ref_of(branch) for branch in branches} and not exclude and not others
+    kind = [] if repositories is None else ["repository_id"]
+    named = include >= {ref_of(branch) for branch in branches} and not exclude
+    covers = named and others == kind and _repositories(existing) >= set(repositories or ())
     return covers and _stops_of(existing.get("rules") or ()) == [_required(stop)]
 
 
@@ -98,6 +121,7 @@ def is_as_written(existing: Mapping[str, Any], written: Mapping[str, Any]) -> bo
         all(found.get(name) == written[name] for name in ("name", "target", "enforcement"))
         and not found.get("bypass_actors")
         and _conditions(found) == _conditions(written)
+        and _repositories(found) == _repositories(written)
         and _types(found) == _types(written)
         and stops_in(found) == stops_in(written)
     )
@@ -153,3 +177,9 @@ def _conditions(ruleset: Mapping[str, Any]) -> tuple[Any, ...]:
     names = conditions.get("ref_name") or {}
     include, exclude = (frozenset(names.get(side) or ()) for side in ("include", "exclude"))
     return include, exclude, sorted(set(conditions) - {"ref_name"})
+
+
+def _repositories(ruleset: Mapping[str, Any]) -> frozenset[int]:
+    """Return GitHub's ids of the repositories that a ruleset of an organisation names."""
+    condition = (ruleset.get("conditions") or {}).get("repository_id") or {}
+    return frozenset(condition.get("repository_ids") or ())

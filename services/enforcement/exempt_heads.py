@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from sqlalchemy import Row, select, text
 
 from integrations.github import CheckWrite, GitHubError, InstallationClient
-from models.enforcement import FrozenBranchRuleset
 from models.pull_requests import QueuedCommit
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from services.core.unit_of_work import UnitOfWork
@@ -32,40 +31,58 @@ _STANDING = text("""
 """)
 
 
+Commit = tuple[str, str]
+"""Our id of the repository, and the SHA."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExemptHead:
     """A commit that has to get the context of a stop."""
 
-    repository_id: str
-    repository_node_id: str
+    facts: RulesetFacts
+    """Of the ruleset that requires it, or will."""
     context: str
-    sha: str
+    commit: Commit
+
+    @property
+    def key(self) -> str:
+        """What is recorded of it."""
+        return key_of(self.commit)
 
 
-def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str, list[str]]:
-    """Return, by repository, the commits that may have the context of a stop of its frozen branches, in order."""
+def key_of(commit: Commit) -> str:
+    """Return what is recorded of a commit that got the context of a stop (`stop_passed`)."""
+    return ":".join(commit)
+
+
+def exempt_heads(uow: UnitOfWork, rulesets: Sequence[RulesetFacts]) -> dict[str, list[Commit]]:
+    """Return, by key of the ruleset, the commits that may have the context of a stop of its frozen branches, in order.
+
+    Where a ruleset covers several repositories, each commit of one counts for the branches of that one.
+    """
     names = {branch.id: branch.name for facts in rulesets for branch in facts.frozen}
-    repository_of = {branch.id: facts.repository_id for facts in rulesets for branch in facts.frozen}
+    places = {branch.id: (facts.key, branch.repository_id) for facts in rulesets for branch in facts.frozen}
     freezes, _closed = freezes_of(uow, names, ())
     exceptions = active_exceptions(uow.session, freezes, uow.now)
     if not exceptions.rows:
         return {}
-    entering: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    entering: defaultdict[tuple[tuple[str, str], str], set[str]] = defaultdict(set)
     for (branch_id, number), rows in exceptions.rows.items():
         sha = rows[0].head_sha
         if not exceptions.candidate((branch_id, names[branch_id]), number, sha, freezes).blocking():
-            entering[repository_of[branch_id], sha].add(branch_id)
+            entering[places[branch_id], sha].add(branch_id)
     for branch_id, sha, numbers in _queued(uow, names):
         if not exceptions.queue_candidate((branch_id, names[branch_id]), numbers, freezes).blocking():
-            entering[repository_of[branch_id], sha].add(branch_id)
-    standing: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    values = {"shas": [sha for _repository, sha in entering], "branches": list(names)}
+            entering[places[branch_id], sha].add(branch_id)
+    standing: defaultdict[tuple[tuple[str, str], str], set[str]] = defaultdict(set)
+    values = {"shas": [sha for _place, sha in entering], "branches": list(names)}
     for sha, branch_id in uow.session.execute(_STANDING, values):
-        standing[repository_of[branch_id], sha].add(branch_id)
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for (repository_id, sha), branch_ids in sorted(entering.items()):
-        if standing[repository_id, sha] <= branch_ids:
-            found[repository_id].append(sha)
+        standing[places[branch_id], sha].add(branch_id)
+    found: defaultdict[str, list[Commit]] = defaultdict(list)
+    for (place, sha), branch_ids in sorted(entering.items()):
+        if standing[place, sha] <= branch_ids:
+            key, repository_id = place
+            found[key].append((repository_id, sha))
     return found
 
 
@@ -81,9 +98,9 @@ def write_contexts(
     """Write the contexts on a batch of commits; return those that got it."""
     writes = [
         CheckWrite(
-            repository_node_id=head.repository_node_id,
+            repository_node_id=head.facts.repositories[head.commit[0]].node_id,
             name=head.context,
-            head_sha=head.sha,
+            head_sha=head.commit[1],
             conclusion="success",
             title=EXEMPT_TITLE,
             summary=EXEMPT_SUMMARY,
@@ -103,6 +120,6 @@ def write_contexts(
 def record_passed(uow: UnitOfWork, heads: Sequence[ExemptHead]) -> None:
     """Record the commits that got the context of a stop that is, or is about to be, on."""
     for head in heads:
-        row = uow.session.get_one(FrozenBranchRuleset, head.repository_id)
+        row = head.facts.row(uow)
         if row.stop_context == head.context:
-            row.stop_passed = sorted({*row.stop_passed, head.sha})
+            row.stop_passed = sorted({*row.stop_passed, head.key})

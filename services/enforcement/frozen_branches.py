@@ -15,25 +15,19 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, exists, not_, or_, select
+from sqlalchemy import ColumnElement, Row, and_, exists, not_, or_, select, true
 from sqlalchemy.orm import aliased
 
 from integrations.github import CALL_DEADLINE_SECONDS, ErrorKind, GitHub, GitHubError
 from integrations.github.errors import CODES
 from integrations.github.rulesets import Rulesets
-from models.enforcement import FrozenBranchRuleset
+from models.enforcement import FrozenBranchRuleset, OrganizationStop
 from models.installations import Installation
 from models.queries import NOW
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
-from rules.rulesets.frozen_branches import (
-    free_name,
-    is_as_written,
-    restored_ruleset,
-    stop_of,
-    stops_in,
-    wanted_ruleset,
-)
+from rules.rulesets.frozen_branches import free_name, is_as_written, stop_of, stops_in
+from rules.rulesets.needs import Level
 from rules.rulesets.plans import normalized
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
@@ -42,8 +36,10 @@ from services.enforcement.frozen_ruleset_records import (
     audit_change,
     probe_named,
     read_facts,
+    recall,
     record_intent,
     record_written,
+    row_of,
     withdraw_intent,
 )
 from services.enforcement_status.frozen_branch_requests import JOB, STOPS_JOB
@@ -64,11 +60,12 @@ _WAITS_FOR_SHARE = exists().where(
     _other.last_error_code == CODES[ErrorKind.RATE_LIMIT],
     _other.due_at > NOW,
 )
-_IS_STOPPING = or_(
-    FrozenBranchRuleset.may_stop,
-    FrozenBranchRuleset.stop_context.is_not(None),
-    FrozenBranchRuleset.stop_ending_at.is_not(None),
-)
+_FULL_NAME = Repository.owner + "/" + Repository.name
+
+
+def is_stopping(model: type[FrozenBranchRuleset | OrganizationStop]) -> ColumnElement[bool]:
+    """Return the condition of rulesets that have a stop, may need one, or had one until a moment ago."""
+    return or_(model.may_stop, model.stop_context.is_not(None), model.stop_ending_at.is_not(None))
 
 
 def _queue(kind: str, callable_: ColumnElement[bool], *conditions: ColumnElement[bool]) -> WorkQueue:
@@ -76,8 +73,10 @@ def _queue(kind: str, callable_: ColumnElement[bool], *conditions: ColumnElement
     candidates = (
         select(
             FrozenBranchRuleset.repository_id,
+            FrozenBranchRuleset.repository_id.label("key"),
             FrozenBranchRuleset.organization_id,
             FrozenBranchRuleset.attempts,
+            _FULL_NAME.label("place"),
             Repository.owner,
             Repository.name,
             Repository.installation_id,
@@ -102,16 +101,39 @@ def _queue(kind: str, callable_: ColumnElement[bool], *conditions: ColumnElement
     return WorkQueue(kind, FrozenBranchRuleset, candidates, call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS))
 
 
-FROZEN_BRANCHES = _queue(JOB, is_callable(), not_(_IS_STOPPING), not_(_WAITS_FOR_SHARE))
+FROZEN_BRANCHES = _queue(JOB, is_callable(), not_(is_stopping(FrozenBranchRuleset)), not_(_WAITS_FOR_SHARE))
 """Rulesets that are due and have no stop. While one of an organisation waits for its share of the rate limit, so do the
 others."""
-STOPS = _queue(STOPS_JOB, is_accepted(), _IS_STOPPING)
-"""Those that have a stop, may need one, or had one until a moment ago: they go before everything else."""
+STOPS = _queue(STOPS_JOB, is_accepted(), is_stopping(FrozenBranchRuleset))
+"""Those of repositories that have a stop, or may need one: they go before everything else."""
+ORGANIZATION_STOPS = WorkQueue(
+    STOPS_JOB,
+    OrganizationStop,
+    select(
+        OrganizationStop.id,
+        OrganizationStop.id.label("key"),
+        OrganizationStop.organization_id,
+        OrganizationStop.attempts,
+        Installation.account.label("place"),
+        Installation.account,
+        OrganizationStop.installation_id,
+        true().label("authorized"),
+    )
+    .join(Installation, Installation.id == OrganizationStop.installation_id)
+    .where(
+        is_accepted(),
+        Installation.permissions["organization_administration"].astext == "write",
+        is_stopping(OrganizationStop),
+    )
+    .order_by(OrganizationStop.due_at, OrganizationStop.id),
+    call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS),
+)
+"""Rulesets of organisations that have a stop of many repositories, or may need one: they go first of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesetWork:
-    """One repository whose ruleset is due, and the lease under which it is written."""
+    """One ruleset of a repository or organisation that is due, and the lease under which it is written."""
 
     uow_factory: UnitOfWorkFactory
     lease: Lease
@@ -119,16 +141,11 @@ class RulesetWork:
     access: Rulesets
     app_id: int
 
-    @property
-    def full_name(self) -> str:
-        """The repository as `owner/name`."""
-        return f"{self.row.owner}/{self.row.name}"
-
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
         """Open a transaction that renews the lease; raise `LeaseLostError` if it has ended."""
         with self.uow_factory.open(Caller(self.row.organization_id, SYSTEM, "system")) as uow:
-            if not self.lease.renew(uow, [self.row.repository_id]):
+            if not self.lease.renew(uow, [self.row.key]):
                 raise LeaseLostError
             yield uow
 
@@ -160,7 +177,7 @@ def _write(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None
 def _read(work: RulesetWork) -> RulesetFacts | None:
     """Return the facts; None, with the lease released, if there is nothing to do at GitHub."""
     with work.transaction() as uow:
-        [facts] = read_facts(uow, [work.row.repository_id])
+        [facts] = read_facts(uow, [work.row.key])
         if (facts.is_absent and not facts.frozen) or (facts.frozen and not work.row.authorized):
             work.lease.release(uow)
             return None
@@ -176,30 +193,33 @@ def find(access: Rulesets, facts: RulesetFacts) -> tuple[dict[str, Any] | None, 
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
     listed = access.list()  # raises if the repository itself is not found
-    found = find_unanswered(access, listed, facts.writing)
+    found = find_unanswered(access, listed, facts.writing, facts.level)
     if found is None and facts.stop is not None:
-        found = _find_lost(access, listed)
+        found = _find_lost(access, listed, facts.level)
     return (found, []) if found is not None else (None, [str(each["name"]) for each in listed])
 
 
 def find_unanswered(
-    access: Rulesets, listed: Iterable[dict[str, Any]], writing: Mapping[str, Any] | None
+    access: Rulesets,
+    listed: Iterable[dict[str, Any]],
+    writing: Mapping[str, Any] | None,
+    level: Level = "repository",
 ) -> dict[str, Any] | None:
     """Return, of the listed rulesets, the one whose creation was not answered; None if it is not there."""
     if writing is None:
         return None
     for each in listed:
-        if each["name"] == writing["name"] and each["source_type"] == "Repository":
+        if each["name"] == writing["name"] and each["source_type"].lower() == level:
             found = access.get(int(each["id"]))
             if is_as_written(found, writing):
                 return found
     return None
 
 
-def _find_lost(access: Rulesets, listed: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the ruleset of the repository that has a stop, and whose id is lost; None if there is none."""
+def _find_lost(access: Rulesets, listed: Iterable[dict[str, Any]], level: Level) -> dict[str, Any] | None:
+    """Return the ruleset of this level that has a stop, and whose id is lost; None if there is none."""
     for each in listed:
-        if each["source_type"] == "Repository":
+        if each["source_type"].lower() == level:
             found = access.get(int(each["id"]))
             if stops_in(found):
                 return found
@@ -220,15 +240,15 @@ def bring_up_to_date(
     stop = stop_of(context, work.app_id)
     if found is None:
         if facts.frozen:
-            _create(work, facts, wanted_ruleset(facts.frozen_names, free_name(taken), stop), context)
+            _create(work, facts, facts.ruleset(stop, free_name(taken)), context)
         else:
             with work.transaction() as uow:
                 record_written(uow, facts, None)
         return
     ids = (int(found["id"]), str(found["node_id"]))
     if facts.ruleset_id != ids[0]:
-        _record_recognized(work, ids, normalized(found))
-    before, after = normalized(found), restored_ruleset(found, facts.frozen_names, stop)
+        _record_recognized(work, facts, ids, normalized(found))
+    before, after = normalized(found), facts.restored(found, stop)
     if before == after:
         with work.transaction() as uow:
             record_written(uow, facts, ids, stop=context)
@@ -245,7 +265,7 @@ def bring_up_to_date(
         raise
     with work.transaction() as uow:
         record_written(uow, facts, ids, stop=context, changed=True)
-        audit_change(uow, work.full_name, ids[0], ("ruleset.updated", before, after))
+        audit_change(uow, work.row.place, facts, ids[0], ("ruleset.updated", before, after))
         probe_named(uow, [facts])
 
 
@@ -263,22 +283,23 @@ def _create(work: RulesetWork, facts: RulesetFacts, ruleset: dict[str, Any], con
     with work.transaction() as uow:
         ruleset_id = int(created["id"])
         record_written(uow, facts, (ruleset_id, str(created["node_id"])), stop=context, changed=True)
-        audit_change(uow, work.full_name, ruleset_id, ("ruleset.created", None, ruleset))
+        audit_change(uow, work.row.place, facts, ruleset_id, ("ruleset.created", None, ruleset))
         probe_named(uow, [facts])
 
 
-def _record_recognized(work: RulesetWork, ids: tuple[int, str], ruleset: dict[str, Any]) -> None:
+def _record_recognized(work: RulesetWork, facts: RulesetFacts, ids: tuple[int, str], ruleset: dict[str, Any]) -> None:
     """Record and audit that a ruleset whose creation was not answered is there."""
     with work.transaction() as uow:
-        row = uow.session.get_one(FrozenBranchRuleset, work.row.repository_id)
+        row = facts.row(uow)
         (row.ruleset_id, row.node_id), row.writing, row.written_at = ids, None, uow.now
-        audit_change(uow, work.full_name, ids[0], ("ruleset.created", None, ruleset))
+        audit_change(uow, work.row.place, facts, ids[0], ("ruleset.created", None, ruleset))
 
 
 def record_failure(uow_factory: UnitOfWorkFactory, lease: Lease, row: Row[Any], error: GitHubError) -> None:
     """Record why a ruleset could not be brought up to date; it is tried again, seldom if only people can help.
 
-    What may have a stop is tried again soon in any case.
+    What may have a stop is tried again soon in any case. Repositories that left theirs to an organisation make their
+    own, unless that one is in force.
     """
     delay = OPERATOR_RETRY_INTERVAL if error.kind is ErrorKind.REJECTED else backoff(error, row.attempts)
     with uow_factory.open(SYSTEM_CALLER) as uow:
@@ -286,7 +307,10 @@ def record_failure(uow_factory: UnitOfWorkFactory, lease: Lease, row: Row[Any], 
         if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
             learn_from_refused_write(uow, row.installation_id, uow.dependencies.github_limits)
         counted = error.kind not in _WAITS
-        if counted and uow.session.get_one(FrozenBranchRuleset, row.repository_id).stop_context is not None:
+        known = row_of(uow, OrganizationStop if lease.queue is ORGANIZATION_STOPS else FrozenBranchRuleset, row.key)
+        if counted and known.stop_context is not None:
             delay = min(delay, MAX_STOP_RETRY)
-        lease.fail(uow, error.code, error.message, uow.now + delay, keys=[row.repository_id], counted=counted)
-    logger.warning("the ruleset of frozen branches of %s/%s is not up to date: %s", row.owner, row.name, error)
+        lease.fail(uow, error.code, error.message, uow.now + delay, keys=[row.key], counted=counted)
+        if counted and isinstance(known, OrganizationStop) and known.stop_in_force_at is None:
+            recall(uow, known.id, kept=None)
+    logger.warning("the ruleset of frozen branches of %s is not up to date: %s", row.place, error)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, exists, select
+from sqlalchemy import Row, and_, exists, or_, select
 
-from models.enforcement import BranchEnforcement, FrozenBranchRuleset
+from models.enforcement import BranchEnforcement, FrozenBranchRuleset, OrganizationStop
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import UnitOfWork
@@ -52,10 +52,18 @@ PROBES_OF_STOPS = WorkQueue(
     BranchEnforcement,
     _DUE.where(
         is_accepted(),
-        exists().where(
-            FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
-            FrozenBranchRuleset.stop_context.is_not(None),
-            FrozenBranchRuleset.stop_in_force_at.is_(None),
+        or_(
+            exists().where(
+                FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
+                FrozenBranchRuleset.stop_context.is_not(None),
+                FrozenBranchRuleset.stop_in_force_at.is_(None),
+            ),
+            exists().where(
+                FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
+                FrozenBranchRuleset.organization_stop_id == OrganizationStop.id,
+                OrganizationStop.stop_context.is_not(None),
+                OrganizationStop.stop_in_force_at.is_(None),
+            ),
         ),
     ),
 )

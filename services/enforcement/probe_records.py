@@ -83,11 +83,15 @@ _SAVE = text("""
         ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
         verified_at = :started, rules_read_at = CASE WHEN :seen THEN :started ELSE rules_read_at END,
-        stop = CASE WHEN NOT :seen THEN stop ELSE (
-            SELECT s.stop_context FROM watched_branches b
+        stop = CASE WHEN NOT :seen THEN stop WHEN CAST(:stops AS text[]) = '{}' THEN NULL ELSE (
+            SELECT on_branch.stop_context FROM watched_branches b
             JOIN frozen_branch_rulesets s ON s.repository_id = b.repository_id
-            WHERE b.id = :branch AND s.stop_context = ANY(CAST(:stops AS text[]))
-              AND s.stop_written_at <= :enforced) END
+            LEFT JOIN organization_stops o ON o.id = s.organization_stop_id
+            CROSS JOIN LATERAL (VALUES (s.stop_context, s.stop_written_at), (o.stop_context, o.stop_written_at))
+                AS on_branch (stop_context, stop_written_at)
+            WHERE b.id = :branch AND on_branch.stop_context = ANY(CAST(:stops AS text[]))
+              AND on_branch.stop_written_at <= :enforced
+            ORDER BY on_branch.stop_context <> s.stop_context LIMIT 1) END
     WHERE branch_id = :branch
 """).bindparams(
     *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
@@ -95,6 +99,12 @@ _SAVE = text("""
 
 
 # So that no stop counts which is about to be taken away; before branches are locked, as by those who write rulesets.
+_LOCK_STOPS_ABOVE = text("""
+    SELECT FROM organization_stops WHERE stop_context IS NOT NULL AND id IN (
+        SELECT organization_stop_id FROM frozen_branch_rulesets WHERE repository_id IN (
+            SELECT repository_id FROM watched_branches WHERE id = ANY(:branches)))
+    ORDER BY id FOR SHARE
+""")
 _LOCK_STOPS = text("""
     SELECT FROM frozen_branch_rulesets WHERE stop_context IS NOT NULL AND repository_id IN (
         SELECT repository_id FROM watched_branches WHERE id = ANY(:branches))
@@ -109,8 +119,11 @@ def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeRes
     check, which is due. It is locked first, as by everything that changes what is watched.
     """
     if stopped := [each.probe.branch_id for each in probed if each.found.stops]:
-        record_lost_stops(uow, stopped, batch.started_at)
-        uow.session.execute(_LOCK_STOPS, {"branches": [each.probe.branch_id for each in probed]})
+        for level in ("organization", "repository"):
+            lost = [each.probe.branch_id for each in probed if level in each.found.stops.values()]
+            record_lost_stops(uow, lost, batch.started_at, level)
+        for statement in (_LOCK_STOPS_ABOVE, _LOCK_STOPS):
+            uow.session.execute(statement, {"branches": stopped})
     changed = [each.probe for each in probed if each.own_rule_changed and each.probe.pattern_check_name is not None]
     if changed:
         mark_dirty(uow.session, [probe.branch_id for probe in changed], uow.now)

@@ -129,8 +129,7 @@ def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
 
 
 def _of_frozen_branches(left: FrozenBranchesLeft) -> _Owned:
-    place = Place("repository", left.owner, left.repository_id, left.full_name)
-    return _Owned(left.installation_id, place, "", left.ruleset_id, frozen_branches=left)
+    return _Owned(left.installation_id, left.place, "", left.ruleset_id, frozen_branches=left)
 
 
 def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:

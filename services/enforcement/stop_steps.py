@@ -1,4 +1,4 @@
-"""What to do next with the stop of a repository: it follows from what is recorded, and from the time."""
+"""What to do next with the stop of a repository or organisation: it follows from what is recorded, and the time."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ READ_AGAIN = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True)
 class StopStep:
-    """What to do next with the stop of a repository, and when to look again after a step that needs no call."""
+    """What to do next with the stop of a place, and when to look again after a step that needs no call."""
 
     action: Literal["write", "write_again", "forget", "count", "read", "wait"]
     """`write` the ruleset, as it has to be; `write_again` the checks of what GitHub merges by itself; `forget`, since
@@ -23,11 +23,16 @@ class StopStep:
 
 
 def next_step(facts: RulesetFacts, now: datetime, delay: timedelta) -> StopStep:
-    """Return what to do next with the stop of a repository; `delay` is that of a changed ruleset."""
+    """Return what to do next with the stop of a place; `delay` is that of a changed ruleset.
+
+    A repository that leaves its stop to its organisation waits until that is in force; then its own ruleset is written.
+    """
     is_on = facts.needs_stop or facts.stop is not None
+    renamed = facts.wanted != facts.named
     if not is_on and facts.stop_ending_at is None:
-        return StopStep("forget")
-    renamed = facts.frozen_names != facts.branch_names
+        if facts.left == "beginning":
+            return StopStep("wait", HELD_FOR)
+        return StopStep("write" if renamed and facts.left == "in force" else "forget")
     if is_on and (not facts.needs_stop or facts.stop is None or facts.stop_written_at is None or renamed):
         return StopStep("write")
     if facts.stop_ending_at is not None:

@@ -1,8 +1,9 @@
 """Stops: for a freeze with many open heads, nothing can merge before their checks are written.
 
-A stop is a context that no head has (`rules/freezes/stops.py`), and that the ruleset of a repository's frozen branches
-requires. The rows of `frozen_branch_rulesets` say what GitHub may have; what is needed is computed each time, from
-freezes and from records of checks. One call writes the rulesets of many repositories.
+A stop is a context that no head has (`rules/freezes/stops.py`), and that the ruleset of a *place* requires: of the
+frozen branches of a repository (`frozen_branch_rulesets`), of which one call writes many, or of an organisation, for
+all of its repositories in which the same branches are frozen (`organization_stops`, `organization_stops.py`). The rows
+say what GitHub may have; what is needed is computed each time, from freezes and from records of checks.
 
 - **On.** The ruleset requires a new context. `GitHubLimits.ruleset_delay` later the rules are read; where they show the
   context, the branch is *stopped*, and counts as blocked.
@@ -13,7 +14,7 @@ freezes and from records of checks. One call writes the rulesets of many reposit
   stopped first. GitHub does not look again at what waits for a rule, so the checks of heads with auto-merge, and of
   commits of a merge queue, are then written again.
 - **Refused.** Where people have disabled or deleted the ruleset while its stop was in force, only a freeze that starts
-  later is stopped again. What they loosened otherwise is put right.
+  later is stopped again, by whatever ruleset. What they loosened otherwise is put right.
 """
 
 import logging
@@ -29,28 +30,40 @@ from sqlalchemy import Row, select, text
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.ruleset_batches import RULESETS_PER_REQUEST, RulesetBody
 from models.checks import mark_dirty
-from models.enforcement import FrozenBranchRuleset
+from models.enforcement import FrozenBranchRuleset, OrganizationStop
 from models.repositories import Repository
 from rules.access.permissions import SYSTEM
 from rules.batches import batches
 from rules.freezes.merge_rank import AUTO_MERGE
-from rules.rulesets.frozen_branches import holds, restored_ruleset, stop_of, wanted_ruleset
+from rules.rulesets.frozen_branches import stop_of
 from services.core.database_identity import is_confirmed
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError
-from services.enforcement.exempt_heads import ExemptHead, exempt_heads, record_passed, write_contexts
-from services.enforcement.frozen_branches import STOPS, RulesetWork, bring_up_to_date, find, record_failure
+from services.enforcement.exempt_heads import ExemptHead, exempt_heads, key_of, record_passed, write_contexts
+from services.enforcement.frozen_branches import (
+    ORGANIZATION_STOPS,
+    STOPS,
+    RulesetWork,
+    bring_up_to_date,
+    find,
+    record_failure,
+)
 from services.enforcement.frozen_ruleset_records import (
+    Model,
     RulesetFacts,
     audit_change,
+    branch_ids,
     probe_named,
     read_facts,
+    read_organization_facts,
+    recall,
     record_intent,
     record_loss,
     record_refusal,
     record_written,
     withdraw_intent,
 )
+from services.enforcement.organization_stops import MAX_RULESETS, leave_to_organization
 from services.enforcement.probe_queue import PROBES_OF_STOPS
 from services.enforcement.probes import probe_next
 from services.enforcement.stop_steps import READ_AGAIN, StopStep, next_step
@@ -80,22 +93,43 @@ _WRITE_AGAIN = text(f"""
 
 def stop_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Bring the due stops of one installation up to date, or read back what was written; False if none is due."""
+    worked = _work_on_organizations(uow_factory, github)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         first = STOPS.first(uow)
-        lease = None
-        if first is not None:
+    if first is not None and leave_to_organization(uow_factory, first.installation_id):
+        worked = _work_on_organizations(uow_factory, github) or worked
+    lease = None
+    if first is not None:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
             within = (Repository.installation_id, first.installation_id)
             lease = STOPS.acquire(uow, within=within, limit=MAX_REPOSITORIES)
     if lease is not None:
-        with lease.while_held(uow_factory):
-            client = urgent_client(uow_factory, github, lease.rows[0].installation_id, lease)
-            _Batch(uow_factory, github, client, lease).run()
-    return probe_next(uow_factory, github, PROBES_OF_STOPS, urgent_client) or lease is not None
+        _work_on(uow_factory, github, lease)
+    return probe_next(uow_factory, github, PROBES_OF_STOPS, urgent_client) or worked or lease is not None
+
+
+def _work_on_organizations(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
+    """Bring the due rulesets of one organisation up to date; False if none is due."""
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        first = ORGANIZATION_STOPS.first(uow)
+        lease = None
+        if first is not None:
+            within = (OrganizationStop.installation_id, first.installation_id)
+            lease = ORGANIZATION_STOPS.acquire(uow, within=within, limit=MAX_RULESETS)
+    if lease is not None:
+        _work_on(uow_factory, github, lease)
+    return lease is not None
+
+
+def _work_on(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:
+    with lease.while_held(uow_factory):
+        client = urgent_client(uow_factory, github, lease.rows[0].installation_id, lease)
+        _Batch(uow_factory, github, client, lease).run()
 
 
 def has_stops(uow: UnitOfWork) -> bool:
     """Return whether a stop is due, or was written and has to be read back."""
-    return STOPS.has_work(uow) or PROBES_OF_STOPS.has_work(uow)
+    return STOPS.has_work(uow) or ORGANIZATION_STOPS.has_work(uow) or PROBES_OF_STOPS.has_work(uow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,39 +146,48 @@ class _Write:
 
 @dataclass(slots=True)
 class _Batch:
-    """The work of one lease."""
+    """The work of one lease: rulesets of repositories, or of one organisation."""
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
     client: InstallationClient
     lease: Lease
     rows: dict[str, Row[Any]] = field(init=False)
-    """By repository."""
+    """By key of the ruleset."""
     finished: defaultdict[timedelta, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The repositories that the current transaction releases, by when they are looked at again."""
-    exempt: dict[str, tuple[RulesetFacts, str, list[str]]] = field(default_factory=dict)
-    """By repository: the context of its stop, and the commits that must get it."""
+    """The rulesets that the current transaction releases, by when they are looked at again."""
+    exempt: dict[str, list[ExemptHead]] = field(default_factory=dict)
+    """By key of the ruleset: the commits that must get the context of its stop."""
     lost: list[str] = field(default_factory=list)
-    """The ids of the frozen branches whose stop people have ended or loosened."""
+    """The ids of the branches whose stop people have ended or loosened, or that an organisation's names no more."""
 
     def __post_init__(self) -> None:
-        self.rows = {row.repository_id: row for row in self.lease.rows}
+        self.rows = {row.key: row for row in self.lease.rows}
+
+    @property
+    def _model(self) -> Model:
+        return OrganizationStop if self.lease.queue is ORGANIZATION_STOPS else FrozenBranchRuleset
 
     def run(self) -> None:
-        """Do what each repository needs: first what no call needs, then what can be written together, then the rest."""
+        """Do what each ruleset needs: first what no call needs, then what can be written together, then the rest."""
         due, ended = self._look()
         self._write_again(ended)
         self._let_in_late()
+        if self._model is FrozenBranchRuleset:
+            self._write_many(due)
+        for facts in due:
+            if facts.key in self.rows:
+                self._write_alone(facts)
+
+    def _write_many(self, due: Sequence[RulesetFacts]) -> None:
+        """Write the rulesets of repositories that can be written together."""
         for known in batches([each for each in due if each.node_id is not None], RULESETS_PER_REQUEST):
             self._write_together(self._plan_known(known, self._read_bodies(known)))
         for absent in batches([each for each in due if each.is_absent and each.stop is None], RULESETS_PER_REQUEST):
             self._write_together(self._plan_new(absent))
-        for facts in due:
-            if facts.repository_id in self.rows:
-                self._write_alone(facts)
 
     def _look(self) -> tuple[list[RulesetFacts], list[RulesetFacts]]:
-        """Return the repositories whose rulesets have to be read, and those whose stop ended; release the others."""
+        """Return the rulesets that have to be read at GitHub, and those whose stop ended; release the others."""
         due, ended, others = [], [], []
         with self._transaction() as uow:
             confirmed = is_confirmed(uow.session)
@@ -157,7 +200,7 @@ class _Batch:
                 else:
                     others.append((facts, step))
             self._note_exempt(uow, [(facts, facts.stop) for facts, _step in others])
-            resting = [(facts, step) for facts, step in others if facts.repository_id not in self.exempt]
+            resting = [(facts, step) for facts, step in others if facts.key not in self.exempt]
             for facts, step in resting:
                 self._take(uow, facts, step)
             probe_named(uow, [facts for facts, step in resting if step.action == "read"])
@@ -168,10 +211,12 @@ class _Batch:
         return due, ended
 
     def _take(self, uow: UnitOfWork, facts: RulesetFacts, step: StopStep) -> None:
-        """Take a step that needs no call, and release the repository."""
-        row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+        """Take a step that needs no call, and release the ruleset."""
+        row = facts.row(uow)
         if step.action == "forget":
             row.may_stop = False
+            if isinstance(row, OrganizationStop):
+                recall(uow, row.id, kept=())
         elif step.action == "count":
             row.stop_in_force_at = uow.now
         self._release(facts, step.wait)
@@ -187,8 +232,8 @@ class _Batch:
             self.rows = {key: row for key, row in self.rows.items() if key in held}
             if not held:
                 raise LeaseLostError
-            query = select(FrozenBranchRuleset).where(FrozenBranchRuleset.repository_id.in_(held))
-            kept = uow.session.scalars(query).all()
+            key = FrozenBranchRuleset.repository_id if self._model is FrozenBranchRuleset else OrganizationStop.id
+            kept = uow.session.scalars(select(self._model).where(key.in_(held))).all()
             yield uow
             uow.session.flush()
             for wait, ids in self.finished.items():
@@ -197,12 +242,12 @@ class _Batch:
             del kept
 
     def _release(self, facts: RulesetFacts, wait: timedelta) -> None:
-        """Have a repository released by this transaction, and looked at again after that time."""
-        self.finished[wait].append(facts.repository_id)
-        self.rows.pop(facts.repository_id, None)
+        """Have a ruleset released by this transaction, and looked at again after that time."""
+        self.finished[wait].append(facts.key)
+        self.rows.pop(facts.key, None)
 
     def _fail(self, facts: RulesetFacts, error: GitHubError) -> None:
-        record_failure(self.uow_factory, self.lease, self.rows.pop(facts.repository_id), error)
+        record_failure(self.uow_factory, self.lease, self.rows.pop(facts.key), error)
 
     def _write_again(self, ended: Sequence[RulesetFacts]) -> None:
         """Have the checks written again for which GitHub merges by itself, now that stops are off.
@@ -212,7 +257,8 @@ class _Batch:
         if not ended:
             return
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
-            values = {"repositories": [facts.repository_id for facts in ended], "auto_merge": AUTO_MERGE}
+            freed = {repository_id for facts in ended for repository_id in facts.freed}
+            values = {"repositories": sorted(freed), "auto_merge": AUTO_MERGE}
             branch_ids = sorted(set(uow.session.scalars(_WAITING, values)))
             if branch_ids:
                 mark_dirty(uow.session, branch_ids, uow.now, outdated=False)
@@ -220,37 +266,36 @@ class _Batch:
                 uow.wake("reconcile")
         with self._transaction() as uow:
             for facts in ended:
-                if facts.repository_id in self.rows:
-                    uow.session.get_one(FrozenBranchRuleset, facts.repository_id).stop_ending_at = None
+                if facts.key in self.rows:
+                    row = facts.row(uow)
+                    row.stop_ending_at = None
+                    if isinstance(row, OrganizationStop):
+                        row.freed_ids = []
                     self._release(facts, timedelta(0))
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
-            record_releases(uow, [facts.repository_id for facts in ended])
+            record_releases(uow, sorted(freed))
 
     def _let_in_late(self) -> None:
         """Let commits in that are exempt since the stop is on, and look again soon."""
-        waiting = [facts for facts, _context, _shas in self.exempt.values()]
+        waiting = [heads[0].facts for heads in self.exempt.values()]
         if waiting:
             self._let_in()
             with self._transaction():
                 for facts in waiting:
-                    if facts.repository_id in self.rows:
+                    if facts.key in self.rows:
                         self._release(facts, READ_AGAIN)
 
     def _let_in(self) -> None:
         """Write the contexts of stops on the commits that are exempt; what fails is tried when it is looked at next."""
-        heads = [
-            ExemptHead(facts.repository_id, self.rows[facts.repository_id].repository_node_id, context, sha)
-            for facts, context, shas in self.exempt.values()
-            for sha in shas
-        ]
+        heads = [head for noted in self.exempt.values() for head in noted]
         self.exempt.clear()
         for chunk in batches(heads, self.github.settings.checks_per_mutation):
             passed = write_contexts(self.client, chunk, self.uow_factory.dependencies.web_url or None)
             with self._transaction() as uow:
-                record_passed(uow, [head for head in passed if head.repository_id in self.rows])
+                record_passed(uow, [head for head in passed if head.facts.key in self.rows])
 
     def _read_bodies(self, known: Sequence[RulesetFacts]) -> dict[str, dict[str, Any]]:
-        """Return, by repository, the rulesets that can be written together with others."""
+        """Return, by key, the rulesets that can be written together with others."""
         try:
             read = self.client.read_ruleset_bodies([str(each.node_id) for each in known])
         except GitHubError as error:
@@ -259,7 +304,7 @@ class _Batch:
         for facts, body in zip(known, read, strict=True):
             if isinstance(body, RulesetBody):
                 if body.complete:
-                    found[facts.repository_id] = body.body
+                    found[facts.key] = body.body
             elif body.kind is not ErrorKind.NOT_FOUND:
                 self._fail(facts, body)
         return found
@@ -269,13 +314,13 @@ class _Batch:
 
         One that starts later waits for this transaction, after which no branch counts as stopped that will not be.
         """
-        return self._read(uow, [facts.repository_id for facts in known if facts.repository_id in self.rows])
+        return self._read(uow, [facts.key for facts in known if facts.key in self.rows])
 
-    def _read(self, uow: UnitOfWork, repository_ids: Collection[str]) -> list[RulesetFacts]:
+    def _read(self, uow: UnitOfWork, keys: Collection[str]) -> list[RulesetFacts]:
         """Return the facts of rulesets; where no administrator authorises them any more, ours has to be empty."""
-        found = read_facts(uow, repository_ids)
+        found = (read_facts if self._model is FrozenBranchRuleset else read_organization_facts)(uow, keys)
         return [
-            each if self.rows[each.repository_id].authorized else replace(each, frozen=(), needs_stop=False)
+            each if self.rows[each.key].authorized else replace(each, frozen=(), needs_stop=False, left="no")
             for each in found
         ]
 
@@ -284,8 +329,8 @@ class _Batch:
         writes: list[_Write] = []
         if found:
             with self._transaction() as uow:
-                for facts in self._read_again(uow, [each for each in known if each.repository_id in found]):
-                    writes += self._plan(uow, facts, found[facts.repository_id])
+                for facts in self._read_again(uow, [each for each in known if each.key in found]):
+                    writes += self._plan(uow, facts, found[facts.key])
                 self._note_exempt(uow, [(write.facts, write.context) for write in writes])
         self._record_lost()
         return writes
@@ -297,7 +342,7 @@ class _Batch:
             return facts
         if found is None or found["enforcement"] != "active":
             record = record_refusal
-        elif not holds(found, facts.branch_names, stop):
+        elif not facts.is_held(found, stop):
             record = record_loss
         else:
             return facts
@@ -305,7 +350,7 @@ class _Batch:
         return record(uow, facts)
 
     def _record_lost(self) -> None:
-        """Record that freezes are not blocked any more whose stop people have ended or loosened, before it is written.
+        """Record that freezes are not blocked any more which a stop does not hold any more, before it is written.
 
         In a transaction of its own, since freezes are locked before rulesets.
         """
@@ -321,7 +366,7 @@ class _Batch:
             for facts in self._read_again(uow, absent):
                 if facts.frozen:
                     context = facts.next_stop()
-                    wanted = wanted_ruleset(facts.frozen_names, stop=stop_of(context, self.github.settings.app_id))
+                    wanted = facts.ruleset(stop_of(context, self.github.settings.app_id))
                     record_intent(uow, facts, wanted, context)
                     writes.append(_Write(facts, None, context, None, wanted))
             self._note_exempt(uow, [(write.facts, write.context) for write in writes])
@@ -330,13 +375,13 @@ class _Batch:
     def _write_together(self, writes: Sequence[_Write]) -> None:
         """Write rulesets in one call, and record what was written, and what was not."""
         self._let_in()  # leases may end meanwhile
-        writes = [write for write in writes if write.facts.repository_id in self.rows]
+        writes = [write for write in writes if write.facts.key in self.rows]
         if not writes:
             return
         results = list(zip(writes, self._send(writes), strict=True))
         with self._transaction() as uow:
             for write, result in results:
-                if write.facts.repository_id not in self.rows:
+                if write.facts.key not in self.rows:
                     continue
                 if not isinstance(result, GitHubError):
                     self._record_written(uow, write, result)
@@ -346,7 +391,7 @@ class _Batch:
             probe_named(uow, [facts for facts in written if not facts.needs_stop])
         for write, result in results:
             name_taken = write.ids is None and isinstance(result, GitHubError) and result.kind is ErrorKind.REJECTED
-            if isinstance(result, GitHubError) and not name_taken and write.facts.repository_id in self.rows:
+            if isinstance(result, GitHubError) and not name_taken and write.facts.key in self.rows:
                 self._fail(write.facts, result)
 
     def _send(self, writes: Sequence[_Write]) -> Sequence[tuple[int, str] | GitHubError]:
@@ -356,7 +401,7 @@ class _Batch:
             if known:
                 errors = self.client.write_rulesets([(ids[1], after) for ids, after in known])
                 return [error or ids for (ids, _after), error in zip(known, errors, strict=True)]
-            new = [(self.rows[write.facts.repository_id].repository_node_id, write.after) for write in writes]
+            new = [(self.rows[write.facts.key].repository_node_id, write.after) for write in writes]
             created = self.client.create_rulesets(new)
             return [each if isinstance(each, GitHubError) else (each.ruleset_id, each.node_id) for each in created]
         except GitHubError as error:
@@ -368,10 +413,10 @@ class _Batch:
         context = facts.next_stop()
         ids = (int(facts.ruleset_id or 0), str(facts.node_id))
         stop = stop_of(context, self.github.settings.app_id)
-        write = _Write(facts, ids, context, found, restored_ruleset(found, facts.frozen_names, stop))
+        write = _Write(facts, ids, context, found, facts.restored(found, stop))
         if write.before == write.after:
             record_written(uow, facts, ids, stop=context)
-            row = uow.session.get_one(FrozenBranchRuleset, facts.repository_id)
+            row = facts.row(uow)
             row.stop_in_force_at = uow.now if row.stop_in_force_at is not None and facts.is_seen else None
             probe_named(uow, [facts])
             self._release(facts, READ_AGAIN)
@@ -385,20 +430,25 @@ class _Batch:
         found = exempt_heads(uow, [facts for facts, _context in stopped]) if stopped else {}
         for facts, context in stopped:
             passed = facts.stop_passed if context == facts.stop else frozenset()
-            if shas := [sha for sha in found.get(facts.repository_id, ()) if sha not in passed]:
-                self.exempt[facts.repository_id] = (facts, context, shas)
+            commits = [commit for commit in found.get(facts.key, ()) if key_of(commit) not in passed]
+            if commits:
+                self.exempt[facts.key] = [ExemptHead(facts, context, commit) for commit in commits]
 
     def _record_written(self, uow: UnitOfWork, write: _Write, ids: tuple[int, str]) -> None:
-        facts, row = write.facts, self.rows[write.facts.repository_id]
+        facts, place = write.facts, self.rows[write.facts.key].place
         record_written(uow, facts, ids, stop=write.context, changed=True)
         action = "ruleset.created" if write.before is None else "ruleset.updated"
-        audit_change(uow, f"{row.owner}/{row.name}", ids[0], (action, write.before, write.after))
+        audit_change(uow, place, facts, ids[0], (action, write.before, write.after))
         self._release(facts, uow.dependencies.github_limits.ruleset_delay)
 
     def _write_alone(self, facts: RulesetFacts) -> None:
-        """Create a ruleset, or write one to which people have added something."""
-        row = self.rows[facts.repository_id]
-        access = self.client.repository_rulesets(row.owner, row.name)
+        """Write one ruleset: of an organisation, or a new one, or one to which people have added something."""
+        row = self.rows[facts.key]
+        access = (
+            self.client.repository_rulesets(row.owner, row.name)
+            if facts.level == "repository"
+            else self.client.organization_rulesets(row.account)
+        )
         work = RulesetWork(self.uow_factory, self.lease, row, access, self.github.settings.app_id)
         try:
             with self.client.shared_deadline():
@@ -411,6 +461,9 @@ class _Batch:
                 context = facts.next_stop()
                 record_intent(uow, facts, facts.writing, context)
                 self._note_exempt(uow, [(facts, context)])
+                if facts.level == "organization":  # some may be frozen, and not have a stop of their own yet
+                    self.lost += branch_ids(uow, facts.named - facts.wanted)
+            self._record_lost()
             self._let_in()
             bring_up_to_date(work, facts, found, taken, context)
         except GitHubError as error:

@@ -85,6 +85,26 @@ _LOST_STOPS = text(f"""
     WHERE s.stop_context IS NULL AND s.stop_ending_at IS NULL AND coalesce(s.written_at < :enforced, true)
     RETURNING repository_id
 """)  # noqa: S608 - a constant
+_LOST_STOPS_ABOVE = text("""
+    INSERT INTO organization_stops (id, organization_id, installation_id, due_at, stop_context, stop_written_at)
+    SELECT DISTINCT ON (r.installation_id) :id || r.installation_id, r.organization_id, r.installation_id,
+        CAST(:now AS timestamptz), :context, CAST(:seen_at AS timestamptz)
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    WHERE b.id = ANY(:ids) AND NOT EXISTS (
+        SELECT FROM organization_stops o WHERE o.installation_id = r.installation_id
+          AND (o.stop_context IS NOT NULL OR o.stop_ending_at IS NOT NULL OR o.written_at >= :enforced))
+    ON CONFLICT (id) DO UPDATE
+    SET due_at = excluded.due_at, stop_context = excluded.stop_context, stop_written_at = excluded.stop_written_at,
+        ruleset_id = NULL, node_id = NULL, stop_in_force_at = NULL, stop_passed = '{}'
+    RETURNING id
+""")
+# Of the organisation, to which repositories of these branches left their stop: locked before the rows of repositories.
+_REQUEST_ABOVE = text(f"""
+    UPDATE organization_stops o SET attempts = 0, due_at = {REQUEST.format(row="o")}
+    WHERE (o.may_stop OR o.stop_context IS NOT NULL) AND o.id IN (
+        SELECT organization_stop_id FROM frozen_branch_rulesets WHERE repository_id IN (
+            SELECT repository_id FROM watched_branches WHERE id = ANY(:ids)))
+""")  # noqa: S608 - a constant
 _REQUEST_STOPS = text(f"""
     UPDATE frozen_branch_rulesets s SET due_at = {REQUEST.format(row="s")}
     WHERE s.stop_context IS NOT NULL AND s.repository_id IN (
@@ -94,20 +114,24 @@ _REQUEST_STOPS = text(f"""
 
 def request_stops(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have the stops of these branches looked at, if any is on: an exception may let a commit in, or not any more."""
-    stops = uow.session.execute(_REQUEST_STOPS, {"ids": list(branch_ids), "now": uow.now})
-    if cast(CursorResult[Any], stops).rowcount:
-        uow.wake(STOPS_JOB)
+    for statement in (_REQUEST_ABOVE, _REQUEST_STOPS):
+        stops = uow.session.execute(statement, {"ids": list(branch_ids), "now": uow.now})
+        if cast(CursorResult[Any], stops).rowcount:
+            uow.wake(STOPS_JOB)
 
 
-def record_lost_stops(uow: UnitOfWork, branch_ids: Collection[str], seen_at: datetime) -> None:
-    """Record that repositories have a stop whose record is lost, as after a restore, so that it ends.
+def record_lost_stops(uow: UnitOfWork, branch_ids: Collection[str], seen_at: datetime, level: str) -> None:
+    """Record that repositories, or their organisation, have a stop whose record is lost, so that it ends.
 
-    Rules that were read from `seen_at` on required one of these branches. It gets a context that GitHub never had: no
+    Rules of this level that were read from `seen_at` on required one of these branches: the database was restored. It
+    gets a context that GitHub never had: no
     commit that passed the lost one may pass again. A write that GitHub may not have enforced at that time is no loss.
     """
     delay = uow.dependencies.github_limits.ruleset_delay
     values = {"ids": sorted(branch_ids), "now": uow.now, "seen_at": seen_at, "enforced": seen_at - delay}
-    if uow.session.scalars(_LOST_STOPS, {**values, "context": stop_context(secrets.token_hex(8))}).all():
+    statement = _LOST_STOPS if level == "repository" else _LOST_STOPS_ABOVE
+    context = stop_context(secrets.token_hex(8))
+    if branch_ids and uow.session.scalars(statement, {**values, "context": context, "id": "ost_lost_"}).all():
         uow.wake(STOPS_JOB)
 
 
@@ -125,5 +149,7 @@ def request_frozen_rulesets(uow: UnitOfWork, branch_ids: Collection[str]) -> Non
     if branch_ids:
         limit = uow.dependencies.github_limits.stop_above
         values = {"ids": list(branch_ids), "now": uow.now, "stop_above": limit}
+        if cast(CursorResult[Any], uow.session.execute(_REQUEST_ABOVE, values)).rowcount:
+            uow.wake(STOPS_JOB)
         for stops in set(uow.session.scalars(_REQUEST, values)):
             uow.wake(STOPS_JOB if stops else JOB)

@@ -48,7 +48,7 @@ _INHERIT = """
 """
 _INHERITED = tuple(
     text(_INHERIT.format(table=table, key=key))
-    for table, key in {"repositories": "id", "written_rulesets": "ruleset_id"}.items()
+    for table, key in {"repositories": "id", "written_rulesets": "ruleset_id", "organization_stops": "id"}.items()
 )
 
 

@@ -29,7 +29,11 @@ SHOWN_FOR = timedelta(hours=1)
 DECLARED = "an operator declared it restored"
 _RESUME_RULES = tuple(
     (text(f"UPDATE {table} SET due_at = :now WHERE last_error_code = 'maintenance' AND due_at > :now"), job)  # noqa: S608
-    for table, job in {"enforcement_setups": "setup", "frozen_branch_rulesets": "frozen_branches"}.items()
+    for table, job in {
+        "enforcement_setups": "setup",
+        "frozen_branch_rulesets": "frozen_branches",
+        "organization_stops": "stops",
+    }.items()
 )
 """Statements that make the work due that changes rules, and was withheld; each with its job."""
 

@@ -11,7 +11,7 @@ from models.audit import AuditEntry, AuditRemoval, AuditSeal
 from models.base import Base
 from models.calendar_feeds import CalendarFeed
 from models.checks import ReadBack
-from models.enforcement import EnforcementSetup, FrozenBranchPush, FrozenBranchRuleset, WrittenRuleset
+from models.enforcement import EnforcementSetup, FrozenBranchPush, FrozenBranchRuleset, OrganizationStop, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
@@ -246,6 +246,7 @@ def of_enforcement(organization: Organization, installation: Installation, branc
             written_at=now,
         ),
         FrozenBranchRuleset(repository_id=branch.repository_id, organization_id=organization.id),
+        OrganizationStop(id=new_id("ost"), organization_id=organization.id, installation_id=installation.id),
         EnforcementSetup(
             id=new_id("set"),
             organization_id=organization.id,

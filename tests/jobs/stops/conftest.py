@@ -7,7 +7,7 @@ from tests.jobs.conftest import EnterScene
 from tests.jobs.frozen_branches.requests import settle
 from tests.jobs.probes.requests import look
 from tests.jobs.setup.requests import add, ask, work
-from tests.jobs.stops.requests import stop_from
+from tests.jobs.stops.requests import MANY, stop_from
 
 
 @pytest.fixture
@@ -20,6 +20,22 @@ def web(harness: Harness, enter_scene: EnterScene) -> Harness:
 
 def _at_rest(harness: Harness) -> None:
     add(harness, "web", branches=("main", "next"), pulls=2)
+    ask(harness)
+    work(harness)
+    look(harness)
+    settle(harness)
+
+
+@pytest.fixture
+def many(harness: Harness, enter_scene: EnterScene) -> Harness:
+    """Return a harness with 22 repositories of acme, `web` among them, with an open pull request into each branch."""
+    stop_from(harness)
+    enter_scene(lambda: _many_at_rest(harness))
+    return harness
+
+
+def _many_at_rest(harness: Harness) -> None:
+    add(harness, *MANY, branches=("main", "next"))
     ask(harness)
     work(harness)
     look(harness)

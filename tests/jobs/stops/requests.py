@@ -13,6 +13,8 @@ from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import Ruleset
 
 RULESET_DELAY = timedelta(seconds=20)
+MANY = ("web", *(f"service-{number}" for number in range(1, 22)))
+"""Names of so many repositories that a ruleset of their organisation has their stop."""
 
 
 def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0)) -> None:
@@ -69,6 +71,23 @@ def ours(harness: Harness) -> Ruleset:
     return found
 
 
+def above(harness: Harness) -> list[Ruleset]:
+    """Return the rulesets of the organisation that are for stops."""
+    account = harness.fake_github.organization("acme").account.id
+    found = harness.fake_github.world.rules_of.get(("Organization", account), {}).values()
+    return [ruleset for ruleset in found if ruleset.name.startswith(NAME)]
+
+
+def required_above(harness: Harness) -> list[str]:
+    """Return the contexts of stops that active rulesets of the organisation require."""
+    return [context for each in above(harness) if each.enforcement == "active" for context in contexts(each)]
+
+
+def open_repositories(harness: Harness, branch: str = "main") -> list[str]:
+    """Return those of the many repositories in which something could enter a branch, by a merge or a push."""
+    return [name for name in MANY if ways(harness, branch, name) & {"merge", "push"}]
+
+
 def ways(harness: Harness, branch: str = "main", repository: str = "web") -> set[str]:
     """Return the ways in which something could enter a branch at GitHub now."""
     record = harness.fake_github.organization("acme").repository(repository).record
@@ -99,3 +118,8 @@ def released_at(harness: Harness) -> Any:
 def branch(harness: Harness, name: str = "main") -> dict[str, Any]:
     """Return the scope of a freeze of one branch."""
     return {"type": "branch", "branchId": harness.branches[f"acme/web:{name}"].id}
+
+
+def on(*branches: str) -> dict[str, Any]:
+    """Return the scope of a freeze of these branches of all repositories."""
+    return {"type": "organization", "branches": list(branches)}

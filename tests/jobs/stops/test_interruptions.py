@@ -51,7 +51,7 @@ def run(harness: Harness, units: UnitOfWorkFactory) -> None:
 
 
 def take_over(harness: Harness) -> None:
-    for table in ("frozen_branch_rulesets", "branch_enforcement"):
+    for table in ("frozen_branch_rulesets", "organization_stops", "branch_enforcement"):
         harness.sql(f"UPDATE {table} SET lease_until = '2000-01-01' WHERE lease_until IS NOT NULL")
 
 

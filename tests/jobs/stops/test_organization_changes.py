@@ -1,0 +1,388 @@
+"""People change an organisation's stop and its permissions; repositories join it and leave it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.core.unit_of_work import Caller
+from services.enforcement.stops import stop_due
+from services.pull_request_exceptions.decisions import grant
+from services.pull_request_exceptions.requests import ExceptionInput
+from tests.factories.plans import BUSINESS
+from tests.harness.github_harness import Harness
+from tests.harness.webhook_queue import WebhookQueue
+from tests.jobs.setup.requests import add, ask, permit, work
+from tests.jobs.stops.requests import (
+    MANY,
+    RULESET_DELAY,
+    above,
+    contexts,
+    on,
+    open_repositories,
+    pass_time,
+    required,
+    required_above,
+    settle,
+    stop,
+    stop_from,
+    times,
+    ways,
+)
+from tests.jobs.stops.samples import sampled
+from tests.jobs.stops.test_changes_by_people import act, tell
+from tests.jobs.stops.test_exempt_heads import PIPELINE
+from tests.jobs.stops.truths import assert_honest, come_right, entering
+from tools.fake_github.model import installations, repositories
+from tools.fake_github.model.pulls import set_auto_merge
+from tools.fake_github.model.records import AutoMerge, PullRequest
+from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
+from tools.fake_github.model.world import Actor
+
+
+@pytest.fixture
+def webhooks(many: Harness) -> WebhookQueue:
+    found = WebhookQueue(many)
+    found.take()
+    return found
+
+
+def change(harness: Harness, **changes: Any) -> None:
+    [ruleset] = above(harness)
+    act(harness, update_ruleset, ruleset, changes)
+
+
+def conditions(harness: Harness, **changes: Any) -> None:
+    [ruleset] = above(harness)
+    change(harness, conditions={**ruleset.conditions, **changes})
+
+
+def without_the_context(harness: Harness) -> None:
+    change(harness, rules=[])
+
+
+def narrowed_to_fewer_repositories(harness: Harness) -> None:
+    [ruleset] = above(harness)
+    conditions(harness, repository_id={"repository_ids": ruleset.conditions["repository_id"]["repository_ids"][1:]})
+
+
+def narrowed_to_other_branches(harness: Harness) -> None:
+    conditions(harness, ref_name={"include": ["refs/heads/next"], "exclude": []})
+
+
+def widened(harness: Harness) -> None:
+    conditions(harness, ref_name={"include": ["~ALL"], "exclude": []})
+
+
+def widened_to_other_repositories(harness: Harness) -> None:
+    [ruleset] = above(harness)
+    names = {"ref_name": ruleset.conditions["ref_name"], "repository_name": {"include": ["~ALL"], "exclude": []}}
+    change(harness, conditions=names)
+
+
+def bypassed(harness: Harness) -> None:
+    change(harness, bypass_actors=[{"actor_type": "OrganizationAdmin", "actor_id": 1}])
+
+
+def renamed(harness: Harness) -> None:
+    change(harness, name="Change freeze: frozen branches of ours")
+
+
+def disabled(harness: Harness) -> None:
+    change(harness, enforcement="disabled")
+
+
+def deleted(harness: Harness) -> None:
+    [ruleset] = above(harness)
+    act(harness, delete_ruleset, ruleset)
+
+
+LOOSENED = [
+    without_the_context,
+    narrowed_to_fewer_repositories,
+    narrowed_to_other_branches,
+    widened,
+    widened_to_other_repositories,
+    bypassed,
+    renamed,
+]
+ENDED = [disabled, deleted]
+
+
+def name_of(how: Callable[..., object]) -> str:
+    return how.__name__
+
+
+@pytest.mark.parametrize(
+    "how", sampled(LOOSENED, quick=[narrowed_to_fewer_repositories, widened], checked=LOOSENED, name=name_of)
+)
+def test_stop_of_an_organization_that_was_loosened_is_put_right(
+    many: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None]
+) -> None:
+    many.freeze(on("main"))
+    stop(many)
+    how(many)
+    tell(many, webhooks)
+    assert_honest(many)
+    stop(many)
+    assert [len(contexts(each)) for each in above(many)] == [1]
+    assert above(many)[0].bypass_actors == []
+    assert open_repositories(many) == []
+    assert open_repositories(many, "next") == list(MANY)
+    come_right(many)
+
+
+@pytest.mark.parametrize("how", ENDED, ids=name_of)
+def test_people_can_end_the_stop_of_an_organization(
+    many: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None]
+) -> None:
+    many.freeze(on("main"))
+    stop(many)
+    assert times(many).blocked_at is not None
+    how(many)
+    tell(many, webhooks)
+    assert stop_due(many.jobs, many.github)
+    assert times(many).blocked_at is None
+    for _ in range(3):
+        stop(many)
+        tell(many, webhooks)
+        pass_time(many, timedelta(seconds=10))
+    assert required_above(many) == []
+    assert [required(many, name) for name in MANY] == [[]] * len(MANY)
+    assert entering(many, "main") >= {"merge", "push"}
+    many.freeze(on("next"))
+    stop(many)
+    assert open_repositories(many, "next") == []
+    come_right(many)
+
+
+@pytest.mark.parametrize("how", sampled(ENDED, quick=[deleted], checked=ENDED, name=name_of))
+@pytest.mark.parametrize("steps", sampled(range(3), quick=[1], checked=[2]))
+def test_branches_are_right_whatever_people_change_while_a_stop_above_begins(
+    many: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None], steps: int
+) -> None:
+    former = many.freeze(on("main"))
+    stop(many)
+    many.lift(former)
+    settle(many)
+    freeze = many.freeze(on("main"))
+    for _ in range(steps):
+        stop_due(many.jobs, many.github)
+    how(many)
+    for _ in range(3):
+        stop(many)
+        tell(many, webhooks)
+        assert_honest(many)
+    come_right(many)
+    many.lift(freeze)
+    come_right(many)
+
+
+def test_stop_above_counts_only_once_github_enforces_it(many: Harness) -> None:
+    stop_from(many, delay=RULESET_DELAY)
+    many.fake_github.settings.ruleset_delay_seconds = RULESET_DELAY.total_seconds()
+    many.freeze()
+    stop(many)
+    many.read_rules()
+    assert len(required_above(many)) == 1
+    assert open_repositories(many) == list(MANY)
+    assert times(many).blocked_at is None
+    pass_time(many, RULESET_DELAY + timedelta(seconds=1))
+    many.fake_github.settings.ruleset_delay_seconds = 0
+    stop(many)
+    assert open_repositories(many) == []
+    assert times(many).blocked_at is not None
+
+
+def test_without_the_permission_repositories_have_stops_of_their_own(many: Harness, webhooks: WebhookQueue) -> None:
+    withdraw(many, webhooks)
+    many.freeze()
+    stop(many)
+    assert above(many) == []
+    assert open_repositories(many) == []
+    come_right(many)
+
+
+def withdraw(harness: Harness, webhooks: WebhookQueue) -> None:
+    [installed] = harness.fake_github.world.installations.values()
+    kept = {name: level for name, level in installed.permissions.items() if name != "organization_administration"}
+    act(harness, installations.accept_permissions, installed, kept)
+    webhooks.deliver(webhooks.take())
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_withdrawn_permission_leaves_freezes_to_stops_of_repositories(
+    many: Harness, webhooks: WebhookQueue, *, told: bool
+) -> None:
+    freeze = many.freeze(on("main"))
+    stop(many)
+    if told:
+        withdraw(many, webhooks)
+    else:
+        permit(many, administration="write", organization_administration="read")
+    second = many.freeze(on("next"))
+    for _ in range(3):
+        stop(many)
+        assert_honest(many)
+        pass_time(many, timedelta(seconds=6))
+    assert open_repositories(many) == open_repositories(many, "next") == []
+    for each in (freeze, second):
+        many.lift(each)
+    stop(many)
+    [installed] = many.fake_github.world.installations.values()
+    act(many, installations.accept_permissions, installed, dict(installations.PERMISSIONS))
+    tell(many, webhooks)
+    come_right(many)
+
+
+def test_repository_that_joins_has_a_stop_and_one_that_leaves_is_free(many: Harness) -> None:
+    fewer = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:21]]
+    scope = {"type": "repositories", "branches": ["main"]}
+    many.freeze({**scope, "repositories": fewer})
+    stop(many)
+    first = required_above(many)
+    last = many.freeze({**scope, "repositories": [many.branches[f"acme/{MANY[21]}:main"].repository_id]})
+    stop(many)
+    assert open_repositories(many) == []
+    assert required_above(many) == first
+    assert len(required(many, MANY[21])) == 1
+    many.lift(last)
+    stop(many)
+    assert open_repositories(many) == [MANY[21]]
+    come_right(many)
+
+
+def test_branch_that_is_free_in_some_repositories_is_free_there(many: Harness) -> None:
+    """Both branches are stopped everywhere; one is freed in a few repositories, and the stop holds the others."""
+    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MANY]
+    scope = {"type": "repositories"}
+    many.freeze(on("main"))
+    few = many.freeze({**scope, "repositories": ids[:2], "branches": ["next"]})
+    many.freeze({**scope, "repositories": ids[2:], "branches": ["next"]})
+    stop(many)
+    assert len(required_above(many)) == 1
+    many.lift(few)
+    for _ in range(3):
+        stop(many)
+        assert_honest(many)
+        pass_time(many, timedelta(seconds=6))
+    assert open_repositories(many, "next") == list(MANY[:2])
+    assert open_repositories(many) == []
+    come_right(many)
+
+
+def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness, webhooks: WebhookQueue) -> None:
+    scope = {"type": "repositories", "branches": ["main"]}
+    web = many.branches["acme/web:main"].repository_id
+    others = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[1:]]
+    more = [f"more-{number}" for number in range(21)]
+    add(many, *more)
+    ask(many)
+    work(many)
+    settle(many)
+    many.freeze({**scope, "repositories": [*others]})
+    stop(many)
+    first = required_above(many)
+    ids = [many.branches[f"acme/{name}:main"].repository_id for name in more]
+    late = many.freeze({**scope, "repositories": ids})
+    stop(many)
+    assert_honest(many)
+    pass_time(many, timedelta(seconds=6))
+    stop(many)
+    [second] = required_above(many)
+    assert [second] != first
+    assert len(above(many)) == 1
+    assert [ways(many, "main", name) & {"merge", "push"} for name in more] == [set()] * 21
+    assert open_repositories(many) == ["web"]
+    assert web
+    many.lift(late)
+    stop(many)
+    assert required_above(many) == [second]
+    assert all(ways(many, "main", name) >= {"merge", "push"} for name in more)
+    assert open_repositories(many) == ["web"]
+    come_right(many)
+
+
+def test_repository_without_the_app_is_not_stopped_above(many: Harness, webhooks: WebhookQueue) -> None:
+    freeze = many.freeze(on("main"))
+    stop(many)
+    many.fake_github.faults.add("error", "createCheckRun", status=502)
+    [installed] = many.fake_github.world.installations.values()
+    kept = [many.fake_github.world.repository_named(f"acme/{name}") for name in MANY[1:]]
+    act(many, installations.choose_repositories, installed, kept)
+    webhooks.run()
+    pass_time(many, timedelta(seconds=6))
+    stop(many)
+    assert_honest(many)
+    web = many.fake_github.world.repository_named("acme/web")
+    [ruleset] = above(many)
+    assert ruleset.enforcement == "active"
+    assert web.id not in ruleset.conditions["repository_id"]["repository_ids"]
+    many.fake_github.faults.clear()
+    many.lift(freeze)
+    stop(many)
+    act(many, installations.choose_repositories, installed, None)
+    webhooks.run()
+    come_right(many)
+
+
+def test_deleted_repository_does_not_keep_the_stop_of_others(many: Harness, webhooks: WebhookQueue) -> None:
+    freeze = many.freeze(on("main"))
+    stop(many)
+    act(many, repositories.delete, many.fake_github.world.repository_named("acme/web"))
+    webhooks.run()
+    many.lift(freeze)
+    settle(many)
+    assert required_above(many) == []
+
+
+def pull_request(harness: Harness, repository: str = "web", number: int = 1) -> PullRequest:
+    return harness.fake_github.world.repository_named(f"acme/{repository}").pulls[number]
+
+
+def exempt(harness: Harness, reference: str) -> None:
+    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        grant(uow, reference, None, ExceptionInput("The hotfix that has to go in", None, True))
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness, *, before: bool) -> None:
+    many.freeze(on("main"))
+    if not before:
+        stop(many)
+    exempt(many, "acme/service-3#1")
+    stop(many)
+    assert many.merge("acme/service-3", 1).status_code == 200
+    assert many.merge("acme/web", 1).status_code == 405
+    assert open_repositories(many) == ["service-3"]  # to push what is merged changes nothing
+    settle(many)
+    assert required_above(many) == []
+
+
+def test_auto_merge_goes_on_when_a_freeze_is_lifted_during_the_stop_above(many: Harness) -> None:
+    freeze = many.freeze(on("main"))
+    stop(many)
+    pull, world = pull_request(many, "service-7"), many.fake_github.world
+    maintainer = Actor(many.fake_github.maintainer)
+    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
+    with world.lock:
+        set_auto_merge(world, maintainer, world.repository_named("acme/service-7"), pull, armed)
+    many.sql("UPDATE pull_requests SET merge_rank = 1 WHERE number = 1")
+    many.lift(freeze)
+    settle(many)
+    assert pull.merged_at is not None
+
+
+def test_sixth_set_of_branches_is_stopped_in_its_repositories(many: Harness) -> None:
+    """An organisation has five rulesets for stops, which are all taken by other branches here."""
+    many.sql(
+        "INSERT INTO organization_stops (id, organization_id, installation_id, branch_names, may_stop) "
+        "SELECT 'ost_' || number, i.organization_id, i.id, ARRAY['release/' || number], true "
+        "FROM installations i, generate_series(1, 5) AS number"
+    )
+    many.freeze(on("main"))
+    stop(many)
+    assert above(many) == []
+    assert open_repositories(many) == []
+    come_right(many)

@@ -4,7 +4,7 @@ Both sides are filled in bulk, so that 10,000 heads take seconds; nothing is due
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,8 @@ class Account:
     login: str
     installation_id: int
     repositories: Sequence[Json]
+    permissions: Mapping[str, str] | None = None
+    """Of the App at GitHub; None: all that it may ask for."""
 
 
 def plain(name: str, count: int, pull_requests: int) -> Json:
@@ -71,7 +73,10 @@ def seed(database_url: str, fake_github: str, accounts: Iterable[Account]) -> di
 def _account(session: Session, fake_github: str, account: Account) -> str:
     document: Json = {
         "login": account.login,
-        "installation": {"id": account.installation_id},
+        "installation": {
+            "id": account.installation_id,
+            **({} if account.permissions is None else {"permissions": dict(account.permissions)}),
+        },
         "repositories": list(account.repositories),
     }
     made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [document]}, timeout=120)

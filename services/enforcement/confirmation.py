@@ -30,9 +30,10 @@ from services.enforcement.authorization import (
 from services.enforcement.facts import read_facts_of_setup
 from services.enforcement.own_rules import branches_without_rule
 from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
-from services.enforcement.survey import Survey, in_parallel
+from services.enforcement.survey import Survey
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client as github_client
+from services.github_access.concurrency import in_parallel
 from services.github_access.failures import require_confirmed, require_no_pause
 
 MAX_WRITING_SECONDS = 15.0

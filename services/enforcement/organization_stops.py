@@ -51,10 +51,10 @@ def leave_to_organization(uow_factory: UnitOfWorkFactory, installation_id: int) 
         installation = uow.session.get_one(Installation, installation_id)
         if installation.permissions.get("organization_administration") != "write":
             return False
-        values = {"installation": installation_id, "now": uow.now}
-        ids = uow.session.scalars(_FIND, values).all()
-        if len(ids) <= SHARED_ABOVE:
+        if len(_find(uow, installation_id)) <= SHARED_ABOVE:
             return False
+        acquire_lock(uow, f"stops of installation {installation_id}")
+        ids = _find(uow, installation_id)
         frozen = {facts.key: facts.frozen for facts in read_facts(uow, ids) if facts.needs_stop}
         shared = shared_stops({key: frozenset(each.name for each in branches) for key, branches in frozen.items()})
         if not shared:
@@ -64,9 +64,12 @@ def leave_to_organization(uow_factory: UnitOfWorkFactory, installation_id: int) 
     return any(left)
 
 
+def _find(uow: UnitOfWork, installation_id: int) -> Sequence[str]:
+    return uow.session.scalars(_FIND, {"installation": installation_id, "now": uow.now}).all()
+
+
 def _locked(uow: UnitOfWork, installation_id: int) -> list[OrganizationStop]:
     """Return the stops of an organisation, the oldest first; they are locked before rows of repositories are."""
-    acquire_lock(uow, f"stops of installation {installation_id}")
     query = select(OrganizationStop).where(OrganizationStop.installation_id == installation_id)
     return list(uow.session.scalars(query.order_by(OrganizationStop.id).with_for_update(key_share=True)))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, exists, or_, select
+from sqlalchemy import Row, and_, exists, not_, or_, select
 
 from models.enforcement import BranchEnforcement, FrozenBranchRuleset, OrganizationStop
 from models.installations import Installation
@@ -16,6 +16,8 @@ from services.github_access.pauses import is_accepted, is_callable
 
 MAX_BRANCHES = 200
 """Branches that one lease holds."""
+MAX_STOPPED_BRANCHES = 1000
+"""The same of branches whose stop was written: until they are read, nothing says that it holds."""
 _DUE = (
     select(
         BranchEnforcement.branch_id,
@@ -46,28 +48,23 @@ _DUE = (
     .where(Repository.removed_at.is_(None))
     .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id)
 )
-PROBES = WorkQueue("verify", BranchEnforcement, _DUE.where(is_callable()))
-PROBES_OF_STOPS = WorkQueue(
-    "verify",
-    BranchEnforcement,
-    _DUE.where(
-        is_accepted(),
-        or_(
-            exists().where(
-                FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
-                FrozenBranchRuleset.stop_context.is_not(None),
-                FrozenBranchRuleset.stop_in_force_at.is_(None),
-            ),
-            exists().where(
-                FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
-                FrozenBranchRuleset.organization_stop_id == OrganizationStop.id,
-                OrganizationStop.stop_context.is_not(None),
-                OrganizationStop.stop_in_force_at.is_(None),
-            ),
-        ),
+_AWAITS_STOP = or_(
+    exists().where(
+        FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
+        FrozenBranchRuleset.stop_context.is_not(None),
+        FrozenBranchRuleset.stop_in_force_at.is_(None),
+    ),
+    exists().where(
+        FrozenBranchRuleset.repository_id == WatchedBranch.repository_id,
+        FrozenBranchRuleset.organization_stop_id == OrganizationStop.id,
+        OrganizationStop.stop_context.is_not(None),
+        OrganizationStop.stop_in_force_at.is_(None),
     ),
 )
-"""Those of branches whose stop is written and not seen yet."""
+"""The condition of branches whose stop is written and not seen yet."""
+PROBES = WorkQueue("verify", BranchEnforcement, _DUE.where(is_callable(), not_(_AWAITS_STOP)))
+PROBES_OF_STOPS = WorkQueue("verify", BranchEnforcement, _DUE.where(is_accepted(), _AWAITS_STOP))
+"""Those that freezes wait for, which do not wait for a share of the rate limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules, RulesetDetails
+from rules.batches import batches
 from rules.rulesets.enforcement import DEFAULT_BRANCH, ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
 from services.enforcement.probe_queue import LeasedProbe
+from services.github_access.concurrency import in_parallel
 
+RULESETS_PER_QUERY = 100
 ProbedRules = Sequence[tuple[LeasedProbe, BranchRules]]
 """Branches, each with what GitHub shows of its rules."""
 
@@ -18,10 +21,17 @@ def read_rules(client: InstallationClient, probes: Sequence[LeasedProbe]) -> lis
     return list(zip(probes, client.rules(refs), strict=True))
 
 
-def read_details(client: InstallationClient, read: ProbedRules) -> Mapping[str, RulesetDetails]:
+def read_details(
+    client: InstallationClient, read: ProbedRules, *, concurrently: bool = False
+) -> Mapping[str, RulesetDetails]:
     """Read the rulesets that decide: those that require our checks, and those that would if they were active."""
-    wanted = dict.fromkeys(node_id for probe, found in read for node_id in _deciding(probe, found))
-    return client.ruleset_details(list(wanted)) if wanted else {}
+    wanted = list(dict.fromkeys(node_id for probe, found in read for node_id in _deciding(probe, found)))
+    if not concurrently:
+        return client.ruleset_details(wanted) if wanted else {}
+    found: dict[str, RulesetDetails] = {}
+    for details in in_parallel(client.ruleset_details, batches(wanted, RULESETS_PER_QUERY)):
+        found |= details
+    return found
 
 
 def _deciding(probe: LeasedProbe, found: BranchRules) -> Iterable[str]:

@@ -11,7 +11,8 @@ cannot be read is retried with back-off; a rate limit pauses the installation fo
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 from integrations.github import GitHub, GitHubError, InstallationClient
@@ -24,11 +25,20 @@ from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, WorkQueue
 from services.enforcement.own_rules import request_own_rules
-from services.enforcement.probe_queue import PROBES, LeasedProbe, LeasedProbes, acquire_probes
+from services.enforcement.probe_queue import (
+    MAX_BRANCHES,
+    MAX_STOPPED_BRANCHES,
+    PROBES,
+    PROBES_OF_STOPS,
+    LeasedProbe,
+    LeasedProbes,
+    acquire_probes,
+)
 from services.enforcement.probe_reads import facts_of, read_details, read_rules
 from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
 from services.enforcement_status.frozen_branch_requests import request_frozen_rulesets
 from services.freezes.completion import record_enforcement_on
+from services.github_access.concurrency import in_parallel
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
@@ -47,9 +57,12 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
 
 
 def probe_next(uow_factory: UnitOfWorkFactory, github: GitHub, queue: WorkQueue, client_of: ClientOf) -> bool:
-    """Probe the due branches of one installation that a queue has; False if it has none."""
+    """Probe the due branches of one installation that a queue has; False if it has none.
+
+    Those whose stop was written are read concurrently: a freeze waits for them.
+    """
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        batch = acquire_probes(uow, queue)
+        batch = acquire_probes(uow, queue, limit=MAX_STOPPED_BRANCHES if queue is PROBES_OF_STOPS else MAX_BRANCHES)
     if batch is None:
         return False
     with batch.lease.while_held(uow_factory):
@@ -96,21 +109,34 @@ def _probe(
     github: GitHub, client: InstallationClient, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[ProbeResult]:
     """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
+    chunks = list(batches(batch.probes, github.settings.branches_per_query))
+    concurrent = batch.lease.queue is PROBES_OF_STOPS and len(chunks) > 1
+    read = in_parallel(partial(_read, client), chunks) if concurrent else map(partial(_read, client), chunks)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
-    for chunk in batches(batch.probes, github.settings.branches_per_query):
-        try:
-            seen += read_rules(client, chunk)
-        except GitHubError as error:
-            if is_installation_wide(error):
-                raise
-            failed += [(probe, error) for probe in chunk]
-    details = read_details(client, seen)
+    for chunk, found_or_error in zip(chunks, read, strict=True):
+        if isinstance(found_or_error, GitHubError):
+            failed += [(probe, found_or_error) for probe in chunk]
+        else:
+            seen += found_or_error
+    details = read_details(client, seen, concurrently=concurrent)
     for probe, found in seen:
         facts = facts_of(probe, found, details, permissions, github.settings.app_id)
         if isinstance(facts, GitHubError):
             failed.append((probe, facts))
         else:
             yield ProbeResult(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
+
+
+def _read(
+    client: InstallationClient, chunk: Sequence[LeasedProbe]
+) -> list[tuple[LeasedProbe, BranchRules]] | GitHubError:
+    """Return the rules of some branches, or why they could not be read; raise what concerns the whole installation."""
+    try:
+        return read_rules(client, chunk)
+    except GitHubError as error:
+        if is_installation_wide(error):
+            raise
+        return error
 
 
 def _fail(uow_factory: UnitOfWorkFactory, batch: LeasedProbes, failed: Failed) -> None:

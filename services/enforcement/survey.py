@@ -4,13 +4,10 @@ Nothing is read twice: an organisation's rulesets are listed once; those of a re
 and the rules of branches only until one is found that lacks ours. Nothing here holds a lock or changes anything.
 """
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
 from integrations.github.rulesets import Rulesets
@@ -26,12 +23,7 @@ from rules.rulesets.needs import (
 from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_ruleset
 from rules.rulesets.rulesets import DELETION, requires_from
 from services.enforcement.facts import OwnedRuleset, SetupFacts
-
-MAX_READERS = 8
-"""The most concurrent calls; GitHub allows a hundred per installation."""
-
-T = TypeVar("T")
-R = TypeVar("R")
+from services.github_access.concurrency import in_parallel
 
 
 class Survey:
@@ -221,10 +213,3 @@ class Survey:
 
 def _existing(owned: OwnedRuleset, access: Rulesets) -> Existing:
     return Existing(owned.ruleset_id, access.get(owned.ruleset_id), owned.forbids_deletion)
-
-
-def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """Return the function's result for each value, in order; the deadline of the caller applies inside it."""
-    with ThreadPoolExecutor(MAX_READERS) as threads:
-        futures = [threads.submit(copy_context().run, function, value) for value in values]
-        return [each.result() for each in futures]

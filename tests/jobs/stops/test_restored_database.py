@@ -10,7 +10,19 @@ from services.restores.restores import confirm_restore, declare_restored, record
 from tests.harness.blocking_surfaces import attention
 from tests.harness.github_harness import Harness
 from tests.jobs.probes.requests import look
-from tests.jobs.stops.requests import RULESET_DELAY, branch, pass_time, required, stop, stop_from, ways
+from tests.jobs.stops.requests import (
+    MANY,
+    RULESET_DELAY,
+    above,
+    branch,
+    open_repositories,
+    pass_time,
+    required,
+    required_above,
+    stop,
+    stop_from,
+    ways,
+)
 from tests.jobs.stops.truths import MAX_SECONDS, come_right
 
 
@@ -84,3 +96,16 @@ def test_stop_that_was_switched_off_a_moment_ago_is_no_lost_one(web: Harness) ->
     look(web)
     [(context,)] = web.sql("SELECT stop_context FROM frozen_branch_rulesets")
     assert context is None
+
+
+def test_stop_of_an_organization_that_an_old_backup_does_not_have_ends(many: Harness) -> None:
+    many.freeze()
+    stop(many)
+    restore(many)
+    many.sql("DELETE FROM organization_stops")
+    stop(many)
+    assert len(required_above(many)) == 1
+    confirm(many)
+    come_right(many)
+    assert [each.enforcement for each in above(many)] == ["disabled"]
+    assert open_repositories(many) == list(MANY)

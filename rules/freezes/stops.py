@@ -51,19 +51,17 @@ def needs_stop(branches: Collection[FrozenBranch], *, is_on: bool, refused_at: d
 
 Names = frozenset[str]
 """Names of branches."""
-SHARED_ABOVE = 20
-"""In how many repositories the same branches must be frozen, at least one more, for a ruleset of the organisation."""
 
 
-def shared_stops(frozen: Mapping[str, Names]) -> list[tuple[Names, list[str]]]:
-    """Return, of repositories that need a stop, more than `SHARED_ABOVE` each in which the same branches are frozen.
+def shared_stops(frozen: Mapping[str, Names], above: int) -> list[tuple[Names, list[str]]]:
+    """Return, of repositories that need a stop, more than `above` each in which the same branches are frozen.
 
     The largest first, each with these branches.
     """
     found: dict[Names, list[str]] = {}
     for repository_id, names in sorted(frozen.items()):
         found.setdefault(names, []).append(repository_id)
-    many = [(names, ids) for names, ids in found.items() if names and len(ids) > SHARED_ABOVE]
+    many = [(names, ids) for names, ids in found.items() if names and len(ids) > above]
     return sorted(many, key=lambda each: (-len(each[1]), sorted(each[0])))
 
 

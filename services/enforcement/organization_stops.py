@@ -1,8 +1,8 @@
 """Stops of organisations: which repositories leave their stop to one ruleset of their organisation.
 
-Where the App may write rulesets of the organisation, and the same branches are frozen in more than `SHARED_ABOVE`
-repositories that need a stop, they leave it to one row of `organization_stops`. From then on that row is a place as a
-repository is (`stops.py`): its need and its branches follow from the repositories that left it their stop.
+Where the App may write rulesets of the organisation, and the same branches are frozen in more repositories that need a
+stop than `GitHubLimits.shared_above`, they leave it to one row of `organization_stops`. From then on that row is a
+place as a repository is (`stops.py`): its need and its branches follow from the repositories that left it their stop.
 
 A repository has a stop of its own again (`recall`) where the organisation's ruleset cannot be written, or where other
 branches are frozen there now. Once that is in force, the organisation's ruleset names the repository no more.
@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 
 from models.enforcement import OrganizationStop
 from models.installations import Installation
-from rules.freezes.stops import SHARED_ABOVE, Names, shared_stops
+from rules.freezes.stops import Names, shared_stops
 from rules.ids import new_id
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
@@ -47,16 +47,17 @@ _REQUEST = text(f"UPDATE organization_stops s SET due_at = {REQUEST.format(row='
 
 def leave_to_organization(uow_factory: UnitOfWorkFactory, installation_id: int) -> bool:
     """Have repositories leave the stop that they need to rulesets of their organisation; False if none does."""
+    above = uow_factory.dependencies.github_limits.shared_above
     with uow_factory.open(SYSTEM_CALLER) as uow:
         installation = uow.session.get_one(Installation, installation_id)
         if installation.permissions.get("organization_administration") != "write":
             return False
-        if len(_find(uow, installation_id)) <= SHARED_ABOVE:
+        if len(_find(uow, installation_id)) <= above:
             return False
         acquire_lock(uow, f"stops of installation {installation_id}")
         ids = _find(uow, installation_id)
-        frozen = {facts.key: facts.frozen for facts in read_facts(uow, ids) if facts.needs_stop}
-        shared = shared_stops({key: frozenset(each.name for each in branches) for key, branches in frozen.items()})
+        needing = [facts for facts in read_facts(uow, ids) if facts.needs_stop]
+        shared = shared_stops({facts.key: frozenset(each.name for each in facts.frozen) for facts in needing}, above)
         if not shared:
             return False
         stops = _locked(uow, installation_id)
@@ -82,7 +83,7 @@ def _leave(
         return False
     values = {"installation": installation.id, "now": uow.now, "chosen": list(ids)}
     chosen = uow.session.scalars(_LOCK, values).all()
-    if len(chosen) <= SHARED_ABOVE:
+    if len(chosen) <= uow.dependencies.github_limits.shared_above:
         return False
     stop.branch_names, stop.may_stop = sorted(names), True
     uow.session.flush()

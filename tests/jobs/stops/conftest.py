@@ -28,7 +28,7 @@ def _at_rest(harness: Harness) -> None:
 
 @pytest.fixture
 def many(harness: Harness, enter_scene: EnterScene) -> Harness:
-    """Return a harness with 22 repositories of acme, `web` among them, with an open pull request into each branch."""
+    """Return a harness with many repositories of acme, `web` among them, with an open pull request into each branch."""
     stop_from(harness)
     enter_scene(lambda: _many_at_rest(harness))
     return harness

@@ -13,13 +13,17 @@ from tests.harness.github_harness import Harness
 from tools.fake_github.model.records import Ruleset
 
 RULESET_DELAY = timedelta(seconds=20)
-MANY = ("web", *(f"service-{number}" for number in range(1, 22)))
-"""Names of so many repositories that a ruleset of their organisation has their stop."""
+FEW = 3
+"""How many repositories have stops of their own, and not one of their organisation (`GitHubLimits.shared_above`)."""
+MANY = ("web", *(f"service-{number}" for number in range(1, FEW + 2)))
+"""Names of two repositories more than these."""
+MORE = tuple(f"more-{number}" for number in range(FEW + 1))
+"""Names of others, one more than these."""
 
 
 def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0)) -> None:
     """Have every freeze stopped that has more heads than this, at a GitHub that enforces rulesets after `delay`."""
-    limits = replace(harness.jobs.dependencies.github_limits, stop_above=heads, ruleset_delay=delay)
+    limits = replace(harness.jobs.dependencies.github_limits, stop_above=heads, shared_above=FEW, ruleset_delay=delay)
     for units in (harness.jobs, harness.uow_factory):
         units.dependencies = replace(units.dependencies, github_limits=limits)
 

@@ -16,6 +16,7 @@ from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.setup.requests import add, ask, permit, work
 from tests.jobs.stops.requests import (
     MANY,
+    MORE,
     RULESET_DELAY,
     above,
     contexts,
@@ -237,19 +238,19 @@ def test_withdrawn_permission_leaves_freezes_to_stops_of_repositories(
 
 
 def test_repository_that_joins_has_a_stop_and_one_that_leaves_is_free(many: Harness) -> None:
-    fewer = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:21]]
+    fewer = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:-1]]
     scope = {"type": "repositories", "branches": ["main"]}
     many.freeze({**scope, "repositories": fewer})
     stop(many)
     first = required_above(many)
-    last = many.freeze({**scope, "repositories": [many.branches[f"acme/{MANY[21]}:main"].repository_id]})
+    last = many.freeze({**scope, "repositories": [many.branches[f"acme/{MANY[-1]}:main"].repository_id]})
     stop(many)
     assert open_repositories(many) == []
     assert required_above(many) == first
-    assert len(required(many, MANY[21])) == 1
+    assert len(required(many, MANY[-1])) == 1
     many.lift(last)
     stop(many)
-    assert open_repositories(many) == [MANY[21]]
+    assert open_repositories(many) == [MANY[-1]]
     come_right(many)
 
 
@@ -276,15 +277,14 @@ def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness,
     scope = {"type": "repositories", "branches": ["main"]}
     web = many.branches["acme/web:main"].repository_id
     others = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[1:]]
-    more = [f"more-{number}" for number in range(21)]
-    add(many, *more)
+    add(many, *MORE)
     ask(many)
     work(many)
     settle(many)
     many.freeze({**scope, "repositories": [*others]})
     stop(many)
     first = required_above(many)
-    ids = [many.branches[f"acme/{name}:main"].repository_id for name in more]
+    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MORE]
     late = many.freeze({**scope, "repositories": ids})
     stop(many)
     assert_honest(many)
@@ -293,13 +293,13 @@ def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness,
     [second] = required_above(many)
     assert [second] != first
     assert len(above(many)) == 1
-    assert [ways(many, "main", name) & {"merge", "push"} for name in more] == [set()] * 21
+    assert [ways(many, "main", name) & {"merge", "push"} for name in MORE] == [set()] * len(MORE)
     assert open_repositories(many) == ["web"]
     assert web
     many.lift(late)
     stop(many)
     assert required_above(many) == [second]
-    assert all(ways(many, "main", name) >= {"merge", "push"} for name in more)
+    assert all(ways(many, "main", name) >= {"merge", "push"} for name in MORE)
     assert open_repositories(many) == ["web"]
     come_right(many)
 
@@ -363,11 +363,11 @@ def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness
 def test_auto_merge_goes_on_when_a_freeze_is_lifted_during_the_stop_above(many: Harness) -> None:
     freeze = many.freeze(on("main"))
     stop(many)
-    pull, world = pull_request(many, "service-7"), many.fake_github.world
+    pull, world = pull_request(many, "service-4"), many.fake_github.world
     maintainer = Actor(many.fake_github.maintainer)
     armed = AutoMerge(world.now(), maintainer.account.id, "merge")
     with world.lock:
-        set_auto_merge(world, maintainer, world.repository_named("acme/service-7"), pull, armed)
+        set_auto_merge(world, maintainer, world.repository_named("acme/service-4"), pull, armed)
     many.sql("UPDATE pull_requests SET merge_rank = 1 WHERE number = 1")
     many.lift(freeze)
     settle(many)

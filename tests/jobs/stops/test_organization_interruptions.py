@@ -11,7 +11,7 @@ from services.restores.restores import confirm_restore, declare_restored, record
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import add, ask, work
 from tests.jobs.setup.test_interruptions import DyingUnits
-from tests.jobs.stops.requests import MANY, above, on, open_repositories, pass_time, required_above, settle, stop
+from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, pass_time, required_above, settle, stop
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.test_faults import FAULTS
 from tests.jobs.stops.test_interruptions import InterruptedUnits, run, take_over, wherever
@@ -157,12 +157,11 @@ def test_repositories_have_stops_of_their_own_when_github_refuses_that_of_the_or
 
 def test_stop_that_cannot_be_extended_holds_until_repositories_have_their_own(many: Harness) -> None:
     """Other repositories join, but GitHub takes no change of the ruleset."""
-    more = [f"more-{number}" for number in range(21)]
-    add(many, *more)
+    add(many, *MORE)
     ask(many)
     work(many)
     settle(many)
-    first, late = ([many.branches[f"acme/{name}:main"].repository_id for name in names] for names in (MANY, more))
+    first, late = ([many.branches[f"acme/{name}:main"].repository_id for name in names] for names in (MANY, MORE))
     many.freeze({"type": "repositories", "branches": ["main"], "repositories": first})
     stop(many)
     many.fake_github.faults.add(scope="PUT " + RULESETS, kind="error", status=502)
@@ -172,7 +171,7 @@ def test_stop_that_cannot_be_extended_holds_until_repositories_have_their_own(ma
         assert_honest(many)
         assert open_repositories(many) == []
         pass_time(many, timedelta(seconds=6))
-    assert [entering(many, "main", name) for name in more] == [set()] * 21
+    assert [entering(many, "main", name) for name in MORE] == [set()] * len(MORE)
     many.fake_github.faults.clear()
     for _ in range(3):
         stop(many)

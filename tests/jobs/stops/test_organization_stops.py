@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from tests.harness.github_harness import Harness
 from tests.jobs.stops.requests import (
+    FEW,
     MANY,
     above,
     on,
@@ -111,9 +112,9 @@ def test_lift_of_one_of_two_freezes_frees_its_branch_alone(many: Harness) -> Non
 
 
 def test_few_repositories_have_stops_of_their_own(many: Harness) -> None:
-    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:20]]
+    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MANY[:FEW]]
     many.freeze({"type": "repositories", "repositories": ids})
     stop(many)
     assert required_above(many) == []
-    assert [len(required(many, name)) for name in MANY] == [1] * 20 + [0, 0]
+    assert [len(required(many, name)) for name in MANY] == [1] * FEW + [0, 0]
     come_right(many)

@@ -214,7 +214,7 @@ def test_new_organization_freezes_makes_an_exception_and_lifts(
     browser.forget()
     sign_in(browser, site, "grace@example.test")
     browser.open(f"{site}/pulls")
-    write(browser, "Pull request", f"acme/web#{first.number}")
+    write(browser, "Why is a pull request blocked?", f"acme/web#{first.number}")
     browser.press_and_go()
     assert f"acme/web#{first.number} is blocked" in browser.text
     press(browser, "Ask for an exception")

@@ -57,12 +57,11 @@ class Audit(DashboardPage):
             "audit.html",
             entries=entries["data"],
             changes=changes_of,
-            sentences=[sentence_of_entry(entry, meanings.get(entry["action"], "")) for entry in entries["data"]],
+            sentences=[_sentence(entry, meanings) for entry in entries["data"]],
             actions=sorted(meanings.items(), key=lambda each: each[1]),
             people=_people(*people),
             presets=[(text, of, f"{self.path}?{urlencode(of)}") for text, of in PRESETS],
             sources=SOURCES,
-            device_label=device_label,
             given=wanted,
             next_cursor=entries["nextCursor"],
             days=entitlements["limits"]["auditRetentionDays"],
@@ -98,6 +97,14 @@ class AuditExport(DashboardPage):
 def query_of(given: Mapping[str, str]) -> dict[str, str]:
     """Return the filters as the operations read them."""
     return {**given, **day_range(given, "from", "to")}
+
+
+def _sentence(entry: Mapping[str, Any], meanings: Mapping[str, str]) -> str:
+    """Return the sentence on an entry; a session is named after its browser."""
+    target = entry["target"] or {}
+    if target.get("type") == "session" and target.get("name"):
+        entry = {**entry, "target": {**target, "name": device_label(target["name"])}}
+    return sentence_of_entry(entry, meanings.get(entry["action"], ""))
 
 
 def _people(members: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,7 +1,10 @@
 """The audit log: filters, changes before and after, and the export as it is read."""
 
+from models.audit import AuditEntry
+from rules.ids import new_id
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
+from tests.web.people.dashboard.filled import ADA
 from tests.web.people.dashboard.scenes import WEEKENDS, create_schedule, schedule_id_of
 from web.dashboard.audit import changes_of, query_of
 
@@ -42,6 +45,22 @@ class TestAudit:
             assert ("created: Weekends." in page, "created: Month ends." in page) == shown, given
         people = admin.open("/audit").form("Find").fields
         assert set(people) >= {"q", "actorId", "action", "source", "from", "to"}
+
+    def test_session_is_named_after_its_browser(self, member: Enter, acme: Scene) -> None:
+        client = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0 Safari/537.36"
+        entry = AuditEntry(
+            id=new_id("aud"),
+            organization_id=acme.organization.id,
+            at=factories.now(),
+            action="session.started",
+            actor=ADA,
+            source="dashboard",
+            target={"type": "session", "id": "ses_1", "name": client},
+            details={},
+        )
+        acme.session.add(entry)
+        acme.session.flush()
+        assert "A person signed in: Chrome on Linux." in words(member("viewer").open("/audit"))
 
     def test_preset_says_who_lifted(self, member: Enter, acme: Scene) -> None:
         freeze = factories.freeze(acme.session, acme.organization, [acme.web], reason="Database migration")

@@ -159,7 +159,7 @@ def test_freeze_of_last_march_among_5000_takes_three_clicks(person: Counted, acm
     person.click("Freezes")
     person.fill("Started from", "2026-03-01")
     person.fill("Until", "2026-03-31")
-    person.fill("Words in the reason", "ledger")
+    person.fill("Words", "ledger")
     person.click("Find")
     person.click("Ledger migration of March")
     assert "Ledger migration of March" in person.browser.text

@@ -36,21 +36,23 @@ class Account(PageView):
 
     def post(self) -> Response:
         """Do what the button says."""
-        given = self.context.form_fields("do", "organization_id", "session_id", "name", "zone", "another")
+        given = self.context.form_fields("do", "organization_id", "session_id", "name", "zone")
         if given["do"] == "switch":
             self.context.call("set_active_organization", body=filled({"organizationId": given["organization_id"]}))
             return redirect_to(leave_notice(web_addresses.HOME, "switched"))
         if given["do"] == "end":
             self.context.call("revoke_session", path_params={"sessionId": given["session_id"]})
             return redirect_to(leave_notice(self.path, "ended"))
-        if given["do"] == "create":
+        if given["do"] in {"create", "another"}:
             return self._create(given)
         raise unknown_button()
 
     def _create(self, given: Mapping[str, str]) -> Response:
         """Create an organisation in the time zone of the browser, if it is known."""
         zone = given["zone"] if given["zone"] in zone_names() else ""
-        body = filled({"name": given["name"], "timezone": zone}) | ({"another": True} if given["another"] else {})
+        body: dict[str, Any] = {**filled({"name": given["name"], "timezone": zone})}
+        if given["do"] == "another":
+            body["another"] = True
         try:
             self.context.call("bootstrap_organization", body=body)
         except OperationError as error:

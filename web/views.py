@@ -21,9 +21,9 @@ class PageView(MethodView):
 
     def dispatch_request(self, **arguments: str) -> Response:
         """Answer the request. A form that is resumed is shown, filled in as it was left, and does nothing."""
-        if request.method != "POST" or RESUME not in request.args:
+        if request.method != "POST" or RESUME not in request.args or not hasattr(self, "get"):
             return cast("Response", super().dispatch_request(**arguments))
         fields = read_kept(self.context.form_fields(KEPT)[KEPT])
         g.resumed = True
-        show: Callable[..., Response] = self.get  # type: ignore[attr-defined]  # each page with a form shows it
+        show: Callable[..., Response] = self.get  # each page with a form shows it
         return refilled(show(**arguments), request.path, fields)

@@ -15,8 +15,8 @@ from tests.web.people.forms import Form, Page, Person
 pytestmark = pytest.mark.check
 
 _ID = re.compile(r"/[a-z]{3}_[a-z0-9]+")
-ENDING = ("everywhere", "leave", "end")
-"""Values of buttons that end the session or the membership of the visitor."""
+ENDING = ("everywhere", "leave", "end", "another")
+"""Values of buttons that end the session or the membership of the visitor, or lead to another organisation."""
 Shape = tuple[str, tuple[str, ...]]
 """An address without ids and without the values of its parameters."""
 

@@ -38,10 +38,10 @@ class TestList:
         assert "The whole organisation Next in" in words(page)
 
     def test_schedules_page_says_what_schedules_are_for_while_there_is_none(self, member: Enter) -> None:
-        assert "Create the first schedule" in member("admin").open("/schedules").links
+        assert "Plan a freeze" in member("admin").open("/schedules").links
         viewer = member("viewer").open("/schedules")
         assert "Your role is viewer. Creating schedules needs the role member." in words(viewer)
-        assert "Create the first schedule" not in viewer.links
+        assert "Plan a freeze" not in viewer.links
 
     def test_schedules_page_filters_by_the_address(self, member: Enter) -> None:
         admin = member("admin")
@@ -228,7 +228,7 @@ class TestSchedule:
         assert "The schedule is enabled" in page.text
         page = admin.press(page, "Delete Weekends")
         assert "The schedule has been deleted." in page.text
-        assert "Create the first schedule" in page.links
+        assert "Plan a freeze" in page.links
 
     def test_viewer_sees_windows_and_no_button(self, member: Enter) -> None:
         page = create_schedule(member("admin"), **WEEKENDS)

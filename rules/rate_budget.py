@@ -36,7 +36,7 @@ class GitHubLimits:
     stop_above: int = 25
     """A freeze with more heads that show `success` is held by a stop: one batch of checks is quicker for fewer."""
     shared_above: int = 20
-    """The stop of more repositories than these is in a ruleset of their organisation; of fewer, one request writes it."""
+    """In more repositories than these, a ruleset of their organisation has the stop: one request writes fewer."""
     ruleset_delay: timedelta = timedelta(seconds=20)
     """How long GitHub may take to enforce a changed ruleset after it shows it: not documented; people report it."""
 

@@ -16,7 +16,7 @@ from integrations.github import CheckWrite, GitHubError, InstallationClient
 from models.pull_requests import QueuedCommit
 from rules.freezes.check_text import EXEMPT_SUMMARY, EXEMPT_TITLE
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement.frozen_ruleset_records import RulesetFacts
+from services.enforcement.ruleset_facts import RulesetFacts
 from services.verdicts.facts import active_exceptions, freezes_of
 
 logger = logging.getLogger(__name__)

@@ -32,16 +32,14 @@ from rules.rulesets.plans import normalized
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, WorkQueue
 from services.enforcement.frozen_ruleset_records import (
-    RulesetFacts,
     audit_change,
     probe_named,
-    read_facts,
     recall,
     record_intent,
     record_written,
-    row_of,
     withdraw_intent,
 )
+from services.enforcement.ruleset_facts import RulesetFacts, read_facts, row_of
 from services.enforcement_status.frozen_branch_requests import JOB, STOPS_JOB
 from services.github_access.backoff import OPERATOR_RETRY_INTERVAL, backoff
 from services.github_access.failures import RATE_LIMITS, pause_when_limited, require_confirmed

@@ -5,149 +5,23 @@ what is created: a process that dies, and a lost answer, leave nothing that is n
 count as closed, or as stopped, before that is so at GitHub.
 """
 
-import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from sqlalchemy import CursorResult, select, text, tuple_
 
-from models.enforcement import FrozenBranchRuleset, OrganizationStop, Ref
-from models.freezes import IN_FORCE
-from models.repositories import Repository, WatchedBranch
-from rules.freezes.blocking import BlockingFacts
-from rules.freezes.check_names import stop_context
-from rules.freezes.stops import FrozenBranch, covered_by, needs_stop
-from rules.rulesets.frozen_branches import NAME, Stop, holds, restored_ruleset, wanted_ruleset
-from rules.rulesets.needs import Level
+from models.enforcement import OrganizationStop, Ref
+from models.repositories import WatchedBranch
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
+from services.enforcement.ruleset_facts import RulesetFacts, read_again
 from services.enforcement_status.frozen_branch_requests import STOPS_JOB
 from services.enforcement_status.probe_requests import schedule_probes
-from services.verdicts.blocking_facts import FROM, FROZEN_KEY, IS_FROZEN
 
-Model = type[FrozenBranchRuleset | OrganizationStop]
-Left = Literal["no", "beginning", "in force"]
 Change = tuple[str, dict[str, Any] | None, Mapping[str, Any]]
 """The action of an audit entry, and the ruleset before and after."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryIds:
-    """GitHub's ids of a repository."""
-
-    github_id: int
-    node_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class RulesetFacts:
-    """What the database says of the ruleset of a repository or organisation, and of the branches that it must name."""
-
-    model: Model
-    key: str
-    """Of its row: the id of the repository, or of the organisation's stop."""
-    ruleset_id: int | None
-    node_id: str | None
-    writing: dict[str, Any] | None
-    named: frozenset[Ref]
-    """The branches that it may name."""
-    frozen: tuple[FrozenBranch, ...]
-    """Those that it must name, which are frozen now, in the order of their names."""
-    repositories: Mapping[str, RepositoryIds]
-    """Of those that it names, or must, by our id."""
-    stop: str | None
-    """The context that may be required."""
-    stop_written_at: datetime | None
-    stop_in_force_at: datetime | None
-    stop_ending_at: datetime | None
-    stop_passed: frozenset[str]
-    """The commits that got the context."""
-    needs_stop: bool
-    freed: tuple[str, ...] = ()
-    """The repositories whose checks have to be written again once the stop is off (`stop_ending_at`)."""
-    left: Left = "no"
-    """Whether the repository leaves its stop to its organisation, and whether that is in force."""
-
-    @property
-    def level(self) -> Level:
-        """What the ruleset belongs to."""
-        return "repository" if self.model is FrozenBranchRuleset else "organization"
-
-    @property
-    def wanted(self) -> frozenset[Ref]:
-        """The branches that the ruleset must name."""
-        return frozenset((each.repository_id, each.name) for each in self.frozen)
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether GitHub has no ruleset of ours, as far as we know."""
-        return self.ruleset_id is None and self.writing is None
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether the stop was seen in force on every frozen branch."""
-        return all(each.stop == self.stop for each in self.frozen)
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether GitHub has reported a change of rules since the stop was found in force."""
-        times = (each.reported_at for each in self.frozen)
-        return self.stop_in_force_at is not None and any(at is not None and at > self.stop_in_force_at for at in times)
-
-    def next_stop(self) -> str | None:
-        """Return the context that must be required now: a new one where branches are added; None for no stop."""
-        if not self.needs_stop:
-            return None
-        if self.stop is not None and self.wanted <= self.named:
-            return self.stop
-        return stop_context(secrets.token_hex(8))
-
-    def ruleset(self, stop: Stop | None, name: str = NAME) -> dict[str, Any]:
-        """Return the JSON of a new ruleset, as it must be."""
-        return wanted_ruleset(_names(self.wanted), name, stop, self._ids(self.wanted))
-
-    def restored(self, found: Mapping[str, Any], stop: Stop | None) -> dict[str, Any]:
-        """Return the ruleset as it must be; `found` is as GitHub has it."""
-        return restored_ruleset(found, _names(self.wanted), stop, self._ids(self.wanted))
-
-    def is_held(self, found: Mapping[str, Any], stop: Stop) -> bool:
-        """Return whether the ruleset, as GitHub has it, requires the stop of all branches that it was to name."""
-        return holds(found, _names(self.named), stop, self._ids(self.named))
-
-    def _ids(self, refs: Collection[Ref]) -> frozenset[int] | None:
-        """Return GitHub's ids of repositories that a ruleset of an organisation names; None: it is a repository's."""
-        if self.level == "repository":
-            return None
-        known = {repository_id for repository_id, _name in refs} & set(self.repositories)
-        return frozenset(self.repositories[repository_id].github_id for repository_id in known)
-
-    def row(self, uow: UnitOfWork) -> FrozenBranchRuleset | OrganizationStop:
-        """Return the row."""
-        return row_of(uow, self.model, self.key)
-
-
-def row_of(uow: UnitOfWork, model: Model, key: str) -> FrozenBranchRuleset | OrganizationStop:
-    """Return the row of a ruleset."""
-    if model is FrozenBranchRuleset:
-        return uow.session.get_one(FrozenBranchRuleset, key)
-    return uow.session.get_one(OrganizationStop, key)
-
-
-def _names(refs: Collection[Ref]) -> frozenset[str]:
-    return frozenset(name for _repository_id, name in refs)
-
-
-_FROZEN = text(f"""
-    SELECT b.repository_id, b.id, b.name, {FROZEN_KEY} AS facts, seen.stop, seen.rules_read_at, seen.rules_reported_at,
-        (SELECT max(f.started_at) FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
-        WHERE t.branch_id = b.id AND t.operation = 'apply' AND {IN_FORCE}) AS frozen_at
-    FROM {FROM}
-    WHERE b.repository_id = ANY(:repositories) AND {IS_FROZEN}
-    ORDER BY b.name
-""")  # noqa: S608 - constants of ours
 # Before it is so at GitHub: a freeze that starts meanwhile must not take the branch to be closed.
 _OPEN = text("""
     UPDATE branch_enforcement e SET open_ways = array_prepend('deletion', open_ways)
@@ -161,24 +35,6 @@ _NOT_STOPPED = text("""
       AND (:every OR (b.repository_id, b.name) IN (
           SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:names AS text[]))))
 """)
-# What is known of its organisation's stop, to which a repository leaves its own while it covers all frozen branches.
-_LEFT = text("""
-    SELECT s.repository_id, o.branch_names, r.id = ANY(o.repository_ids) AND o.stop_in_force_at IS NOT NULL AS in_force,
-        o.last_error_code IS NULL AND i.permissions ->> 'organization_administration' = 'write' AS works
-    FROM frozen_branch_rulesets s
-    JOIN repositories r ON r.id = s.repository_id
-    JOIN organization_stops o ON o.id = s.organization_stop_id AND o.installation_id = r.installation_id
-    JOIN installations i ON i.id = o.installation_id
-    WHERE s.repository_id = ANY(:repositories) AND s.stop_context IS NULL
-""")
-_SHARING = text("""
-    SELECT s.organization_stop_id AS stop, s.repository_id
-    FROM frozen_branch_rulesets s
-    JOIN repositories r ON r.id = s.repository_id
-    JOIN organization_stops o ON o.id = s.organization_stop_id AND o.installation_id = r.installation_id
-    WHERE o.id = ANY(:stops) AND s.stop_in_force_at IS NULL
-      AND r.removed_at IS NULL AND r.rulesets_authorized_at IS NOT NULL
-""")
 # Repositories that do not leave their stop to their organisation any more, or have lost a part of it.
 _RECALL = text(f"""
     UPDATE frozen_branch_rulesets s
@@ -191,97 +47,6 @@ _REFUSE = text("""
     UPDATE frozen_branch_rulesets SET stop_refused_at = :now, organization_stop_id = NULL
     WHERE organization_stop_id = :stop
 """)
-
-
-def read_facts(uow: UnitOfWork, repository_ids: Collection[str]) -> list[RulesetFacts]:
-    """Return the facts of these repositories' rulesets, in the order of the ids."""
-    ids = list(repository_ids)
-    frozen = _read_frozen(uow, ids)
-    left = {row.repository_id: row for row in uow.session.execute(_LEFT, {"repositories": ids})}
-    repositories = _read_ids(uow, ids)
-    found: list[RulesetFacts] = []
-    query = select(FrozenBranchRuleset).where(FrozenBranchRuleset.repository_id.in_(ids))
-    rows = uow.session.scalars(
-        query.order_by(FrozenBranchRuleset.repository_id).execution_options(populate_existing=True)
-    )
-    for row in rows:
-        branches = tuple(frozen.get(row.repository_id, ()))
-        makes = partial(_facts, row, row.repository_id, {row.repository_id: repositories[row.repository_id]})
-        above = left.get(row.repository_id)
-        covered = above is not None and {each.name for each in branches} <= set(above.branch_names)
-        if above is not None and covered and (above.in_force or above.works):
-            left_to: Left = "in force" if above.in_force else "beginning"
-            found.append(makes(branches, [row.repository_id], needs=False, left=left_to))
-        else:
-            needs = needs_stop(branches, is_on=row.stop_context is not None, refused_at=row.stop_refused_at)
-            found.append(makes(branches, [row.repository_id], needs=needs))
-    return found
-
-
-def read_organization_facts(uow: UnitOfWork, stop_ids: Collection[str]) -> list[RulesetFacts]:
-    """Return the facts of organisations' stops, in the order of their ids; without a need, they must name nothing."""
-    ids = list(stop_ids)
-    sharing: dict[str, list[str]] = {}
-    for row in uow.session.execute(_SHARING, {"stops": ids}):
-        sharing.setdefault(row.stop, []).append(row.repository_id)
-    frozen = _read_frozen(uow, [each for shared in sharing.values() for each in shared])
-    found: list[RulesetFacts] = []
-    query = select(OrganizationStop).where(OrganizationStop.id.in_(ids)).order_by(OrganizationStop.id)
-    for stop in uow.session.scalars(query.execution_options(populate_existing=True)):
-        shared = {each: frozenset(branch.name for branch in frozen.get(each, ())) for each in sharing.get(stop.id, ())}
-        names, members = covered_by(shared, frozenset(stop.branch_names))
-        branches = tuple(branch for each in members for branch in frozen[each] if branch.name in names)
-        needs = needs_stop(branches, is_on=stop.stop_context is not None, refused_at=None)
-        repositories = _read_ids(uow, {*stop.repository_ids, *members})
-        found.append(_facts(stop, stop.id, repositories, branches if needs else (), stop.freed_ids, needs=needs))
-    return found
-
-
-def _read_frozen(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, list[FrozenBranch]]:
-    """Return the frozen branches of repositories, by repository, in the order of their names."""
-    frozen: dict[str, list[FrozenBranch]] = {}
-    values = {"repositories": list(repository_ids), "now": uow.now, "due": []}
-    for row in uow.session.execute(_FROZEN, values) if repository_ids else ():
-        facts, times = BlockingFacts.of_key(row.facts), (row.rules_read_at, row.rules_reported_at)
-        branch = FrozenBranch(row.id, row.name, facts, row.frozen_at, row.stop, *times, row.repository_id)
-        frozen.setdefault(row.repository_id, []).append(branch)
-    return frozen
-
-
-def _read_ids(uow: UnitOfWork, repository_ids: Collection[str]) -> dict[str, RepositoryIds]:
-    columns = select(Repository.id, Repository.github_id, Repository.node_id)
-    rows = uow.session.execute(columns.where(Repository.id.in_(list(repository_ids))))
-    return {row.id: RepositoryIds(row.github_id, row.node_id) for row in rows}
-
-
-def _facts(
-    row: FrozenBranchRuleset | OrganizationStop,
-    key: str,
-    repositories: Mapping[str, RepositoryIds],
-    frozen: tuple[FrozenBranch, ...],
-    freed: Sequence[str],
-    *,
-    needs: bool,
-    left: Left = "no",
-) -> RulesetFacts:
-    return RulesetFacts(
-        type(row),
-        key,
-        row.ruleset_id,
-        row.node_id,
-        row.writing,
-        row.named,
-        frozen,
-        repositories,
-        row.stop_context,
-        row.stop_written_at,
-        row.stop_in_force_at,
-        row.stop_ending_at,
-        frozenset(row.stop_passed),
-        needs,
-        tuple(freed),
-        left,
-    )
 
 
 def record_intent(
@@ -345,13 +110,6 @@ def record_loss(uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
     facts.row(uow).stop_in_force_at = None
     _end_count(uow, facts, None)
     return read_again(uow, facts)
-
-
-def read_again(uow: UnitOfWork, facts: RulesetFacts) -> RulesetFacts:
-    """Return the facts as they are now."""
-    uow.session.flush()
-    [found] = (read_facts if facts.level == "repository" else read_organization_facts)(uow, [facts.key])
-    return found
 
 
 def record_written(

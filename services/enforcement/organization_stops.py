@@ -20,7 +20,7 @@ from rules.ids import new_id
 from services.core.named_locks import acquire_lock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import REQUEST
-from services.enforcement.frozen_ruleset_records import read_facts
+from services.enforcement.ruleset_facts import read_facts
 from services.enforcement.stop_steps import HELD_FOR
 
 MAX_RULESETS = 5

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from services.enforcement.frozen_ruleset_records import RulesetFacts
+from services.enforcement.ruleset_facts import RulesetFacts
 
 HELD_FOR = timedelta(seconds=5)
 """How often a stop that is in force is looked at."""

@@ -25,8 +25,8 @@ from rules.freezes.blocking import MAX_READING_AGE
 from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.frozen_branches import write_due
-from services.enforcement.frozen_ruleset_records import read_facts
 from services.enforcement.probes import probe_due
+from services.enforcement.ruleset_facts import read_facts
 from services.enforcement.setup_runs import apply_due
 from services.enforcement.stops import stop_due
 from services.maintenance.resync import full_resync

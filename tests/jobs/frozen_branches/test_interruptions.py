@@ -9,7 +9,7 @@ from rules.rulesets.frozen_branches import NAME
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement import frozen_branches
 from services.enforcement.frozen_branches import RulesetWork, write_due
-from services.enforcement.frozen_ruleset_records import RulesetFacts
+from services.enforcement.ruleset_facts import RulesetFacts
 from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import deletes, hurry, named, ours, row, scope, settle, write

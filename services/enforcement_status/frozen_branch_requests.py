@@ -105,6 +105,11 @@ _REQUEST_ABOVE = text(f"""
         SELECT organization_stop_id FROM frozen_branch_rulesets WHERE repository_id IN (
             SELECT repository_id FROM watched_branches WHERE id = ANY(:ids)))
 """)  # noqa: S608 - a constant
+_HAS_STOP = text("""
+    SELECT EXISTS (
+        SELECT FROM watched_branches b JOIN frozen_branch_rulesets s ON s.repository_id = b.repository_id
+        WHERE b.id = ANY(:ids) AND (s.stop_context IS NOT NULL OR s.organization_stop_id IS NOT NULL))
+""")
 _REQUEST_STOPS = text(f"""
     UPDATE frozen_branch_rulesets s SET due_at = {REQUEST.format(row="s")}
     WHERE s.stop_context IS NOT NULL AND s.repository_id IN (
@@ -114,18 +119,19 @@ _REQUEST_STOPS = text(f"""
 
 def request_stops(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have the stops of these branches looked at, if any is on: an exception may let a commit in, or not any more."""
-    for statement in (_REQUEST_ABOVE, _REQUEST_STOPS):
-        stops = uow.session.execute(statement, {"ids": list(branch_ids), "now": uow.now})
-        if cast(CursorResult[Any], stops).rowcount:
-            uow.wake(STOPS_JOB)
+    values = {"ids": list(branch_ids), "now": uow.now}
+    if uow.session.scalar(_HAS_STOP, values):
+        for statement in (_REQUEST_ABOVE, _REQUEST_STOPS):
+            if cast(CursorResult[Any], uow.session.execute(statement, values)).rowcount:
+                uow.wake(STOPS_JOB)
 
 
 def record_lost_stops(uow: UnitOfWork, branch_ids: Collection[str], seen_at: datetime, level: str) -> None:
     """Record that repositories, or their organisation, have a stop whose record is lost, so that it ends.
 
     Rules of this level that were read from `seen_at` on required one of these branches: the database was restored. It
-    gets a context that GitHub never had: no
-    commit that passed the lost one may pass again. A write that GitHub may not have enforced at that time is no loss.
+    gets a context that GitHub never had: no commit that passed the lost one may pass again. A write that GitHub may not
+    have enforced at that time is no loss.
     """
     delay = uow.dependencies.github_limits.ruleset_delay
     values = {"ids": sorted(branch_ids), "now": uow.now, "seen_at": seen_at, "enforced": seen_at - delay}

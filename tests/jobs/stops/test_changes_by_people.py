@@ -125,7 +125,9 @@ def tell(harness: Harness, webhooks: WebhookQueue) -> None:
     probe(harness)
 
 
-@pytest.mark.parametrize("how", LOOSENED, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "how", sampled(LOOSENED, quick=[narrowed, widened, bypassed], checked=LOOSENED, name=lambda how: how.__name__)
+)
 def test_stop_that_was_loosened_is_put_right(
     web: Harness, webhooks: WebhookQueue, how: Callable[[Harness], None]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rules.access.permissions import Actor as Person
 from rules.freezes.check_names import is_stop
 from services.core.unit_of_work import Caller
-from services.enforcement import exempt_heads, stops
+from services.enforcement import exempt_heads, stop_batches
 from services.enforcement.stops import stop_due
 from services.pull_request_exceptions.decisions import grant, revoke
 from services.pull_request_exceptions.requests import ExceptionInput
@@ -146,7 +146,7 @@ def test_ruleset_whose_lease_ended_meanwhile_is_left_to_others(web: Harness, mon
         stolen.append(given)
         return exempt_heads.write_contexts(*given)
 
-    monkeypatch.setattr(stops, "write_contexts", lose_a_lease)
+    monkeypatch.setattr(stop_batches, "write_contexts", lose_a_lease)
     web.freeze({"type": "organization", "branches": ["next"]})
     web.sql("UPDATE frozen_branch_rulesets SET may_stop = true")
     web.sql("UPDATE head_checks SET conclusion = 'success'")

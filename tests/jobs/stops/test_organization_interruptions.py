@@ -20,6 +20,8 @@ from tests.jobs.stops.truths import assert_honest, come_right, entering
 RULESETS = "/orgs/acme/rulesets"
 CALLS = ("GET " + RULESETS, "POST " + RULESETS, "PUT " + RULESETS, "graphql query Rules ")
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture(params=sampled(FAULTS, quick=("applied and lost", "invalid"), checked=("lost", "limit", "not found")))
 def fault(request: pytest.FixtureRequest) -> dict[str, Any]:

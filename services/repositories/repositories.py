@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Select, distinct, func, select
+from sqlalchemy import Select, func, select
 
 from models.queries import is_frozen
 from models.repositories import Repository, WatchedBranch
@@ -14,7 +14,7 @@ from rules.rulesets.findings import Light, worst
 from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.lights import facts_of_lights, light_in
+from services.verdicts.lights import lights_of_repositories
 
 MAX_PREVIEWED = 100
 """Repositories listed in a preview of globs."""
@@ -97,19 +97,21 @@ def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
 
 
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
-    """Return repositories as in the API, with one query for all their branches."""
-    frozen, lit = is_frozen(uow.session, uow.organization, uow.now), facts_of_lights(uow)
+    """Return repositories as in the API, with two queries for all their branches.
+
+    In one, lights would be computed again for every branch where the planner takes the tables for empty, as they are
+    when many repositories are enabled at first.
+    """
+    ids = [repository.id for repository in repositories]
+    frozen = is_frozen(uow.session, uow.organization, uow.now)
     rows = uow.session.execute(
-        select(WatchedBranch.repository_id, func.count(), func.bool_or(frozen), func.array_agg(distinct(lit.c.facts)))
-        .outerjoin(lit, lit.c.branch_id == WatchedBranch.id)
-        .where(
-            WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
-            WatchedBranch.unwatched_at.is_(None),
-        )
+        select(WatchedBranch.repository_id, func.count(), func.bool_or(frozen))
+        .where(WatchedBranch.repository_id.in_(ids), WatchedBranch.unwatched_at.is_(None))
         .group_by(WatchedBranch.repository_id)
     )
+    lights = lights_of_repositories(uow, ids)
     branches = {
-        repository_id: (count, frozen, list(map(light_in, found))) for repository_id, count, frozen, found in rows
+        repository_id: (count, is_any_frozen, lights[repository_id]) for repository_id, count, is_any_frozen in rows
     }
     return [_view(repository, *branches.get(repository.id, (0, False, ()))) for repository in repositories]
 

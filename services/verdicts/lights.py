@@ -94,18 +94,29 @@ def count_lights(uow: UnitOfWork) -> LightCounts:
     return counts
 
 
+_OF_REPOSITORIES = text(f"""
+    SELECT b.repository_id, array_agg(DISTINCT {_FOUND} || ' ' || {KEY}) AS facts FROM {FROM}
+    WHERE b.repository_id = ANY(:repositories) AND b.unwatched_at IS NULL GROUP BY b.repository_id
+""")  # noqa: S608 - constants of ours
+
+
+def lights_of_repositories(uow: UnitOfWork, repository_ids: Collection[str]) -> Mapping[str, list[Light]]:
+    """Return the lights that watched branches of these repositories have, those of many branches once."""
+    rows = uow.session.execute(_OF_REPOSITORIES, {"repositories": list(repository_ids), **present(uow)})
+    return {repository_id: [_light_in(each) for each in facts] for repository_id, facts in rows}
+
+
 _LIT = text(f"""
     SELECT b.id AS branch_id, {_FOUND} || ' ' || {KEY} AS facts FROM {FROM} WHERE b.organization_id = :lit_organization
 """).columns(branch_id=Text, facts=Text)  # noqa: S608 - constants of ours
 
 
 def facts_of_lights(uow: UnitOfWork) -> Subquery:
-    """Return the subquery with the columns `branch_id` and `facts`, from which `light_in` tells the light of each."""
+    """Return the subquery with the columns `branch_id` and `facts`, of which `has_light` is a condition."""
     return _LIT.bindparams(lit_organization=uow.organization, **present(uow)).subquery("lit")
 
 
-def light_in(facts: str) -> Light:
-    """Return the light that facts of `facts_of_lights` say."""
+def _light_in(facts: str) -> Light:
     found, _, key = facts.partition(" ")
     return light_of(BlockingFacts.of_key(key), found)  # type: ignore[arg-type]
 

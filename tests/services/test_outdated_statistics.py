@@ -4,17 +4,20 @@ PostgreSQL then expects one row of every table, and a join that it repeats for e
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, select
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
 from models.checks import lock_affected, mark_dirty
+from models.repositories import Repository
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.reconcile.leases import Turn, acquire, leased_transaction
 from services.reconcile.outcomes import Progress, finish_checks
+from services.repositories.repositories import views
 from tests.harness.blocks import Blocks
 from tests.harness.wakeups import RecordedWakeups
 
@@ -77,6 +80,16 @@ def test_branches_are_marked_without_reading_the_cube_of_their_number(jobs: Unit
             mark_all(uow)
 
     assert blocks.of(mark) < MAX_BLOCKS
+
+
+def test_repositories_are_shown_without_reading_the_cube_of_their_number(
+    jobs: UnitOfWorkFactory, blocks: Blocks
+) -> None:
+    def show() -> None:
+        with jobs.open(replace(SYSTEM_CALLER, organization_id="org_1")) as uow:
+            assert len(views(uow, uow.session.scalars(select(Repository)).all())) == BRANCHES
+
+    assert blocks.of(show) < MAX_BLOCKS
 
 
 def test_targets_are_finished_without_reading_the_cube_of_their_number(

@@ -53,7 +53,7 @@ def http(postgres: EmbeddedPostgres, redis_url: str, acme: Tenant) -> Iterator[h
 
 def warm_up(http: httpx.Client) -> None:
     """Have every connection of the pools opened."""
-    for answer in at_once(*[partial(call, http) for call in CALLS * POOL]):
+    for answer in at_once(*[partial(call, http) for call in CALLS * 2 * POOL]):
         assert answer.status_code in {200, 201, 422}, answer.text
 
 

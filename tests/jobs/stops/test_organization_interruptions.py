@@ -14,7 +14,7 @@ from tests.jobs.setup.test_interruptions import DyingUnits
 from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, pass_time, required_above, settle, stop
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.test_faults import FAULTS
-from tests.jobs.stops.test_interruptions import InterruptedUnits, run, take_over, wherever
+from tests.jobs.stops.test_interruptions import InterruptedUnits, run, take_over
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 
 RULESETS = "/orgs/acme/rulesets"
@@ -23,7 +23,13 @@ CALLS = ("GET " + RULESETS, "POST " + RULESETS, "PUT " + RULESETS, "graphql quer
 pytestmark = pytest.mark.check
 
 
-@pytest.fixture(params=sampled(FAULTS, quick=("applied and lost", "invalid"), checked=("lost", "limit", "not found")))
+def seldom(transactions: int) -> pytest.MarkDecorator:
+    """Return the mark that runs a test for each of so many transactions; for a few of them outside `make soak`."""
+    numbers = range(1, transactions)
+    return pytest.mark.parametrize("transactions", sampled(numbers, quick=(), checked=numbers[3::8]))
+
+
+@pytest.fixture(params=sampled(FAULTS, quick=("applied and lost",), checked=("invalid",)))
 def fault(request: pytest.FixtureRequest) -> dict[str, Any]:
     return FAULTS[request.param]
 
@@ -78,7 +84,7 @@ def test_lifted_stop_of_an_organization_ends(many: Harness, call: str, fault: di
     come_right(many)
 
 
-@wherever(20)
+@seldom(20)
 def test_stop_of_an_organization_comes_right_wherever_a_worker_dies(many: Harness, transactions: int) -> None:
     first = many.freeze(on("main"))
     run(many, DyingUnits(many.jobs, transactions))
@@ -94,7 +100,7 @@ def test_stop_of_an_organization_comes_right_wherever_a_worker_dies(many: Harnes
     come_right(many)
 
 
-@wherever(16)
+@seldom(16)
 def test_stop_of_an_organization_ends_wherever_a_worker_dies(many: Harness, transactions: int) -> None:
     freezes = [many.freeze(on("main")), many.freeze(on("next"))]
     stop(many)
@@ -105,7 +111,7 @@ def test_stop_of_an_organization_ends_wherever_a_worker_dies(many: Harness, tran
     come_right(many)
 
 
-@wherever(16)
+@seldom(16)
 def test_freeze_that_starts_while_a_stop_above_ends_is_held(many: Harness, transactions: int) -> None:
     first = many.freeze(on("main"))
     stop(many)
@@ -122,7 +128,7 @@ def test_freeze_that_starts_while_a_stop_above_ends_is_held(many: Harness, trans
     come_right(many)
 
 
-@wherever(16)
+@seldom(16)
 def test_lift_while_a_stop_above_begins_frees_the_branches(many: Harness, transactions: int) -> None:
     freeze = many.freeze(on("main"))
     run(many, InterruptedUnits(many.jobs, transactions, lambda: many.lift(freeze)))

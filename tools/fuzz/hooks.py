@@ -70,7 +70,7 @@ SEMANTIC_PATHS = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/(plan|currency|url|token)$|/events/\d+$|"
     r"/scope/|/repositories/\d+$|"
-    r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|inForceTo|timezone|query|q)$|"
+    r"(ref|repo|branch|branchId|organization|action|to|occurrencesTo|startedBefore|inForce(From|To)|timezone|query|q)$|"
     r"one_off_unfreeze_at$"
 )
 """Paths of values that can be wrong though they are valid by their schema.

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from services.enforcement.probe_queue import PROBES_OF_STOPS
+from services.enforcement.probes import probe_next
 from services.enforcement.stops import stop_due
+from services.github_access.rate_limiter import urgent_client
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.frozen_branches.requests import write
@@ -140,6 +143,20 @@ def test_stop_that_was_loosened_is_put_right(
     assert len(contexts(ours(web))) == 1
     assert ours(web).bypass_actors == []
     assert entering(web, "main") == entering(web, "next") == set()
+    come_right(web)
+
+
+def test_another_context_of_ours_does_not_count_as_the_stop(web: Harness, webhooks: WebhookQueue) -> None:
+    web.freeze()
+    stop(web)
+    another = {"context": "change-freeze/stop:0", "integration_id": web.fake_github.app_id}
+    rules = [dict(rule) for rule in ours(web).rules if rule["type"] != "required_status_checks"]
+    checks = {"required_status_checks": [another], "strict_required_status_checks_policy": False}
+    change(web, rules=[*rules, {"type": "required_status_checks", "parameters": checks}])
+    webhooks.deliver(webhooks.take())
+    probe_next(web.jobs, web.github, PROBES_OF_STOPS, urgent_client)
+    probe(web)
+    assert web.sql("SELECT FROM branch_enforcement WHERE stop IS NOT NULL") == []
     come_right(web)
 
 

@@ -7,6 +7,7 @@ import pytest
 from services.maintenance.tasks import repair_completions, review_enforcement
 from tests.harness.github_harness import Harness
 from tests.jobs.frozen_branches.requests import named
+from tests.jobs.probes.requests import ask
 from tests.jobs.stops.requests import (
     RULESET_DELAY,
     audited,
@@ -172,7 +173,8 @@ def test_stop_counts_only_once_github_enforces_it(web: Harness) -> None:
     web.fake_github.settings.ruleset_delay_seconds = RULESET_DELAY.total_seconds()
     web.freeze()
     stop(web)
-    web.read_rules()
+    ask(web)  # for a reading before that
+    stop(web)
     assert len(required(web)) == 1
     assert ways(web) >= {"merge", "push"}
     assert times(web).blocked_at is None

@@ -277,6 +277,19 @@ def test_branch_that_is_free_in_some_repositories_is_free_there(many: Harness) -
 
 
 @pytest.mark.check
+def test_freeze_is_not_blocked_while_repositories_change_to_stops_of_their_own(many: Harness) -> None:
+    ids = [many.branches[f"acme/{name}:main"].repository_id for name in MANY]
+    freeze = many.freeze(on("main"))
+    few = many.freeze({"type": "repositories", "repositories": ids[:2], "branches": ["next"]})
+    many.freeze({"type": "repositories", "repositories": ids[2:], "branches": ["next"]})
+    stop(many)
+    stop_from(many, delay=RULESET_DELAY)
+    many.lift(few)
+    assert stop_due(many.jobs, many.github)
+    assert many.sql("SELECT blocked_at FROM freezes WHERE id = :id", id=freeze) == [(None,)]
+
+
+@pytest.mark.check
 def test_repositories_that_join_in_great_number_get_a_new_context(many: Harness, webhooks: WebhookQueue) -> None:
     scope = {"type": "repositories", "branches": ["main"]}
     web = many.branches["acme/web:main"].repository_id

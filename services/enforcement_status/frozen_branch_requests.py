@@ -75,14 +75,20 @@ _PAUSED_OPEN = text(f"""
       AND NOT coalesce(known.may_stop, false)
     ORDER BY b.id LIMIT 1000
 """)
+_IS_LOST: LiteralString = (
+    "s.stop_context IS NULL AND s.stop_ending_at IS NULL AND coalesce(s.written_at < :enforced, true)"
+)
+# Of what is known nothing is inserted, since a conflict locks its row, also where nothing has to be updated.
 _LOST_STOPS = text(f"""
     INSERT INTO frozen_branch_rulesets AS s (repository_id, organization_id, due_at, stop_context, stop_written_at)
     SELECT DISTINCT r.id, r.organization_id, CAST(:now AS timestamptz), :context, CAST(:seen_at AS timestamptz)
-    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id WHERE b.id = ANY(:ids) ORDER BY r.id
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    LEFT JOIN frozen_branch_rulesets s ON s.repository_id = r.id
+    WHERE b.id = ANY(:ids) AND {_IS_LOST} ORDER BY r.id
     ON CONFLICT (repository_id) DO UPDATE
     SET attempts = 0, due_at = {REQUEST.format(row="s")}, stop_context = excluded.stop_context,
         stop_written_at = excluded.stop_written_at, stop_in_force_at = NULL, stop_passed = '{{}}'
-    WHERE s.stop_context IS NULL AND s.stop_ending_at IS NULL AND coalesce(s.written_at < :enforced, true)
+    WHERE {_IS_LOST}
     RETURNING repository_id
 """)  # noqa: S608 - a constant
 _LOST_STOPS_ABOVE = text("""

@@ -111,7 +111,8 @@ def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str,
     )
     lights = lights_of_repositories(uow, ids)
     branches = {
-        repository_id: (count, is_any_frozen, lights[repository_id]) for repository_id, count, is_any_frozen in rows
+        repository_id: (count, is_any_frozen, lights.get(repository_id, ()))  # unwatched meanwhile: none
+        for repository_id, count, is_any_frozen in rows
     }
     return [_view(repository, *branches.get(repository.id, (0, False, ()))) for repository in repositories]
 

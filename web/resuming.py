@@ -80,6 +80,7 @@ class _Forms(HTMLParser):
         self._forms: list[tuple[bool, set[str], dict[str, str]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a form, or a field of the form that was begun last."""
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
             sends = (
@@ -120,6 +121,7 @@ class _Filler(HTMLParser):
             self._values.setdefault(name, []).append(value)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Write an element, with its value where it is a field of the form."""
         given = dict(attrs)
         if tag == "form":
             self._inside = self._left == 0

@@ -1,15 +1,15 @@
 """Stops when GitHub refuses, fails or loses answers: everything comes right by itself."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rules.rulesets.frozen_branches import NAME
 from tests.harness.github_harness import Harness
-from tests.jobs.stops.requests import branch, pass_time, required, settle, stop
+from tests.jobs.stops.requests import branch, required, settle, stop
 from tests.jobs.stops.samples import sampled
+from tests.jobs.stops.stories import freeze_and_lift_in_spite_of, lift_in_spite_of
 from tests.jobs.stops.truths import assert_honest, come_right
 
 SECONDARY = "You have exceeded a secondary rate limit"
@@ -51,14 +51,7 @@ def places() -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("scope", [CREATE, REST])
 def test_first_stop_comes_right_after_any_fault(web: Harness, scope: str, fault: dict[str, Any]) -> None:
-    web.fake_github.faults.add(scope=scope, **fault)
-    freeze = web.freeze()
-    stop(web)
-    assert_honest(web)
-    web.fake_github.faults.clear()
-    come_right(web)
-    web.lift(freeze)
-    come_right(web)
+    freeze_and_lift_in_spite_of(web, scope=scope, **fault)
     made = [each.enforcement for each in web.fake_github.world.rulesets.values() if each.name.startswith(NAME)]
     assert made in ([], ["disabled"])
 
@@ -66,28 +59,12 @@ def test_first_stop_comes_right_after_any_fault(web: Harness, scope: str, fault:
 @pytest.mark.check
 def test_stop_comes_right_after_any_fault_of_a_call(known: Harness, fault: dict[str, Any]) -> None:
     for scope, skip in places():
-        known.fake_github.faults.add(scope=scope, skip=skip, count=1, **fault)
-        freeze = known.freeze()
-        stop(known)
-        assert_honest(known)
-        known.fake_github.faults.clear()
-        come_right(known)
-        known.lift(freeze)
-        come_right(known)
+        freeze_and_lift_in_spite_of(known, scope=scope, skip=skip, count=1, **fault)
 
 
 def test_stop_of_a_lifted_freeze_ends_after_any_fault(known: Harness, fault: dict[str, Any]) -> None:
     for scope in (READ, WRITE, PROBES):
-        freeze = known.freeze()
-        stop(known)
-        assert required(known)
-        known.fake_github.faults.add(scope=scope, **fault)
-        known.lift(freeze)
-        for _ in range(4):
-            stop(known)
-            pass_time(known, timedelta(seconds=15))
-        known.fake_github.faults.clear()
-        come_right(known)
+        lift_in_spite_of(known, required, scope=scope, **fault)
         assert required(known) == []
 
 

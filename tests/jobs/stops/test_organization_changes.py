@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.core.unit_of_work import Caller
 from services.enforcement.stops import stop_due
-from services.pull_request_exceptions.decisions import grant
-from services.pull_request_exceptions.requests import ExceptionInput
-from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.harness.webhook_queue import WebhookQueue
 from tests.jobs.setup.requests import add, ask, permit, work
@@ -33,13 +29,9 @@ from tests.jobs.stops.requests import (
 )
 from tests.jobs.stops.samples import sampled
 from tests.jobs.stops.test_changes_by_people import act, tell
-from tests.jobs.stops.test_exempt_heads import PIPELINE
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 from tools.fake_github.model import installations, repositories
-from tools.fake_github.model.pulls import set_auto_merge
-from tools.fake_github.model.records import AutoMerge, PullRequest
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
-from tools.fake_github.model.world import Actor
 
 
 @pytest.fixture
@@ -354,54 +346,3 @@ def test_deleted_repository_does_not_keep_the_stop_of_others(many: Harness, webh
     many.lift(freeze)
     settle(many)
     assert required_above(many) == []
-
-
-def pull_request(harness: Harness, repository: str = "web", number: int = 1) -> PullRequest:
-    return harness.fake_github.world.repository_named(f"acme/{repository}").pulls[number]
-
-
-def exempt(harness: Harness, reference: str) -> None:
-    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
-        grant(uow, reference, None, ExceptionInput("The hotfix that has to go in", None, True))
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness, *, before: bool) -> None:
-    many.freeze(on("main"))
-    if not before:
-        stop(many)
-    exempt(many, "acme/service-3#1")
-    stop(many)
-    assert many.merge("acme/service-3", 1).status_code == 200
-    assert many.merge("acme/web", 1).status_code == 405
-    assert open_repositories(many) == ["service-3"]  # to push what is merged changes nothing
-    settle(many)
-    assert required_above(many) == []
-
-
-def test_auto_merge_goes_on_when_a_freeze_is_lifted_during_the_stop_above(many: Harness) -> None:
-    freeze = many.freeze(on("main"))
-    stop(many)
-    pull, world = pull_request(many, "service-4"), many.fake_github.world
-    maintainer = Actor(many.fake_github.maintainer)
-    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
-    with world.lock:
-        set_auto_merge(world, maintainer, world.repository_named("acme/service-4"), pull, armed)
-    many.sql("UPDATE pull_requests SET merge_rank = 1 WHERE number = 1")
-    many.lift(freeze)
-    settle(many)
-    assert pull.merged_at is not None
-
-
-def test_sixth_set_of_branches_is_stopped_in_its_repositories(many: Harness) -> None:
-    """An organisation has five rulesets for stops, which are all taken by other branches here."""
-    many.sql(
-        "INSERT INTO organization_stops (id, organization_id, installation_id, branch_names, may_stop) "
-        "SELECT 'ost_' || number, i.organization_id, i.id, ARRAY['release/' || number], true "
-        "FROM installations i, generate_series(1, 5) AS number"
-    )
-    many.freeze(on("main"))
-    stop(many)
-    assert above(many) == []
-    assert open_repositories(many) == []
-    come_right(many)

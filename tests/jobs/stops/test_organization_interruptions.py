@@ -5,16 +5,20 @@ from typing import Any
 
 import pytest
 
-from services.core.unit_of_work import SYSTEM_CALLER
-from services.freezes.completion import record_enforcement_on
-from services.restores.restores import confirm_restore, declare_restored, record_shown
 from tests.harness.github_harness import Harness
 from tests.jobs.setup.requests import add, ask, work
-from tests.jobs.setup.test_interruptions import DyingUnits
 from tests.jobs.stops.requests import MANY, MORE, above, on, open_repositories, pass_time, required_above, settle, stop
 from tests.jobs.stops.samples import sampled
+from tests.jobs.stops.stories import (
+    die_after_lifting,
+    die_while_two_freezes_begin,
+    freeze_again_while_a_stop_ends,
+    freeze_and_lift_in_spite_of,
+    lift_before_a_restore_is_confirmed,
+    lift_in_spite_of,
+    lift_while_a_stop_begins,
+)
 from tests.jobs.stops.test_faults import FAULTS
-from tests.jobs.stops.test_interruptions import InterruptedUnits, run, take_over
 from tests.jobs.stops.truths import assert_honest, come_right, entering
 
 RULESETS = "/orgs/acme/rulesets"
@@ -46,111 +50,45 @@ def known(many: Harness) -> Harness:
 
 @pytest.mark.parametrize("call", sampled(CALLS, quick=CALLS[1:2], checked=CALLS))
 def test_first_stop_of_an_organization_comes_right(many: Harness, call: str, fault: dict[str, Any]) -> None:
-    many.fake_github.faults.add(scope=call, **fault)
-    freeze = many.freeze()
-    stop(many)
-    assert_honest(many)
-    many.fake_github.faults.clear()
-    come_right(many)
-    many.lift(freeze)
-    come_right(many)
+    freeze_and_lift_in_spite_of(many, scope=call, **fault)
     assert [each.enforcement for each in above(many)] in ([], ["disabled"])
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("call", CALLS[2:])
 def test_stop_of_a_known_organization_comes_right(known: Harness, call: str, fault: dict[str, Any]) -> None:
-    known.fake_github.faults.add(scope=call, **fault)
-    freeze = known.freeze()
-    stop(known)
-    assert_honest(known)
-    known.fake_github.faults.clear()
-    come_right(known)
-    known.lift(freeze)
-    come_right(known)
+    freeze_and_lift_in_spite_of(known, scope=call, **fault)
 
 
 @pytest.mark.parametrize("call", sampled(CALLS, quick=CALLS[2:3], checked=CALLS))
 def test_lifted_stop_of_an_organization_ends(many: Harness, call: str, fault: dict[str, Any]) -> None:
-    freeze = many.freeze()
-    stop(many)
-    assert required_above(many)
-    many.fake_github.faults.add(scope=call, **fault)
-    many.lift(freeze)
-    for _ in range(4):
-        stop(many)
-        pass_time(many, timedelta(seconds=15))
-    many.fake_github.faults.clear()
-    come_right(many)
+    lift_in_spite_of(many, required_above, scope=call, **fault)
 
 
 @seldom(20)
 def test_stop_of_an_organization_comes_right_wherever_a_worker_dies(many: Harness, transactions: int) -> None:
-    first = many.freeze(on("main"))
-    run(many, DyingUnits(many.jobs, transactions))
-    assert_honest(many)
-    take_over(many)
-    second = many.freeze(on("next"))
-    run(many, DyingUnits(many.jobs, transactions))
-    assert_honest(many)
-    take_over(many)
-    come_right(many)
-    for freeze in (first, second):
-        many.lift(freeze)
-    come_right(many)
+    die_while_two_freezes_begin(many, (on("main"), on("next")), transactions)
 
 
 @seldom(16)
 def test_stop_of_an_organization_ends_wherever_a_worker_dies(many: Harness, transactions: int) -> None:
     freezes = [many.freeze(on("main")), many.freeze(on("next"))]
-    stop(many)
-    many.lift(freezes[transactions % 2])
-    run(many, DyingUnits(many.jobs, transactions))
-    assert_honest(many)
-    take_over(many)
-    come_right(many)
+    die_after_lifting(many, [freezes[transactions % 2]], transactions)
 
 
 @seldom(16)
 def test_freeze_that_starts_while_a_stop_above_ends_is_held(many: Harness, transactions: int) -> None:
-    first = many.freeze(on("main"))
-    stop(many)
-    many.lift(first)
-
-    def freeze_again() -> None:
-        many.freeze(on("main"))
-        with many.jobs.open(SYSTEM_CALLER) as uow:
-            record_enforcement_on(uow, [each.id for each in many.branches.values() if each.name == "main"])
-        assert_honest(many)
-
-    run(many, InterruptedUnits(many.jobs, transactions, freeze_again))
-    assert_honest(many)
+    main = [each.id for each in many.branches.values() if each.name == "main"]
+    freeze_again_while_a_stop_ends(many, on("main"), main, transactions)
     come_right(many)
 
 
 @seldom(16)
 def test_lift_while_a_stop_above_begins_frees_the_branches(many: Harness, transactions: int) -> None:
-    freeze = many.freeze(on("main"))
-    run(many, InterruptedUnits(many.jobs, transactions, lambda: many.lift(freeze)))
-    assert_honest(many)
-    come_right(many)
+    lift_while_a_stop_begins(many, on("main"), transactions)
 
 
 def test_no_stop_above_ends_while_a_restore_is_not_confirmed(many: Harness) -> None:
-    freeze = many.freeze()
-    stop(many)
-    with many.jobs.open(SYSTEM_CALLER) as uow:
-        declare_restored(uow)
-    many.lift(freeze)
-    for _ in range(3):
-        stop(many)
-        pass_time(many, timedelta(seconds=30))
-    assert len(required_above(many)) == 1
-    assert many.sql("SELECT last_error_code FROM organization_stops") == [("maintenance",)]
-    with many.jobs.open(SYSTEM_CALLER) as uow:
-        record_shown(uow)
-    confirm_restore(many.jobs, by="grace@example.com")
-    come_right(many)
+    lift_before_a_restore_is_confirmed(many, required_above, "organization_stops")
 
 
 def test_repositories_have_stops_of_their_own_when_github_refuses_that_of_the_organization(many: Harness) -> None:

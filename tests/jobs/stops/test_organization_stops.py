@@ -2,6 +2,12 @@
 
 from datetime import timedelta
 
+import pytest
+
+from services.core.unit_of_work import Caller
+from services.pull_request_exceptions.decisions import grant
+from services.pull_request_exceptions.requests import ExceptionInput
+from tests.factories.plans import BUSINESS
 from tests.harness.github_harness import Harness
 from tests.jobs.stops.requests import (
     FEW,
@@ -17,7 +23,11 @@ from tests.jobs.stops.requests import (
     times,
     ways,
 )
+from tests.jobs.stops.test_exempt_heads import PIPELINE
 from tests.jobs.stops.truths import assert_honest, come_right
+from tools.fake_github.model.pulls import set_auto_merge
+from tools.fake_github.model.records import AutoMerge, PullRequest
+from tools.fake_github.model.world import Actor
 
 
 def times_of(harness: Harness) -> list[bool]:
@@ -117,4 +127,55 @@ def test_few_repositories_have_stops_of_their_own(many: Harness) -> None:
     stop(many)
     assert required_above(many) == []
     assert [len(required(many, name)) for name in MANY] == [1] * FEW + [0, 0]
+    come_right(many)
+
+
+def pull_request(harness: Harness, repository: str = "web", number: int = 1) -> PullRequest:
+    return harness.fake_github.world.repository_named(f"acme/{repository}").pulls[number]
+
+
+def exempt(harness: Harness, reference: str) -> None:
+    with harness.uow_factory.open(Caller(harness.organization.id, PIPELINE, "api", BUSINESS)) as uow:
+        grant(uow, reference, None, ExceptionInput("The hotfix that has to go in", None, True))
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_excepted_pull_request_passes_the_stop_of_its_organization(many: Harness, *, before: bool) -> None:
+    many.freeze(on("main"))
+    if not before:
+        stop(many)
+    exempt(many, "acme/service-3#1")
+    stop(many)
+    assert many.merge("acme/service-3", 1).status_code == 200
+    assert many.merge("acme/web", 1).status_code == 405
+    assert open_repositories(many) == ["service-3"]  # to push what is merged changes nothing
+    settle(many)
+    assert required_above(many) == []
+
+
+def test_auto_merge_goes_on_when_a_freeze_is_lifted_during_the_stop_above(many: Harness) -> None:
+    freeze = many.freeze(on("main"))
+    stop(many)
+    pull, world = pull_request(many, "service-4"), many.fake_github.world
+    maintainer = Actor(many.fake_github.maintainer)
+    armed = AutoMerge(world.now(), maintainer.account.id, "merge")
+    with world.lock:
+        set_auto_merge(world, maintainer, world.repository_named("acme/service-4"), pull, armed)
+    many.sql("UPDATE pull_requests SET merge_rank = 1 WHERE number = 1")
+    many.lift(freeze)
+    settle(many)
+    assert pull.merged_at is not None
+
+
+def test_sixth_set_of_branches_is_stopped_in_its_repositories(many: Harness) -> None:
+    """An organisation has five rulesets for stops, which are all taken by other branches here."""
+    many.sql(
+        "INSERT INTO organization_stops (id, organization_id, installation_id, branch_names, may_stop) "
+        "SELECT 'ost_' || number, i.organization_id, i.id, ARRAY['release/' || number], true "
+        "FROM installations i, generate_series(1, 5) AS number"
+    )
+    many.freeze(on("main"))
+    stop(many)
+    assert above(many) == []
+    assert open_repositories(many) == []
     come_right(many)

@@ -22,7 +22,7 @@ from models.freezes import IN_FORCE, INCOMPLETE, Freeze
 from rules.freezes.blocking import BlockingCounts
 from services.core.row_locks import lock_freezes
 from services.core.unit_of_work import UnitOfWork
-from services.verdicts.blocking import count_by_freeze
+from services.verdicts.blocking import count_by_freeze, states_shown
 from services.verdicts.lasting_stops import HOLDS_BACK
 
 logger = logging.getLogger(__name__)
@@ -190,13 +190,9 @@ def _record(uow: UnitOfWork, freeze: Freeze, counts: BlockingCounts) -> None:
 
 def _numbers(counts: BlockingCounts) -> dict[str, Any]:
     """Return what the audit says of the branches."""
-    states: Mapping[Any, int] = counts.states
     return {
-        "targets": sum(states.values()),
-        "blocked": states["blocked"],
-        "partly": states["partly"],
-        "unprotected": states["not_blocked"],
-        "unknown": states["unknown"],
+        "targets": sum(counts.states.values()),
+        **states_shown(counts),
         "late": counts.late,
         "gaps": {gap: branches for (_state, gap), branches in counts.gaps.items()},
     }

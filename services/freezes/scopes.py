@@ -10,10 +10,10 @@ from models.due_windows import branches_of_due
 from models.queries import any_of, freezable, frozen_branches, watched_branches
 from models.repositories import WatchedBranch
 from rules.errors import Detail, ServiceError
-from rules.freezes.blocking import GAPS
 from rules.freezes.scope import FreezableBranch, Scope, compile_scope
 from services.core.lookups import find_repositories, first_branches
 from services.core.unit_of_work import UnitOfWork
+from services.verdicts.blocking import gaps_shown, states_shown
 from services.verdicts.impact import Impact, impact_on
 from services.verdicts.lights import is_unenforced
 
@@ -193,20 +193,8 @@ def _is_reached(uow: UnitOfWork, resolved: Resolved) -> ColumnElement[bool]:
 
 def _blocking_shown(impact: Impact) -> dict[str, Any]:
     """Return how many branches would be blocked, and why not the others, as the contract's object."""
-    states = impact.branches.states
-    return {
-        "blocked": states["blocked"],
-        "partly": states["partly"],
-        "unprotected": states["not_blocked"],
-        "unknown": states["unknown"],
-        "gaps": [
-            {
-                "code": gap,
-                "state": state,
-                "branch_count": branches,
-                "open_pull_request_count": impact.pull_requests[state, gap],
-                "message": GAPS[gap],
-            }
-            for state, gap, branches in impact.branches.worst_gaps
-        ],
-    }
+    gaps = [
+        {**gap, "open_pull_request_count": impact.pull_requests[gap["state"], gap["code"]]}
+        for gap in gaps_shown(impact.branches)
+    ]
+    return {**states_shown(impact.branches), "gaps": gaps}

@@ -12,14 +12,14 @@ from models.freezes import Freeze, FreezeTarget
 from models.queries import any_of, covering_freezes
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
-from rules.freezes.blocking import GAPS, BlockingCounts
+from rules.freezes.blocking import BlockingCounts
 from services.core.lookups import first_branches, get_branch, get_freeze, get_repository, require_schedule
 from services.core.pagination import Page, merge_into_page, page_of
 from services.core.ranges import require_range
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scope_names import named_scopes
 from services.freezes.search import has_words, is_by, newest_of, overlapping, window_matches
-from services.verdicts.blocking import blocking_of_branches, count_by_freeze
+from services.verdicts.blocking import blocking_of_branches, count_by_freeze, counts_shown, gaps_shown
 
 MAX_LISTED = 100
 """Branches that are named as frozen by other freezes."""
@@ -190,27 +190,6 @@ def _view(freeze: Freeze, counts: dict[str, int], blocking: BlockingCounts, now:
     shown["targets"] = {"total": sum(counts.values()), **counts, **counts_shown(blocking)}
     shown["gaps"] = gaps_shown(blocking)
     return shown
-
-
-def counts_shown(blocking: BlockingCounts) -> dict[str, int]:
-    """Return how many branches are blocked and not, by the names of the contract; all 0 for a freeze that has ended."""
-    states = blocking.states
-    return {
-        "blocked": states["blocked"],
-        "partly": states["partly"],
-        "unprotected": states["not_blocked"],
-        "unknown": states["unknown"],
-        "late": blocking.late,
-        "stopped": blocking.by_stop,
-    }
-
-
-def gaps_shown(blocking: BlockingCounts) -> list[dict[str, Any]]:
-    """Return why branches are not wholly blocked, as the contract's objects, the worst first."""
-    return [
-        {"code": gap, "state": state, "branch_count": branches, "message": GAPS[gap]}
-        for state, gap, branches in blocking.worst_gaps
-    ]
 
 
 def ended_by_time(freeze: Freeze) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from rules.freezes.blocking import BlockingCounts, BlockingFacts, blocking_of
 from services.core.unit_of_work import UnitOfWork
-from services.freezes.views import counts_shown, gaps_shown
+from services.verdicts.blocking import counts_shown, gaps_shown
 from services.verdicts.blocking_facts import BYPASS_ACTORS, FROM, IS_FROZEN, IS_LATE, KEY, WAITS_FOR
 from services.verdicts.lights import LightCounts
 

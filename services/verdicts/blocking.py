@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, TextClause, text
 from sqlalchemy.orm import Session
 
-from rules.freezes.blocking import Blocking, BlockingCounts, BlockingFacts, blocking_of
+from rules.freezes.blocking import GAPS, Blocking, BlockingCounts, BlockingFacts, blocking_of
 from services.verdicts.blocking_facts import (
     BYPASS_ACTORS,
     FROM,
@@ -122,3 +122,27 @@ def blocking_view(blocking: Blocking) -> dict[str, Any]:
         "by_stop": blocking.by_stop,
         "message": blocking.message,
     }
+
+
+def states_shown(blocking: BlockingCounts) -> dict[str, int]:
+    """Return how many branches have each state, by the names that the contract and the audit have for them."""
+    states = blocking.states
+    return {
+        "blocked": states["blocked"],
+        "partly": states["partly"],
+        "unprotected": states["not_blocked"],
+        "unknown": states["unknown"],
+    }
+
+
+def counts_shown(blocking: BlockingCounts) -> dict[str, int]:
+    """Return how many branches are blocked and not, by the names of the contract; all 0 for a freeze that has ended."""
+    return {**states_shown(blocking), "late": blocking.late, "stopped": blocking.by_stop}
+
+
+def gaps_shown(blocking: BlockingCounts) -> list[dict[str, Any]]:
+    """Return why branches are not wholly blocked, as the contract's objects, the worst first."""
+    return [
+        {"code": gap, "state": state, "branch_count": branches, "message": GAPS[gap]}
+        for state, gap, branches in blocking.worst_gaps
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from sqlalchemy import select, text
+from sqlalchemy import ARRAY, Text, and_, bindparam, func, select, text
 
 from integrations.github import CheckState
 from models.pull_requests import HeadCheck
@@ -205,12 +205,19 @@ def _read_recorded(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, He
     return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
 
 
-_RECORDED = select(HeadCheck).from_statement(
-    text("""
-        SELECT h.* FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
-                        AS k (repository, name, sha)
-        JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
-    """)
+# Each column by its name: a prepared statement that returns a whole table fails once a migration has added a column.
+_KEYS = (
+    func.unnest(*(bindparam(name, type_=ARRAY(Text)) for name in ("repositories", "names", "shas")))
+    .table_valued("repository", "name", "sha")
+    .render_derived("k")
+)
+_RECORDED = select(HeadCheck).join(
+    _KEYS,
+    and_(
+        HeadCheck.repository_id == _KEYS.c.repository,
+        HeadCheck.check_name == _KEYS.c.name,
+        HeadCheck.head_sha == _KEYS.c.sha,
+    ),
 )
 
 

@@ -306,3 +306,17 @@ def _shown_on(harness: Harness, sha: str) -> str | None:
     """Return the conclusion that GitHub shows on a commit of the repository `web`."""
     [check] = harness.person("GET", f"/repos/acme/web/commits/{sha}/check-runs").json()["check_runs"]
     return str(check["conclusion"])
+
+
+class TestUpgrade:
+    def test_migration_that_adds_a_column_fails_no_pass(self, harness: Harness, build: Builder) -> None:
+        """A worker of this release has prepared its statements when the next release adds a column."""
+        build("web", pulls=1)
+        for _ in range(10):  # a statement is prepared when it has run five times on its connection
+            harness.lift(harness.freeze())
+            harness.run_until_idle()
+        for table in ("head_checks", "checks", "watched_branches", "pull_requests", "freezes", "freeze_targets"):
+            harness.sql(f"ALTER TABLE {table} ADD COLUMN of_the_next_release integer")
+        harness.freeze()
+        harness.run_until_idle()
+        assert harness.conclusions() == {"acme/web#1": "failure"}

@@ -26,7 +26,7 @@ from rules.freezes.check_names import check_name
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.frozen_branches import write_due
 from services.enforcement.probes import probe_due
-from services.enforcement.ruleset_facts import read_facts
+from services.enforcement.ruleset_facts import read_facts, read_organization_facts
 from services.enforcement.setup_runs import apply_due
 from services.enforcement.stops import stop_due
 from services.maintenance.resync import full_resync
@@ -46,7 +46,7 @@ from tests.harness.github_harness import Harness
 from tests.harness.messages import Messages
 from tests.harness.state_machines import explore
 from tests.harness.webhook_queue import WebhookQueue, work
-from tests.jobs.stops.requests import required, stop_from
+from tests.jobs.stops.requests import required, required_above, stop_from
 from tools.fake_github.model.installations import suspend
 from tools.fake_github.model.protection import required_checks
 from tools.fake_github.model.rulesets import rules_for_branch
@@ -64,7 +64,10 @@ SCOPES: list[dict[str, Any]] = [
 
 
 class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
-    """Two repositories; in one of them an administrator has authorised the service to write rules."""
+    """Two repositories; in one of them, or both, an administrator has authorised the service to write rules.
+
+    Where they did in both, these may leave a stop to their organisation.
+    """
 
     named = ("api", "web")
     unprotected = (("web", "release/2"),)
@@ -73,8 +76,7 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     def __init__(self) -> None:
         super().__init__()
         self.harness.fake_github.settings.primary_limits = False
-        self.harness.sql("UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = 'api'")
-        stop_from(self.harness)
+        stop_from(self.harness, shared_above=1)
         self.harness.read_rules()
         self.unsure = False
         """Whether something was untold before the last step."""
@@ -85,20 +87,31 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     def _unit(self) -> Any:
         return self.harness.uow_factory.open(Caller(self.harness.organization.id, PIPELINE, "api", BUSINESS))
 
-    @initialize(which=some, queue=st.sampled_from([None, None, "main", "release/1"]))
-    def begin_with_a_freeze(self, which: int, queue: str | None) -> None:
-        """Begin frozen, and perhaps with a merge queue; most of what can go wrong needs a freeze."""
+    @initialize(
+        which=some,
+        queue=st.sampled_from([None, None, "main", "release/1"]),
+        both=st.booleans(),
+        steps=st.sampled_from([0, 1, 5]),
+    )
+    def begin_with_a_freeze(self, which: int, queue: str | None, both: bool, steps: int) -> None:
+        """Begin frozen, and perhaps with a merge queue and a stop; most of what can go wrong needs a freeze."""
+        authorized = self.named if both else self.named[:1]
+        authorize = "UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = ANY(:names)"
+        self.harness.sql(authorize, names=list(authorized))
         if queue is not None:
             self.write_a_rule(which, queue, queue=True, told=False)
         self.harness.freeze(SCOPES[which % len(SCOPES)])
+        self.stop(steps)
 
-    @rule(which=some, hours=st.sampled_from([None, 1, 3]))
-    def freeze(self, which: int, hours: int | None) -> None:
+    @rule(which=some, hours=st.sampled_from([None, 1, 3]), steps=st.sampled_from([0, 1, 5]))
+    def freeze(self, which: int, hours: int | None, steps: int) -> None:
+        """Freeze, and perhaps stop before the checks are written."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=hours) if hours else None
         if len(self.running()) < 3:
             with suppress(ServiceError):
                 self.harness.freeze(SCOPES[which % len(SCOPES)], ends_at=ends_at)
+        self.stop(steps)
 
     @precondition(lambda self: self.running())
     @rule(which=some)
@@ -240,6 +253,12 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
                 with self.harness.jobs.open(SYSTEM_CALLER) as uow:
                     facts = read_facts(uow, [row.id for row in rows])
                 assert [each.stop for each in facts if each.needs_stop] == found, (repository.name, facts)
+        if self.installation.permissions.get("organization_administration") == "write":
+            ids = [row.id for row in self.harness.sql("SELECT id FROM organization_stops ORDER BY id")]
+            with self.harness.jobs.open(SYSTEM_CALLER) as uow:
+                shared = read_organization_facts(uow, ids)
+            needed = {each.stop for each in shared if each.needs_stop}
+            assert needed.issuperset(required_above(self.harness)), shared
 
     def _check_at_rest(self, github_id: int, branch: str, said: Said) -> None:
         """Check that a frozen branch is blocked or not, as GitHub answers, and that people are told."""

@@ -21,9 +21,13 @@ MORE = tuple(f"more-{number}" for number in range(FEW + 1))
 """Names of others, one more than these."""
 
 
-def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0)) -> None:
-    """Have every freeze stopped that has more heads than this, at a GitHub that enforces rulesets after `delay`."""
-    limits = replace(harness.jobs.dependencies.github_limits, stop_above=heads, shared_above=FEW, ruleset_delay=delay)
+def stop_from(harness: Harness, heads: int = 0, delay: timedelta = timedelta(0), shared_above: int = FEW) -> None:
+    """Have every freeze stopped that has more heads than this, at a GitHub that enforces rulesets after `delay`.
+
+    More repositories than `shared_above` leave their stop to their organisation.
+    """
+    former = harness.jobs.dependencies.github_limits
+    limits = replace(former, stop_above=heads, shared_above=shared_above, ruleset_delay=delay)
     for units in (harness.jobs, harness.uow_factory):
         units.dependencies = replace(units.dependencies, github_limits=limits)
 

@@ -1,5 +1,6 @@
 """A browser without JavaScript for tests: cookies, pages as they are read, forms as they are sent."""
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -94,6 +95,12 @@ class Page(HTMLParser):
         self._control = given["name"]
         if tag == "textarea":
             self._form.fields[self._control] = ""
+
+    def questions(self) -> list[str]:
+        """Return what the page asks, in opened buttons, before it takes something away."""
+        asked = [part.partition("</details>")[0] for part in self.answer.text.split('<details class="asks">')[1:]]
+        panels = [part.partition("<p>")[2].partition("</p>")[0] for part in asked if 'class="danger"' in part]
+        return [" ".join(re.sub("<[^>]+>", "", panel).split()) for panel in panels]
 
     def form(self, button: str) -> Form:
         """Return the form with this button."""

@@ -107,6 +107,9 @@ class TestSessions:
         other.sign_in("ada@example.test", PASSWORD)
         page = ada.open("/settings/account")
         assert "Firefox on Linux" in page.text
+        assert page.questions() == [
+            "End the session of Firefox on Linux? It is signed out at once and has to sign in again."
+        ]
         page = ada.press(page, "the session of Firefox on Linux")
         assert "The session has been ended." in page.text
         assert other.open("/settings/account").title == "Sign in"

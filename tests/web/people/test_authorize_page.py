@@ -266,6 +266,9 @@ class TestConnections:
         assert CLIENT_ID in words
         assert "Acme: freeze:read" in words
         assert "never used" in words
+        assert page.questions() == [
+            "Disconnect Example Client? It can no longer read or freeze for you. To use it again, connect it again."
+        ]
         done = ada.press(page, "Disconnect")
         assert "It has no access any more." in done.text
         assert "You have connected no client." in done.text
@@ -282,6 +285,9 @@ class TestConnections:
         ada.press(ada.open("/settings/account"), "Switch")
         page = ada.open("/connections")
         assert "Example Client of Bob" in " ".join(page.text.split())
+        assert page.questions() == [
+            "Disconnect Example Client? It can no longer read or freeze for Bob. To use it again, connect it again."
+        ]
         ada.press(page, "Disconnect")
         assert [grant.revoked_why for grant in grants(session)] == ["by_administrator"]
 

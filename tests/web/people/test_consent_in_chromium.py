@@ -97,6 +97,10 @@ def test_person_connects_and_disconnects_a_client_by_keyboard(
     browser.open(f"{site}/connections")
     keep("connections")
     browser.tab_to("Disconnect")
+    browser.press("Space")
+    assert "It can no longer read or freeze for you." in browser.text
+    keep("connections-asks")
+    browser.tab_to("Disconnect")
     browser.press_and_go()
     assert "It has no access any more." in browser.text
     keep("connections-none")

@@ -53,6 +53,9 @@ class TestMembers:
         shown = admin.press(page, "Show a link")
         assert "It is shown only now" in shown.text
         assert "/invitation?token=" in shown.text
+        assert page.questions()[-1] == (
+            "Revoke the invitation? Its links stop working. You can invite grace@example.test again."
+        )
         page = admin.press(page, "Revoke")
         assert "The invitation has been revoked." in page.text
 

@@ -180,6 +180,12 @@ class Browser:
         kinds = {"Log.entryAdded", "Runtime.exceptionThrown"}
         return [event["params"] for event in self._events if event.get("method") in kinds]
 
+    def requested(self) -> list[str]:
+        """Return the addresses that have been asked for since the last page was opened, those that were refused too."""
+        self.value("0")
+        sent = [each["params"] for each in self._events if each.get("method") == "Network.requestWillBeSent"]
+        return [str(each["request"]["url"]) for each in sent]
+
     def picture(self) -> bytes:
         """Return the whole page as PNG."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]

@@ -1,4 +1,13 @@
 // Replaces the plain list of operations by the whole contract.
+
+// The menu of the renderer has a logo of another host, which no option leaves out. It leaves out what cannot be loaded,
+// so images of other hosts get an address that asks nobody. The renderer sets both the attribute and the property.
+const reachesOut = (address) => /^(https?:)?\/\//.test(address) && new URL(address, location).origin !== location.origin;
+HTMLImageElement.prototype.setAttribute = function (name, value) {
+  Element.prototype.setAttribute.call(this, name, name === "src" && reachesOut(value) ? "data:," : value);
+};
+Object.defineProperty(HTMLImageElement.prototype, "src", { set(value) { this.setAttribute("src", value); } });
+
 const content = document.getElementById("content");
 content.dataset.rendered = "";
 Redoc.init(

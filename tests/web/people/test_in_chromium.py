@@ -18,7 +18,7 @@ from models.organizations import User
 from rules.web_addresses import INVITATION
 from tests import factories
 from tests.harness.accessibility import assert_accessible, axe_violations
-from tests.harness.browser import CHROMIUM, Browser, chromium
+from tests.harness.browser import CHROMIUM, RENDERED, Browser, chromium
 from tests.harness.concurrency import eventually
 from tests.web.people.conftest import PASSWORD, Later, Mailed
 from tests.web.people.test_invitation_page import Invite, acme, invite
@@ -277,6 +277,14 @@ class TestWithScripts:
         complaints = [each for each in map(str, scripted.complaints()) if not any(name in each for name in ignored)]
         assert complaints == []
         assert scripted.value("window.htmx?.version") == (None if path.startswith("/docs") else "4.0.1")
+
+    def test_reference_is_rendered_without_another_host_and_complaints(self, scripted: Browser, site: str) -> None:
+        scripted.open(f"{site}/docs")
+        eventually(lambda: scripted.value("document.querySelectorAll('#content .menu-content li').length") > 0)
+        scripted.value(RENDERED)
+        assert scripted.value("document.querySelectorAll('.menu-content img').length") == 0
+        assert [each for each in scripted.requested() if not each.startswith((f"{site}/", "data:", "blob:"))] == []
+        assert [each for each in map(str, scripted.complaints()) if "favicon.ico" not in each] == []
 
     def test_inline_script_is_refused_by_the_policy(self, scripted: Browser, site: str) -> None:
         scripted.open(f"{site}/sign-in")

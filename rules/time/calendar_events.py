@@ -6,6 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from rules.access.permissions import shown_actor
 from rules.freezes.scope_words import describe_scope
 from rules.plain_text import one_line, without_links
 
@@ -18,7 +19,6 @@ MAX_NAME_LENGTH = 120
 MAX_REASON_LENGTH = 1000
 MAX_SCOPE_LENGTH = 300
 _DAY = timedelta(days=1)
-_NOT_PEOPLE = {"system", "schedule"}
 State = Literal["frozen", "skipped", "cancelled", "moved", "missed"]
 _BRACKETS = str.maketrans({"<": "\u2039", ">": "\u203a"})
 
@@ -31,14 +31,16 @@ class Texts:
     reason: str
     scope: str
     by: str | None
-    """`Planned by Ada`, `Started by Ada`; None if no person did."""
+    """`Planned by Ada`, `Started by Nights (schedule), planned by Ada`; None if the system did."""
 
     @classmethod
-    def of(cls, name: str, reason: str, scope: Mapping[str, Any], verb: str, by: Mapping[str, Any]) -> "Texts":
-        """Return the texts of a freeze or schedule; `by` is the actor as it is stored."""
-        person = None if by.get("type") in _NOT_PEOPLE else f"{verb} by {shown_text(str(by['name']), MAX_NAME_LENGTH)}"
+    def of(cls, name: str, reason: str, scope: Mapping[str, Any], actors: Mapping[str, Mapping[str, Any]]) -> "Texts":
+        """Return the texts of a freeze or schedule; the actors are as they are stored, by what they did: `started`."""
+        named = {verb: _shown_actor(by) for verb, by in actors.items() if by.get("type") != "system"}
+        by = ", ".join(f"{verb} by {actor}" for verb, actor in named.items())
         shown = shown_text(describe_scope(scope), MAX_SCOPE_LENGTH)
-        return cls(shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH), shown, person)
+        texts = (shown_text(name, MAX_NAME_LENGTH), shown_text(reason, MAX_REASON_LENGTH), shown)
+        return cls(*texts, by[:1].upper() + by[1:] or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def event_of_freeze(  # noqa: PLR0913 - a freeze has this many facts, and one ca
     return CalendarEvent(
         event_id, page, texts, started_at, shown_end, "frozen", is_open, changes.count + days, changed_at
     )
+
+
+def _shown_actor(actor: Mapping[str, Any]) -> str:
+    """Return the name of an actor; it is shortened before what the actor is."""
+    return shown_actor({**actor, "name": shown_text(str(actor["name"]), MAX_NAME_LENGTH)})
 
 
 def shown_text(text: str, length: int) -> str:

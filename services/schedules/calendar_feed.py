@@ -201,23 +201,25 @@ class _Events:
         if freeze is not None:
             return self._of(freeze, occurrence.id, schedule.name, schedule.created_by, changes)
         page = SCHEDULE.format(id=schedule.id) if schedule.deleted_at is None else CALENDAR
-        texts = Texts.of(schedule.name, schedule.reason, self._named(schedule.scope), "Planned", schedule.created_by)
+        actors = {"planned": schedule.created_by}
+        texts = Texts.of(schedule.name, schedule.reason, self._named(schedule.scope), actors)
         times = (occurrence.starts_at, occurrence.ends_at)
         return event_of_window(occurrence.id, page, texts, *times, state=state, changes=changes)
 
     def of_freeze(self, freeze: Freeze) -> CalendarEvent:
         """Return the event of a freeze that no window started."""
-        return self._of(freeze, freeze.id, freeze.reason, freeze.created_by, self._changes.of_freeze(freeze))
+        return self._of(freeze, freeze.id, freeze.reason, None, self._changes.of_freeze(freeze))
 
     def _of(
-        self, freeze: Freeze, event_id: str, name: str, planned_by: Mapping[str, Any], changes: Changes
+        self, freeze: Freeze, event_id: str, name: str, planned_by: Mapping[str, Any] | None, changes: Changes
     ) -> CalendarEvent:
-        by_hand = freeze.created_by["type"] != "schedule"
-        person = ("Started", freeze.created_by) if by_hand else ("Planned", planned_by)
+        actors: dict[str, Mapping[str, Any]] = {"started": freeze.created_by}
+        if planned_by is not None and freeze.created_by["type"] == "schedule":
+            actors["planned"] = planned_by
         return event_of_freeze(
             event_id,
             FREEZE.format(id=freeze.id),
-            Texts.of(name, freeze.reason, self._named(freeze.scope), *person),
+            Texts.of(name, freeze.reason, self._named(freeze.scope), actors),
             freeze.started_at,
             freeze.ends_at,
             ended_at=freeze.ended_at,

@@ -107,6 +107,40 @@ class TestGetCalendar:
         assert (event["STATUS"], event["TRANSP"]) == ("CONFIRMED", "TRANSPARENT")
         assert event["UID"] == rows[0].id
 
+    def test_freeze_names_the_schedule_that_started_it(self, acme: Tenant, session: Session) -> None:
+        by = {"type": "user", "id": "usr_ada", "name": "Ada"}
+        schedule = factories.schedule(session, acme.organization, name="Nights", created_by=by)
+        window = factories.occurrence(session, schedule)
+        actor = {"type": "schedule", "id": schedule.id, "name": schedule.name}
+        of: dict[str, Any] = {
+            "schedule_id": schedule.id,
+            "created_by": actor,
+            "source": "schedule",
+            "reason": "No release team",
+        }
+        freeze = factories.freeze(session, acme.organization, occurrence_id=window.id, **of)
+        window.freeze_id = freeze.id
+        alone = factories.freeze(session, acme.organization, **of)
+        session.flush()
+        shown = events(read(acme, new_feed(acme.person("member"))))
+        lines = {event_id: str(event["DESCRIPTION"]).split("\n") for event_id, event in shown.items()}
+        assert lines[window.id][1:3] == [
+            "Covers: The whole organisation", "Started by Nights (schedule), planned by Ada"
+        ]  # fmt: skip
+        assert lines[alone.id][2] == "Started by Nights (schedule)"
+        assert [lines[each][-1] for each in (window.id, alone.id)] == [
+            str(shown[window.id]["URL"]), str(shown[alone.id]["URL"])
+        ]  # fmt: skip
+
+    def test_key_does_not_pass_for_the_member_it_is_named_like(self, acme: Tenant, session: Session) -> None:
+        names = {"user": "Ada", "api_key": "A" * 200}
+        for kind, name in names.items():
+            factories.freeze(session, acme.organization, created_by={"type": kind, "id": f"{kind}_1", "name": name})
+        shown = events(read(acme, new_feed(acme.person("member")))).values()
+        by = sorted(str(event["DESCRIPTION"]).split("\n")[2] for event in shown)
+        assert by[1] == "Started by Ada"
+        assert re.fullmatch(r"Started by A{100,}… \(API key\)", by[0])
+
     def test_replanned_windows_keep_their_events_and_raise_the_sequence(self, acme: Tenant, web: WatchedBranch) -> None:
         schedule, feed = created(acme.person("member")), new_feed(acme.person("member"))
         before = events(read(acme, feed))

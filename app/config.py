@@ -150,7 +150,10 @@ class Config:
         ),
     ] = field(default=None, repr=False)
     mail_from: Annotated[
-        str | None, Variable("Sender of mails, such as Freezes <freezes@example.com>", parse.sender)
+        str | None,
+        Variable(
+            "Sender of mails, such as Freezes <freezes@example.com> (default name: Change-Freeze Service)", parse.sender
+        ),
     ] = None
     session_issuer: Annotated[str | None, Variable("Issuer of access tokens (default: WEB_URL)")] = None
     session_jwt_ttl: Annotated[timedelta, Variable("Lifetime of access tokens in seconds", parse.seconds(1, 86400))] = (

@@ -24,6 +24,8 @@ from integrations.spans import child_span
 
 SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 """Default port by scheme."""
+SENDER_NAME = "Change-Freeze Service"
+"""The name of a sender that is configured without one."""
 ANSWER_TIMEOUT_SECONDS = 10.0
 """For one response of the server."""
 SESSION_TIMEOUT_SECONDS = 60.0
@@ -69,8 +71,9 @@ class MailServer:
         self._scheme = parts.scheme
         self._host, self._port = parts.hostname, parts.port or SCHEMES[parts.scheme]
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
-        self._sender = sender
-        self._domain = parseaddr(sender)[1].rpartition("@")[2]
+        name, address = parseaddr(sender)
+        self._sender = sender if name else f"{SENDER_NAME} <{address}>"
+        self._domain = address.rpartition("@")[2]
         self._trust = trust
 
     def send(self, mail: RenderedMail, envelope: Envelope) -> None:

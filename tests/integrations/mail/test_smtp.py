@@ -47,6 +47,19 @@ class TestMail:
         assert headers["Message-ID"] == "<mal_1@example.com>"
         assert headers["Auto-Submitted"] == "auto-generated"
 
+    @pytest.mark.parametrize(
+        ("sender", "shown"),
+        [
+            ("freezes@example.com", "Change-Freeze Service <freezes@example.com>"),
+            ("<freezes@example.com>", "Change-Freeze Service <freezes@example.com>"),
+            ("Release desk <freezes@example.com>", "Release desk <freezes@example.com>"),
+            ("grüße@example.com", "Change-Freeze Service <grüße@example.com>"),
+        ],
+    )
+    def test_mail_has_a_sender_with_a_name(self, box: Handle, sender: str, shown: str) -> None:
+        MailServer(box.smtp_url, sender).send(MAIL, ENVELOPE)
+        assert box.mailbox.mails[0].headers["From"] == shown
+
     def test_mail_sent_twice_has_the_same_message_id(self, box: Handle) -> None:
         for _ in range(2):
             mail_server(box).send(MAIL, ENVELOPE)

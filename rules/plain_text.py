@@ -16,7 +16,9 @@ BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode counts as letters, marks or symbols, and that show nothing."""
 _JOINER = "\u2060"
 """Has no width, and ends what would be recognized as an address or a name."""
-_ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[@#])(?=\w)", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=@)(?=\w)", re.IGNORECASE)
+_REFERENCE = re.compile(r"(?<=#)(?=\w)")
+"""Of an issue or a pull request, which GitHub links."""
 _DOMAIN = re.compile(r"(?<=\w\.)(?=[^\W\d_]{2})")
 _MARKUP = re.compile(r"([\\`*_\[\]<>~&$])")
 """What begins markup inside a line; the beginning of the line is ours."""
@@ -50,4 +52,4 @@ def without_links(line: str) -> str:
 
 def as_markdown(line: str) -> str:
     """Return a line as Markdown of GitHub that shows it literally, with no links, mentions or references."""
-    return _MARKUP.sub(r"\\\1", _ADDRESS.sub(_JOINER, line))
+    return _MARKUP.sub(r"\\\1", _REFERENCE.sub(_JOINER, _ADDRESS.sub(_JOINER, line)))

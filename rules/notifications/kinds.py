@@ -50,6 +50,22 @@ KINDS: Mapping[str, Kind] = {
 }
 """Each kind by its name, in the order in which people choose them."""
 
+BY_IMPORTANCE = (
+    "freeze.bypassed",
+    "enforcement.lost",
+    "enforcement.late",
+    "exception.requested",
+    "exception.decided",
+    "freeze.started",
+    UPCOMING,
+    "freeze.ended",
+    "freeze.blocked",
+    "freeze.enforced",
+    "exception.used",
+    "enforcement.restored",
+)
+"""Each kind by its name: first what somebody has to act on. A message of several events names the first."""
+
 _KIND_OF = {action: name for name, kind in KINDS.items() for action in kind.actions}
 NOTIFIED_ACTIONS = frozenset(_KIND_OF)
 """The actions that people are notified of."""

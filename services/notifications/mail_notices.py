@@ -7,22 +7,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import or_, select
 
 from models.exceptions import PullRequestException
+from models.freezes import Freeze
 from models.notifications import MailChoice
 from models.organizations import Membership, Organization, User
 from rules import web_addresses
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
-from rules.notifications.kinds import KINDS, UPCOMING
+from rules.notifications.kinds import BY_IMPORTANCE, UPCOMING
 from rules.notifications.links import page_of, page_of_windows
 from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
+from rules.notifications.subjects import name_of, subject_of
 from services.core.unit_of_work import UnitOfWork
 from services.events.event import Event
+from services.freezes.scope_names import named_scopes
 from services.mail.outbox import enqueue_mail
 
 MAX_LISTED = 20
@@ -36,7 +39,9 @@ class _Line:
     text: str
     page: str
     """The path of the page that shows it."""
-    kind: str
+    event: Event
+    name: str
+    """What a subject calls the thing that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,10 @@ class _Member:
 
 def take_events(uow: UnitOfWork, destination_id: str, events: Sequence[Event]) -> None:  # noqa: ARG001 - a TakeEvents
     """Queue the mails of events to the members of the organisation, which is the destination."""
-    requesters = _requesters(uow, events)
+    requesters, scopes = _requesters(uow, events), _scopes(uow, events)
     organization = uow.session.get_one(Organization, uow.organization)
     for member in _members(uow, organization):
-        lines = [line for event in events for line in _lines(member, event, requesters)]
+        lines = [line for event in events for line in _lines(member, event, requesters, scopes)]
         if lines:
             _write(uow, organization, member.address, lines)
 
@@ -98,13 +103,26 @@ def _requesters(uow: UnitOfWork, events: Sequence[Event]) -> Mapping[str, frozen
     return {key: frozenset(user_ids) for key, user_ids in requesters.items()}
 
 
-def _lines(member: _Member, event: Event, requesters: Mapping[str, frozenset[str]]) -> list[_Line]:
+def _scopes(uow: UnitOfWork, events: Sequence[Event]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the scopes of the freezes that events are about, as they are shown, by the ids of the freezes."""
+    named = {str(event.target["id"]) for event in events if event.target["type"] == "freeze"}
+    if not named:
+        return {}
+    query = select(Freeze.id, Freeze.scope).where(Freeze.organization_id == uow.organization, Freeze.id.in_(named))
+    found = uow.session.execute(query).all()
+    shown = named_scopes(uow, [row.scope for row in found])
+    return {row.id: scope for row, scope in zip(found, shown, strict=True)}
+
+
+def _lines(
+    member: _Member, event: Event, requesters: Mapping[str, frozenset[str]], scopes: Mapping[str, Mapping[str, Any]]
+) -> list[_Line]:
     """Return what a mail to the member says of an event: nothing if they do not want it."""
     if event.at < member.joined_at:
         return []
     if event.kind == UPCOMING:
         return [
-            _Line(sentence_of_window(window), page_of_windows([window]), UPCOMING)
+            _Line(sentence_of_window(window), page_of_windows([window]), event, window["scheduleName"])
             for window in event.details["windows"]
             if member.remind_before.intersection(window["remindBefore"])
         ]
@@ -112,12 +130,12 @@ def _lines(member: _Member, event: Event, requesters: Mapping[str, frozenset[str
     if event.kind is None or not member.reader.wants(event.kind, event.actor.get("id"), requested_by):
         return []
     text = sentence_of(event.action, event.actor, event.target, event.details)
-    return [_Line(text, page_of(event.target), event.kind)]
+    return [_Line(text, page_of(event.target), event, name_of(event.target, scopes.get(str(event.target["id"]))))]
 
 
 def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Sequence[_Line]) -> None:
-    pages, kinds = {line.page for line in lines}, {line.kind for line in lines}
-    what = KINDS[kinds.pop()].meaning.split(":")[0].rstrip(".") if len(kinds) == 1 else f"{len(lines)} notifications"
+    lines = sorted(lines, key=lambda line: BY_IMPORTANCE.index(line.event.kind or ""))
+    first, pages = lines[0], {line.page for line in lines}
     listed = [line.text for line in lines[:MAX_LISTED]]
     if len(lines) > MAX_LISTED:
         listed.append(f"and {len(lines) - MAX_LISTED} more")
@@ -126,7 +144,7 @@ def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Seq
         uow,
         address,
         "notice",
-        what=what,
+        what=subject_of(first.event.action, first.event.details, first.name, len(lines) - 1),
         organization=organization.name,
         lines=listed,
         url=f"{web}{pages.pop() if len(pages) == 1 else web_addresses.HOME}",

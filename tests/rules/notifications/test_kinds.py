@@ -1,7 +1,7 @@
 """The table of kinds of notification."""
 
 from rules.audit.actions import ACTIONS
-from rules.notifications.kinds import KINDS, NOTIFIED_ACTIONS, UPCOMING, kind_of
+from rules.notifications.kinds import BY_IMPORTANCE, KINDS, NOTIFIED_ACTIONS, UPCOMING, kind_of
 
 
 def test_every_action_of_a_kind_exists() -> None:
@@ -22,3 +22,7 @@ def test_only_upcoming_windows_have_no_action() -> None:
 
 def test_other_actions_have_no_kind() -> None:
     assert kind_of("freeze.extended") is None
+
+
+def test_every_kind_has_an_importance() -> None:
+    assert sorted(BY_IMPORTANCE) == sorted(KINDS)

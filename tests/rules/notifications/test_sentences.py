@@ -2,9 +2,10 @@
 
 import pytest
 
-from rules.notifications.kinds import NOTIFIED_ACTIONS
+from rules.notifications.kinds import NOTIFIED_ACTIONS, UPCOMING
 from rules.notifications.links import page_of, page_of_windows
 from rules.notifications.sentences import MAX_TEXT, sentence_of, sentence_of_window
+from rules.notifications.subjects import MAX_SUBJECT, name_of, subject_of
 
 HOSTILE = "Buy at https://evil.example\r\nBcc: all@evil.example \u202e<b>{actor}</b> %s @here " + "x" * 500
 ADA = {"type": "user", "id": "usr_ada", "name": "Ada"}
@@ -23,6 +24,18 @@ def test_every_action_has_a_sentence(action: str) -> None:
     sentence = sentence_of(action, ADA, TARGET, {**details, "reason": "A hotfix"})
     assert "Quarter-end close" in sentence
     assert "None" not in sentence
+
+
+@pytest.mark.parametrize("action", sorted({*NOTIFIED_ACTIONS, UPCOMING}))
+def test_every_action_has_a_subject_that_names_its_thing(action: str) -> None:
+    subject = subject_of(action, {}, name_of(TARGET, {"type": "organization"}), 1234)
+    assert subject.endswith(": The whole organisation and 1,234 more")
+    assert len(subject) <= MAX_SUBJECT
+
+
+def test_subject_of_a_freeze_that_is_not_known_to_block_says_no_more() -> None:
+    assert subject_of("freeze.unprotected", {"unknown": 2}, "acme/web:main", 0) == "Freeze may not block: acme/web:main"
+    assert subject_of("freeze.unprotected", {"unknown": 2, "unprotected": 1}, "x", 0) == "Freeze does not block: x"
 
 
 @pytest.mark.parametrize("action", sorted(NOTIFIED_ACTIONS))

@@ -1,35 +1,37 @@
 """Mails of events: who gets one, what it says, and that a hostile reason stays text."""
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import orjson
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from integrations.mail.templates import RenderedMail, render
-from models.identity import Mail
 from models.notifications import MailChoice
 from models.organizations import Organization, User
 from rules.access.permissions import SYSTEM
 from rules.notifications.kinds import UPCOMING, kind_of
-from services.core.encryption import decrypt
+from rules.notifications.mails import MAILED_KINDS
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.events.event import Event
-from services.mail.outbox import USE, associated_data
+from services.mail.delivery import send_due
 from services.notifications.mail_notices import MAX_LISTED, take_events
 from services.organizations.members import remove
 from tests import factories
+from tests.harness.mail import mail_server, mailbox
 from tests.harness.sessions import id_of
 from tests.services.conftest import UnitOfWorkOpener
 from tests.services.notifications.conftest import Record
+from tools.mailbox import Handle
+from tools.mailbox.mails import ReceivedMail
 
 HOSTILE = "<script>alert(1)</script> see https://evil.example\r\nBcc: everyone@evil.example"
 Join = Callable[..., User]
-Given = Callable[..., dict[str, RenderedMail]]
+Given = Callable[..., dict[str, ReceivedMail]]
+Received = Callable[[], dict[str, ReceivedMail]]
 
 
 @pytest.fixture
@@ -84,30 +86,40 @@ def upcoming(minutes: int, *windows: str, reason: str = "No staff") -> Event:
 
 
 @pytest.fixture
-def given(session: Session, acme: Organization, jobs: UnitOfWorkFactory) -> Given:
-    """Give events to the members of acme, and return the mail of each by their name."""
-    jobs.dependencies = replace(Dependencies(web_url="https://freezes.test"), secret_key=b"a secret of the tests")
+def box() -> Iterator[Handle]:
+    with mailbox() as handle:
+        yield handle
 
-    def take(*events: Event) -> dict[str, RenderedMail]:
+
+@pytest.fixture
+def received(session: Session, jobs: UnitOfWorkFactory, box: Handle) -> Received:
+    """Deliver the mails that wait, and return what the mailbox has, by the name of the person, who has one."""
+    around = Dependencies(web_url="https://freezes.test", secret_key=b"a secret of the tests", mail=mail_server(box))
+    jobs.dependencies = around
+
+    def deliver() -> dict[str, ReceivedMail]:
+        while send_due(jobs):
+            pass
+        names = {person.email: person.name for person in session.scalars(select(User))}
+        session.rollback()
+        found = {names[mail.recipients[0]]: mail for mail in box.mailbox.mails}
+        assert len(found) == len(box.mailbox.mails)
+        return found
+
+    return deliver
+
+
+@pytest.fixture
+def given(acme: Organization, jobs: UnitOfWorkFactory, received: Received) -> Given:
+    """Give events to the members of acme, and return the mail that each receives by their name."""
+
+    def take(*events: Event) -> dict[str, ReceivedMail]:
         organization_id = id_of(acme)
         with jobs.open(Caller(organization_id, SYSTEM, "system")) as uow:
             take_events(uow, organization_id, [replace(one, organization_id=organization_id) for one in events])
-        return mails(session)
+        return received()
 
     return take
-
-
-def mails(session: Session) -> dict[str, RenderedMail]:
-    """Return the mails that wait, by the name of the person; fail if one has two."""
-    session.rollback()
-    found: list[tuple[str, RenderedMail]] = []
-    for mail, name in session.execute(select(Mail, User.name).join(User, User.email == Mail.recipient)):
-        assert mail.encrypted_values is not None
-        values = decrypt(b"a secret of the tests", USE, associated_data(mail.id, mail.recipient), mail.encrypted_values)
-        found.append((name, render(mail.template, orjson.loads(values))))
-    session.rollback()
-    assert len(dict(found)) == len(found)
-    return dict(found)
 
 
 def names(found: Iterable[str]) -> list[str]:
@@ -186,7 +198,6 @@ class TestContents:
     def test_mail_says_what_happened_and_links_to_its_page_and_to_the_choice(self, join: Join, given: Given) -> None:
         join("Ada", "viewer", ["freeze.started"])
         mail = given(event("freeze.started", details={"reason": "x"}))["Ada"]
-        assert mail.subject == "A freeze started (Acme)"
         assert "- Change-Freeze Service started a freeze: Quarter-end close." in mail.text
         assert "https://freezes.test/freezes/frz_1" in mail.text
         assert "https://freezes.test/settings/notifications" in mail.text
@@ -194,7 +205,6 @@ class TestContents:
     def test_events_at_once_are_one_mail(self, join: Join, given: Given) -> None:
         join("Ada", "viewer", ["freeze.started", "freeze.ended"])
         mail = given(event("freeze.started"), event("freeze.extended"), event("freeze.lifted"))["Ada"]
-        assert mail.subject == "2 notifications (Acme)"
         assert mail.text.count("\n- ") == 2
 
     def test_thousand_windows_at_once_are_one_short_mail(self, join: Join, given: Given) -> None:
@@ -214,10 +224,74 @@ class TestContents:
             assert not any(line.startswith("Bcc:") for line in part.splitlines())
 
 
+PULL = {"type": "exception", "id": "exc_1", "name": "acme/shop#123"}
+BRANCH = {"type": "branch", "id": "wbr_1", "name": "acme/shop:main"}
+
+
+class TestSubjects:
+    @pytest.mark.parametrize(
+        ("action", "target", "subject"),
+        [
+            ("exception.requested", PULL, "Exception requested: acme/shop#123 (Acme)"),
+            ("exception.used", PULL, "Merged with an exception: acme/shop#123 (Acme)"),
+            ("freeze.bypassed", BRANCH, "Changed in spite of a freeze: acme/shop:main (Acme)"),
+            ("enforcement.lost", BRANCH, "Freezes no longer block: acme/shop:main (Acme)"),
+        ],
+    )
+    def test_subject_names_what_one_event_is_about(
+        self, join: Join, given: Given, action: str, target: dict[str, str], subject: str
+    ) -> None:
+        join("Ada", "owner", list(MAILED_KINDS))
+        assert given(event(action, target=target, details={"reason": "A hotfix"}))["Ada"].subject == subject
+
+    @pytest.mark.parametrize(
+        ("action", "what"),
+        [
+            ("freeze.started", "Freeze started"),
+            ("freeze.lifted", "Freeze lifted"),
+            ("freeze.enforced", "Freeze blocks"),
+        ],
+    )
+    def test_subject_names_the_branch_of_a_freeze(
+        self, session: Session, acme: Organization, join: Join, given: Given, action: str, what: str
+    ) -> None:
+        join("Ada", "viewer", list(MAILED_KINDS))
+        factories.installation(session, acme)
+        branch = factories.watched(session, acme, "acme/shop")
+        frozen = factories.freeze(session, acme, [branch], scope={"type": "branch", "branchId": branch.id})
+        session.commit()
+        target = {"type": "freeze", "id": frozen.id, "name": frozen.reason}
+        assert given(event(action, target=target))["Ada"].subject == f"{what}: acme/shop:main (Acme)"
+
+    def test_subject_of_windows_names_their_schedule(self, join: Join, given: Given) -> None:
+        join("Ada", minutes=(60,))
+        assert given(upcoming(60, "Nights"))["Ada"].subject == "Freeze begins soon: Nights (Acme)"
+
+    def test_subject_of_several_events_names_the_most_important(self, join: Join, given: Given) -> None:
+        join("Ada", "owner", list(MAILED_KINDS), minutes=(60,))
+        mail = given(
+            event("freeze.started"),
+            upcoming(60, "Nights"),
+            event("exception.requested", target=PULL),
+            event("freeze.lifted"),
+        )["Ada"]
+        assert mail.subject == "Exception requested: acme/shop#123 and 3 more (Acme)"
+        assert mail.text.splitlines()[2].startswith("- Change-Freeze Service requested an exception for acme/shop#123")
+
+    def test_long_names_leave_the_number_and_the_count_in_the_subject(self, join: Join, given: Given) -> None:
+        join("Ada", "owner")
+        pull = {**PULL, "name": f"{'a' * 39}/{'b' * 100}#2147483647"}
+        mail = given(*[event("exception.requested", target=pull)] * 1234)["Ada"]
+        assert re.fullmatch(r"Exception requested: a{30,39}…#2147483647 and 1,233 more \(Acme\)", mail.subject)
+
+    def test_subject_has_no_address_that_programs_recognize(self, join: Join, given: Given) -> None:
+        join("Ada", "owner", minutes=(60,))
+        assert "evil.example" not in given(upcoming(60, HOSTILE))["Ada"].subject
+
+
 def test_dispatch_writes_the_mails_of_what_happened(
-    session: Session,
     join: Join,
-    given: Given,
+    received: Received,
     acme: Organization,
     record: Record,
     add: Callable[..., str],
@@ -227,4 +301,4 @@ def test_dispatch_writes_the_mails_of_what_happened(
     add(acme.id, "mail")
     record("freeze.started", "freeze.extended", "freeze.started")
     assert dispatch_all() == 1
-    assert mails(session)["Ada"].text.count("Quarter-end close") == 2
+    assert received()["Ada"].text.count("Quarter-end close") == 2

@@ -1,11 +1,13 @@
 """Templates of mails: plain text and simple HTML, rendered from the same paragraphs.
 
+The first link of a mail is its button. Mail programs drop style sheets and images, so the styles stand in the elements.
+
 Mails cannot be abused for advertising: those to an unconfirmed address contain no text typed by others, nor does the
 subject of an invitation. Every value is one line, cut, without recognizable addresses, and escaped in HTML.
 """
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from string import Formatter
@@ -17,6 +19,21 @@ MAX_VALUE_LENGTH = 80
 """Of names and dates."""
 MAX_LINE_LENGTH = 500
 """Of links, and of the lines of a list."""
+_GROUND = "#ffffff"
+_ACCENT = "#0b5cad"
+"""Of buttons and links; its contrast with the ground is 6.7 (WCAG 2.2 wants 4.5)."""
+_FRAME = (
+    f"max-width:36em;margin:0 auto;color:#1b2430;background:{_GROUND};"
+    "font:16px/1.5 system-ui,'Segoe UI',Roboto,Arial,sans-serif;overflow-wrap:anywhere"
+)
+_BUTTON = (
+    '<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:24px 0"><tr>'
+    f'<td bgcolor="{_ACCENT}" style="border-radius:6px"><a href="{{url}}" style="display:inline-block;color:{_GROUND};'
+    f"background:{_ACCENT};border:solid {_ACCENT};border-width:11px 18px;border-radius:6px;font-weight:600;"
+    'text-decoration:none">{label}</a></td></tr></table>\n'
+)
+"""A button that programs without padding of links show too: its cell has the colour, and its border the width."""
+_LINK = f'<p style="font-size:14px"><a href="{{url}}" style="color:{_ACCENT}">{{label}}</a></p>\n'
 _DAY = timedelta(days=1)
 
 
@@ -26,6 +43,12 @@ class Link:
 
     label: str
     field: str
+    labelled_by: str | None = None
+    """The field with a label for this mail; mails that the former release queued have none."""
+
+    def label_in(self, values: Mapping[str, str]) -> str:
+        """Return the label in a mail with these values."""
+        return values.get(self.labelled_by or "", self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +71,8 @@ class Template:
         """The names of all required values."""
         texts = [self.subject, *(each for each in self.paragraphs if isinstance(each, str))]
         named = {name for text in texts for _, name, _, _ in Formatter().parse(text) if name}
-        return frozenset(named | {each.field for each in self.paragraphs if not isinstance(each, str)})
+        labels = {each.labelled_by for each in self.paragraphs if isinstance(each, Link) and each.labelled_by}
+        return frozenset(named | labels | {each.field for each in self.paragraphs if not isinstance(each, str)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +180,9 @@ TEMPLATES: dict[str, Template] = {
         (
             "In the organisation {organization}:",
             Items("lines"),
-            Link("Open the Change-Freeze Service", "url"),
+            Link("Open the Change-Freeze Service", "url", labelled_by="action"),
             "You get this email because you are a member of this organisation, and as you chose there.",
-            Link("Choose what you are notified of, or switch it off", "settings_url"),
+            Link("Choose what you are mailed about", "settings_url"),
         ),
         _DAY,
     ),
@@ -168,7 +192,7 @@ TEMPLATES: dict[str, Template] = {
             "The trial of the {plan} plan of the organisation {organization} ends on {ends_at}.",
             "Freezes, schedules and granted exceptions go on after it, and nothing is removed.",
             "Features that your plan does not include then cannot be used, and nothing can be added over its limits.",
-            Link("Open the Change-Freeze Service", "url"),
+            Link("Compare the plans", "url"),
         ),
         3 * _DAY,
     ),
@@ -178,7 +202,7 @@ TEMPLATES: dict[str, Template] = {
             "The payment for the {plan} plan of the organisation {organization} failed.",
             "It will be tried again. The plan goes on until {ends_at}: pay or change the payment method before then.",
             "Freezes and schedules go on in any case, and nothing is removed.",
-            Link("Open the Change-Freeze Service", "url"),
+            Link("Open the plan", "url"),
         ),
         7 * _DAY,
     ),
@@ -188,7 +212,7 @@ TEMPLATES: dict[str, Template] = {
             "The {plan} plan of the organisation {organization} is not paid, and ends on {ends_at}.",
             "Freezes, schedules and granted exceptions go on after it, and nothing is removed.",
             "Features that your plan does not include then cannot be used, and nothing can be added over its limits.",
-            Link("Open the Change-Freeze Service", "url"),
+            Link("Open the plan", "url"),
         ),
         3 * _DAY,
     ),
@@ -197,7 +221,7 @@ TEMPLATES: dict[str, Template] = {
         (
             "The webhook {webhook} of the organisation {organization} was disabled, {why}.",
             "Nothing is sent to it any more. Repair its endpoint, and enable the webhook again.",
-            Link("Open the Change-Freeze Service", "url"),
+            Link("Open the webhook", "url"),
         ),
         7 * _DAY,
     ),
@@ -237,36 +261,49 @@ def render(template: str, values: Mapping[str, Any]) -> RenderedMail:
             plain[name] = one_line(str(value), MAX_LINE_LENGTH)
         else:
             plain[name] = without_links(one_line(str(value), MAX_VALUE_LENGTH))
-    escaped = {name: html.escape(value) for name, value in plain.items()}
+    subject = chosen.subject.format(**plain)
     return RenderedMail(
-        chosen.subject.format(**plain),
+        subject,
         "\n\n".join(_as_text(each, plain, lists) for each in chosen.paragraphs) + "\n",
-        "".join(
-            [
-                '<!doctype html>\n<html lang="en">\n<body>\n',
-                *(_as_html(each, escaped, lists) for each in chosen.paragraphs),
-                "</body>\n</html>\n",
-            ]
-        ),
+        _page(subject, chosen.paragraphs, plain, lists),
     )
 
 
 def _as_text(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:
     match paragraph:
         case Link():
-            return f"{paragraph.label}:\n{values[paragraph.field]}"
+            return f"{paragraph.label_in(values)}:\n{values[paragraph.field]}"
         case Items():
             return "\n".join(f"- {each}" for each in lists[paragraph.field])
         case _:
             return paragraph.format(**values)
 
 
-def _as_html(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:
+def _page(
+    subject: str, paragraphs: Sequence[str | Link | Items], values: Mapping[str, str], lists: Mapping[str, list[str]]
+) -> str:
+    """Return the mail as HTML."""
+    main = next((each for each in paragraphs if isinstance(each, Link)), None)
+    return "".join(
+        [
+            f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{html.escape(subject)}</title>\n',
+            '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light"></head>\n',
+            f'<body style="margin:0;padding:24px 16px;background:{_GROUND}">\n<div lang="en" style="{_FRAME}">\n',
+            *(_as_html(each, values, lists, is_button=each is main) for each in paragraphs),
+            "</div>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _as_html(
+    paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]], *, is_button: bool
+) -> str:
+    escaped = {name: html.escape(value) for name, value in values.items()}
     match paragraph:
         case Link():
-            url = values[paragraph.field]
-            return f'<p><a href="{url}">{html.escape(paragraph.label)}</a><br>{url}</p>\n'
+            shape = _BUTTON if is_button else _LINK
+            return shape.format(url=escaped[paragraph.field], label=html.escape(paragraph.label_in(values)))
         case Items():
             return "<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in lists[paragraph.field]) + "</ul>\n"
         case _:
-            return f"<p>{html.escape(paragraph, quote=False).format(**values)}</p>\n"
+            return f"<p>{html.escape(paragraph, quote=False).format(**escaped)}</p>\n"

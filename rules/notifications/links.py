@@ -1,28 +1,51 @@
-"""The page that a notification links to."""
+"""The page that a notification links to, and what its link says."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from rules import web_addresses
 
-_BY_TARGET = {
-    "freeze": web_addresses.FREEZE,
-    "branch": web_addresses.BRANCH,
-    "schedule": web_addresses.SCHEDULE,
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that a notification links to."""
+
+    path: str
+    action: str
+    """What following the link does, as a button says it."""
+
+
+_OVERVIEW = Page(web_addresses.HOME, "Open the overview")
+_OF_ONE = {
+    "freeze": Page(web_addresses.FREEZE, "Open the freeze"),
+    "branch": Page(web_addresses.BRANCH, "Open the branch"),
+    "schedule": Page(web_addresses.SCHEDULE, "Open the schedule"),
+}
+_OF_SEVERAL = {
+    "freeze": Page(web_addresses.FREEZES, "Open the freezes"),
+    "branch": Page(web_addresses.BRANCHES, "Open the branches"),
+    "schedule": Page(web_addresses.CALENDAR, "Open the calendar"),
+    "exception": Page(web_addresses.EXCEPTIONS, "Open the exceptions"),
 }
 
 
-def page_of(target: Mapping[str, Any]) -> str:
-    """Return the path of the page on the object of an audit entry, `{"type": …, "id": …}`."""
+def page_of(action: str, target: Mapping[str, Any]) -> Page:
+    """Return the page on the object of an audit entry, `{"type": …, "id": …, "name": …}`.
+
+    A request for an exception has the list in which it is decided; other exceptions have that of their pull request.
+    """
+    if action == "exception.requested":
+        return Page(f"{web_addresses.EXCEPTIONS}#{target['id']}", "Decide on the request")
     if target["type"] == "exception":
-        return web_addresses.EXCEPTIONS
-    address = _BY_TARGET.get(target["type"], web_addresses.HOME)
-    return address.format(id=target["id"])
+        address = f"{web_addresses.PULL_REQUEST}?{urlencode({'ref': target['name']})}#exceptions"
+        return Page(address, "Open the pull request's exception")
+    found = _OF_ONE.get(target["type"], _OVERVIEW)
+    return Page(found.path.format(id=target["id"]), found.action)
 
 
-def page_of_windows(windows: list[Mapping[str, Any]]) -> str:
-    """Return the path of the page on upcoming windows: of their schedule, or of all if they have several."""
-    schedules = {window["scheduleId"] for window in windows}
-    if len(schedules) == 1:
-        return web_addresses.SCHEDULE.format(id=schedules.pop())
-    return web_addresses.CALENDAR
+def page_of_several(types: Collection[str]) -> Page:
+    """Return the page that lists the objects of several notifications, by their types."""
+    [only, *others] = set(types)
+    return _OVERVIEW if others else _OF_SEVERAL.get(only, _OVERVIEW)

@@ -19,7 +19,7 @@ from rules import web_addresses
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
 from rules.notifications.kinds import BY_IMPORTANCE, UPCOMING
-from rules.notifications.links import page_of, page_of_windows
+from rules.notifications.links import Page, page_of, page_of_several
 from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
 from rules.notifications.subjects import name_of, subject_of
@@ -37,11 +37,16 @@ class _Line:
     """What one mail says of one event, or of one window."""
 
     text: str
-    page: str
-    """The path of the page that shows it."""
     event: Event
+    target: Mapping[str, Any]
+    """The thing that it is about: of a window, its schedule."""
     name: str
-    """What a subject calls the thing that it is about."""
+    """What a subject calls that thing."""
+
+    @property
+    def page(self) -> Page:
+        """Return the page that shows it."""
+        return page_of(self.event.action, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,12 @@ def _lines(
         return []
     if event.kind == UPCOMING:
         return [
-            _Line(sentence_of_window(window), page_of_windows([window]), event, window["scheduleName"])
+            _Line(
+                sentence_of_window(window),
+                event,
+                {"type": "schedule", "id": window["scheduleId"]},
+                window["scheduleName"],
+            )
             for window in event.details["windows"]
             if member.remind_before.intersection(window["remindBefore"])
         ]
@@ -130,7 +140,7 @@ def _lines(
     if event.kind is None or not member.reader.wants(event.kind, event.actor.get("id"), requested_by):
         return []
     text = sentence_of(event.action, event.actor, event.target, event.details)
-    return [_Line(text, page_of(event.target), event, name_of(event.target, scopes.get(str(event.target["id"]))))]
+    return [_Line(text, event, event.target, name_of(event.target, scopes.get(str(event.target["id"]))))]
 
 
 def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Sequence[_Line]) -> None:
@@ -139,6 +149,7 @@ def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Seq
     listed = [line.text for line in lines[:MAX_LISTED]]
     if len(lines) > MAX_LISTED:
         listed.append(f"and {len(lines) - MAX_LISTED} more")
+    page = pages.pop() if len(pages) == 1 else page_of_several({line.target["type"] for line in lines})
     web = uow.dependencies.web_url
     enqueue_mail(
         uow,
@@ -147,6 +158,7 @@ def _write(uow: UnitOfWork, organization: Organization, address: str, lines: Seq
         what=subject_of(first.event.action, first.event.details, first.name, len(lines) - 1),
         organization=organization.name,
         lines=listed,
-        url=f"{web}{pages.pop() if len(pages) == 1 else web_addresses.HOME}",
+        url=f"{web}{page.path}",
+        action=page.action,
         settings_url=f"{web}{web_addresses.NOTIFICATIONS}",
     )

@@ -1,8 +1,11 @@
 """Rendered mails: their text, and what values cannot add to them."""
 
+import re
+from html.parser import HTMLParser
+
 import pytest
 
-from integrations.mail.templates import TEMPLATES, RenderedMail, render
+from integrations.mail.templates import TEMPLATES, Link, RenderedMail, render
 
 BAD = "<b>Free</b>\r\nBcc: eve@example.com\u202e & more"
 
@@ -77,3 +80,87 @@ def test_links_have_their_own_lines() -> None:
 def test_missing_template_value_is_an_error(missing: str) -> None:
     with pytest.raises(KeyError):
         render("invitation", dict.fromkeys(TEMPLATES["invitation"].fields - {missing}, "x"))
+
+
+class Links(HTMLParser):
+    """The links of an HTML part, and the styles of each."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.found: list[tuple[str, str]] = []
+        self.labels: list[str] = []
+        self._open = False
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "a":
+            given = dict(attrs)
+            self.found.append((given["href"] or "", given["style"] or ""))
+            self._open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = self._open and tag != "a"
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.labels.append(data)
+
+    @property
+    def buttons(self) -> list[str]:
+        return [url for url, style in self.found if "background" in style]
+
+
+def colors(style: str) -> tuple[str, str]:
+    """Return the colours of text and background; a link without a background stands on white."""
+    [text] = re.findall(r"(?:^|;)color:(#[0-9a-f]{6})", style)
+    [background] = re.findall(r"(?:^|;)background(?:-color)?:(#[0-9a-f]{6})", style) or ["#ffffff"]
+    return text, background
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(style: str) -> float:
+    """Return the contrast of text and background (WCAG 2.2)."""
+    dark, light = sorted(luminance(color) for color in colors(style))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@every
+def test_mail_has_one_button_if_it_leads_anywhere(template: str) -> None:
+    urls = [each.field for each in TEMPLATES[template].paragraphs if isinstance(each, Link)]
+    fields = TEMPLATES[template].fields
+    values = {name: [name] if name in {"left", "lines"} else f"https://x.test/{name}" for name in fields}
+    made = render(template, values)
+    assert Links(made.html).buttons == [f"https://x.test/{name}" for name in urls[:1]]
+    assert [url for url, _ in Links(made.html).found] == [f"https://x.test/{name}" for name in urls]
+    assert all(f"\nhttps://x.test/{name}\n" in made.text for name in urls)
+
+
+def test_mails_without_a_button_have_nothing_to_open() -> None:
+    assert {name for name in TEMPLATES if not Links(rendered(name).html).buttons} == {
+        "email_changed",
+        "organization_deleted",
+        "rules_left",
+    }
+
+
+@every
+def test_mail_is_readable_without_images_and_style_sheets(template: str) -> None:
+    made = rendered(template)
+    assert not Links(made.html).tags & {"img", "style", "link", "script"}
+    [body] = re.findall(r'<div lang="en" style="([^"]*)"', made.html)
+    assert "max-width:" in body
+    assert colors(body)[1] == "#ffffff"
+    assert contrast(body) >= 7
+    assert all(contrast(style) >= 4.5 for _, style in Links(made.html).found)
+
+
+def test_notice_that_was_queued_by_the_former_release_is_rendered() -> None:
+    values = dict.fromkeys(TEMPLATES["notice"].fields - {"action"}, "x") | {"lines": ["x"]}
+    assert "Open the Change-Freeze Service" in Links(render("notice", values).html).labels

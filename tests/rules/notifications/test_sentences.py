@@ -1,9 +1,8 @@
-"""Sentences on what happened, and the pages that they link to."""
+"""Sentences on what happened, and the subjects of mails of it."""
 
 import pytest
 
 from rules.notifications.kinds import NOTIFIED_ACTIONS, UPCOMING
-from rules.notifications.links import page_of, page_of_windows
 from rules.notifications.sentences import MAX_TEXT, sentence_of, sentence_of_window
 from rules.notifications.subjects import MAX_SUBJECT, name_of, subject_of
 
@@ -51,25 +50,6 @@ def test_hostile_texts_stay_one_short_line_without_addresses(action: str) -> Non
 
 def test_sentence_of_a_window_names_its_start() -> None:
     assert sentence_of_window(WINDOW) == "Nights begins on 23 November 2026, 16:00 UTC: No staff."
-
-
-@pytest.mark.parametrize(
-    ("kind", "page"),
-    [
-        ("freeze", "/freezes/x_1"),
-        ("branch", "/branches/x_1"),
-        ("schedule", "/schedules/x_1"),
-        ("exception", "/exceptions"),
-        ("organization", "/"),
-    ],
-)
-def test_page_is_that_of_the_object(kind: str, page: str) -> None:
-    assert page_of({"type": kind, "id": "x_1"}) == page
-
-
-def test_page_of_windows_is_their_schedule_or_the_calendar() -> None:
-    assert page_of_windows([WINDOW, WINDOW]) == "/schedules/sch_1"
-    assert page_of_windows([WINDOW, {**WINDOW, "scheduleId": "sch_2"}]) == "/calendar"
 
 
 NUMBERS = {"targets": 5, "blocked": 1, "partly": 1, "unprotected": 2, "unknown": 1, "late": 2}

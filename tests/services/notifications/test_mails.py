@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -287,6 +288,49 @@ class TestSubjects:
     def test_subject_has_no_address_that_programs_recognize(self, join: Join, given: Given) -> None:
         join("Ada", "owner", minutes=(60,))
         assert "evil.example" not in given(upcoming(60, HOSTILE))["Ada"].subject
+
+
+class TestButtons:
+    """Each of these mails has one button in HTML, and its label and address in the plain text."""
+
+    def test_mail_of_one_request_leads_to_its_decision(self, join: Join, given: Given) -> None:
+        join("Ada", "owner")
+        mail = given(event("exception.requested", target=PULL))["Ada"]
+        assert button_of(mail) == ("https://freezes.test/exceptions#exc_1", "Decide on the request")
+
+    def test_mail_of_one_exception_leads_to_its_pull_request(self, join: Join, given: Given) -> None:
+        join("Ada", "owner", list(MAILED_KINDS))
+        mail = given(event("exception.used", target=PULL))["Ada"]
+        assert button_of(mail) == (
+            "https://freezes.test/pulls?ref=acme%2Fshop%23123#exceptions",
+            "Open the pull request's exception",
+        )
+
+    def test_mail_of_several_events_of_one_freeze_leads_to_it(self, join: Join, given: Given) -> None:
+        join("Ada", "owner", list(MAILED_KINDS))
+        mail = given(event("freeze.started"), event("freeze.enforced", details={"targets": 1}))["Ada"]
+        assert button_of(mail) == ("https://freezes.test/freezes/frz_1", "Open the freeze")
+
+    def test_mail_of_windows_of_several_schedules_leads_to_the_calendar(self, join: Join, given: Given) -> None:
+        join("Ada", minutes=(60,))
+        mail = given(upcoming(60, "Nights", "Weekends"))["Ada"]
+        assert button_of(mail) == ("https://freezes.test/calendar", "Open the calendar")
+
+    def test_mail_of_different_things_leads_to_the_overview(self, join: Join, given: Given) -> None:
+        join("Ada", "owner", list(MAILED_KINDS))
+        mail = given(event("freeze.started"), event("freeze.bypassed", target=BRANCH))["Ada"]
+        assert button_of(mail) == ("https://freezes.test/", "Open the overview")
+
+
+def button_of(mail: ReceivedMail) -> tuple[str, str]:
+    """Return the address and label of the one button of a mail, whose other links are plain; fail for other mails."""
+    links = re.findall(r'<a href="([^"]*)" style="([^"]*)">([^<]*)</a>', mail.html)
+    [(url, _, label)] = [link for link in links if "background" in link[1]]
+    assert len(links) == 2
+    assert links[-1][0] == "https://freezes.test/settings/notifications"
+    found = unescape(url), unescape(label)
+    assert f"{found[1]}:\n{found[0]}\n" in mail.text
+    return found
 
 
 def test_dispatch_writes_the_mails_of_what_happened(

@@ -10,6 +10,7 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from rules.freezes.pull_references import page_of_pulls
+from rules.notifications.links import page_of
 from tests import factories
 from tests.web.people.dashboard.conftest import Enter, Scene, words
 
@@ -68,6 +69,17 @@ class TestPullRequest:
         assert page.title == "acme/web#7 may merge"
         assert "The exception is granted." in page.text
         assert [row.decision for row in blocked.rows()] == ["granted"]
+
+    def test_buttons_of_mails_lead_to_the_request_and_to_the_exception(self, member: Enter, blocked: Blocked) -> None:
+        ask(member, "viewer")
+        [row] = blocked.rows()
+        target, admin = {"type": "exception", "id": row.id, "name": "acme/web#7"}, member("admin")
+        for action, needed in (("exception.requested", "Approve"), ("exception.granted", "Pending")):
+            address, _, place = page_of(action, target).path.partition("#")
+            page = admin.open(address)
+            assert page.status == 200
+            assert place in page.ids
+            assert needed in page.text
 
     def test_pull_request_without_a_freeze_may_merge(self, member: Enter, acme: Scene) -> None:
         factories.pull_request(acme.session, acme.repositories[0], 7)

@@ -9,7 +9,7 @@ from rules import web_addresses
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class LinkedPage:
     """A page that a notification links to."""
 
     path: str
@@ -17,35 +17,35 @@ class Page:
     """What following the link does, as a button says it."""
 
 
-_OVERVIEW = Page(web_addresses.HOME, "Open the overview")
+_OVERVIEW = LinkedPage(web_addresses.HOME, "Open the overview")
 _OF_ONE = {
-    "freeze": Page(web_addresses.FREEZE, "Open the freeze"),
-    "branch": Page(web_addresses.BRANCH, "Open the branch"),
-    "schedule": Page(web_addresses.SCHEDULE, "Open the schedule"),
+    "freeze": LinkedPage(web_addresses.FREEZE, "Open the freeze"),
+    "branch": LinkedPage(web_addresses.BRANCH, "Open the branch"),
+    "schedule": LinkedPage(web_addresses.SCHEDULE, "Open the schedule"),
 }
 _OF_SEVERAL = {
-    "freeze": Page(web_addresses.FREEZES, "Open the freezes"),
-    "branch": Page(web_addresses.BRANCHES, "Open the branches"),
-    "schedule": Page(web_addresses.CALENDAR, "Open the calendar"),
-    "exception": Page(web_addresses.EXCEPTIONS, "Open the exceptions"),
+    "freeze": LinkedPage(web_addresses.FREEZES, "Open the freezes"),
+    "branch": LinkedPage(web_addresses.BRANCHES, "Open the branches"),
+    "schedule": LinkedPage(web_addresses.CALENDAR, "Open the calendar"),
+    "exception": LinkedPage(web_addresses.EXCEPTIONS, "Open the exceptions"),
 }
 
 
-def page_of(action: str, target: Mapping[str, Any]) -> Page:
+def page_of(action: str, target: Mapping[str, Any]) -> LinkedPage:
     """Return the page on the object of an audit entry, `{"type": …, "id": …, "name": …}`.
 
-    A request for an exception has the list in which it is decided; other exceptions have that of their pull request.
+    A request for an exception has the list in which it is decided, another exception the page of its pull request.
     """
     if action == "exception.requested":
-        return Page(f"{web_addresses.EXCEPTIONS}#{target['id']}", "Decide on the request")
+        return LinkedPage(f"{web_addresses.EXCEPTIONS}#{target['id']}", "Decide on the request")
     if target["type"] == "exception":
         address = f"{web_addresses.PULL_REQUEST}?{urlencode({'ref': target['name']})}#exceptions"
-        return Page(address, "Open the pull request's exception")
+        return LinkedPage(address, "Open the pull request's exception")
     found = _OF_ONE.get(target["type"], _OVERVIEW)
-    return Page(found.path.format(id=target["id"]), found.action)
+    return LinkedPage(found.path.format(id=target["id"]), found.action)
 
 
-def page_of_several(types: Collection[str]) -> Page:
+def page_of_several(types: Collection[str]) -> LinkedPage:
     """Return the page that lists the objects of several notifications, by their types."""
     [only, *others] = set(types)
     return _OVERVIEW if others else _OF_SEVERAL.get(only, _OVERVIEW)

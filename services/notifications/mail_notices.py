@@ -19,7 +19,7 @@ from rules import web_addresses
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.permissions import Role
 from rules.notifications.kinds import BY_IMPORTANCE, UPCOMING
-from rules.notifications.links import Page, page_of, page_of_several
+from rules.notifications.links import LinkedPage, page_of, page_of_several
 from rules.notifications.mails import MailReader, default_kinds
 from rules.notifications.sentences import sentence_of, sentence_of_window
 from rules.notifications.subjects import name_of, subject_of
@@ -44,7 +44,7 @@ class _Line:
     """What a subject calls that thing."""
 
     @property
-    def page(self) -> Page:
+    def page(self) -> LinkedPage:
         """Return the page that shows it."""
         return page_of(self.event.action, self.target)
 

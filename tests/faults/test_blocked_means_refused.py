@@ -76,11 +76,16 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     def __init__(self) -> None:
         super().__init__()
         self.harness.fake_github.settings.primary_limits = False
+        self._authorize("api")
         stop_from(self.harness, shared_above=1)
         self.harness.read_rules()
         self.unsure = False
         """Whether something was untold before the last step."""
         self.messages = Messages(self.harness)
+
+    def _authorize(self, *names: str) -> None:
+        authorize = "UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = ANY(:names)"
+        self.harness.sql(authorize, names=list(names))
 
     # --- the service ----------------------------------------------------------------------------------------------
 
@@ -95,16 +100,15 @@ class Machine(PullRequests, RulesAndBranches, Repositories, Installations):
     )
     def begin_with_a_freeze(self, which: int, queue: str | None, both: bool, steps: int) -> None:
         """Begin frozen, and perhaps with a merge queue and a stop; most of what can go wrong needs a freeze."""
-        authorized = self.named if both else self.named[:1]
-        authorize = "UPDATE repositories SET rulesets_authorized_at = created_at WHERE name = ANY(:names)"
-        self.harness.sql(authorize, names=list(authorized))
+        if both:
+            self._authorize(*self.named)
         if queue is not None:
             self.write_a_rule(which, queue, queue=True, told=False)
         self.harness.freeze(SCOPES[which % len(SCOPES)])
         self.stop(steps)
 
     @rule(which=some, hours=st.sampled_from([None, 1, 3]), steps=st.sampled_from([0, 1, 5]))
-    def freeze(self, which: int, hours: int | None, steps: int) -> None:
+    def freeze(self, which: int, hours: int | None, steps: int = 0) -> None:
         """Freeze, and perhaps stop before the checks are written."""
         with self.harness.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=hours) if hours else None

@@ -162,15 +162,11 @@ def ended_by_people(trial: Trial) -> None:
 )
 def permission_withdrawn(trial: Trial) -> None:
     with held_by_stops(trial) as freeze:
-        github = trial.stack.github
-        installation = github.world.installations[trial.stack.acme.installation_id]
-        before, maintainer = dict(installation.permissions), Actor(github.maintainer)
-        with github.world.lock:
-            accept_permissions(github.world, maintainer, installation, {**before, "administration": "read"})
+        before = dict(trial.stack.github.world.installations[trial.stack.acme.installation_id].permissions)
+        _permit(trial, {**before, "administration": "read"})
         trial.client.lift(freeze)
         trial.require(stopped(trial), "stops that cannot be taken away")
-        with github.world.lock:
-            accept_permissions(github.world, maintainer, installation, {**PERMISSIONS, **before})
+        _permit(trial, {**PERMISSIONS, **before})
         trial.injected()
         wait_until(lambda: stopped(trial) == 0, "the end of every stop", ENDED)
 
@@ -183,8 +179,7 @@ def permission_withdrawn(trial: Trial) -> None:
 def permission_above_withdrawn(trial: Trial) -> None:
     with held_by_stops(trial, blocked=True, above=True) as freeze:
         trial.require(stops_above(trial) == 1, "one ruleset of the organisation has the stop")
-        github = trial.stack.github
-        before = dict(github.world.installations[trial.stack.acme.installation_id].permissions)
+        before = dict(trial.stack.github.world.installations[trial.stack.acme.installation_id].permissions)
         _permit(trial, {name: level for name, level in before.items() if name != "organization_administration"})
         trial.require(shown(trial, freeze)["blockedAt"], "the freeze is blocked all the same")
         trial.client.lift(freeze)

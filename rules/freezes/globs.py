@@ -1,4 +1,4 @@
-"""Repository patterns and branch globs: `*` is any run without `/`, `**` any run, a leading `!` excludes.
+"""Globs of repositories, branches and paths: `*` is any run without `/`, `**` any run, a leading `!` excludes.
 
 A list is read in order and the last pattern that matches wins. Patterns become regular expressions whose wildcards
 are atomic: each one settles on the first place where the literal after it fits, and never reconsiders, so no pattern
@@ -6,7 +6,7 @@ can make matching explode. Settling early is right, because the earliest end lea
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, product
@@ -14,10 +14,11 @@ from typing import Literal
 
 from rules.errors import Detail, ServiceError
 
-Kind = Literal["repository", "branch"]
+Kind = Literal["repository", "branch", "path"]
 
 _REPOSITORY_CHARACTERS = re.compile(r"[A-Za-z0-9._/*-]+")
 _NOT_IN_BRANCHES = re.compile(r"[\x00-\x20\x7f~^:?\[\]{}\\]")
+_NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f?\[\]{}\\]")
 _WILDCARDS = re.compile(r"(\*+)")
 _ANY = "\x01"
 """A character that no pattern has."""
@@ -75,7 +76,8 @@ def pattern_error(pattern: str, kind: Kind) -> str | None:
         (not text, "is empty"),
         ("***" in text, "has a run of more than two asterisks"),
         (text.startswith("!"), "begins with more than one exclamation mark"),
-        *(_branch_errors(text) if kind == "branch" else _repository_errors(text)),
+        (kind == "path" and text != pattern, "excludes; name such files in noneMatching"),
+        *_ERRORS[kind](text),
     )
     return next((message for wrong, message in errors if wrong), None)
 
@@ -95,6 +97,23 @@ def _repository_errors(text: str) -> tuple[tuple[bool, str], ...]:
         ),
         (text.count("/") > 1 or ("/" not in text and "**" not in text), "has the form owner/name"),
     )
+
+
+def _path_errors(text: str) -> tuple[tuple[bool, str], ...]:
+    bad = _NOT_IN_PATHS.search(text)
+    is_path = not text.startswith("/") and {".", ".."}.isdisjoint(text.split("/"))
+    return (
+        (bad is not None, f"has {bad[0] if bad else ''!r}; only * and ** are special"),
+        (not text.strip("*/."), "names nothing, and would match nearly every file"),
+        (not is_path, "is no path from the top of the repository, such as docs/**"),
+    )
+
+
+_ERRORS: dict[Kind, Callable[[str], tuple[tuple[bool, str], ...]]] = {
+    "branch": _branch_errors,
+    "repository": _repository_errors,
+    "path": _path_errors,
+}
 
 
 def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:

@@ -98,6 +98,8 @@ class PullRequestFacts:
     """Whether the head is a branch of the repository itself; False also if the fork is gone."""
     changed_lines: int
     """Added and removed lines."""
+    changed_files: int
+    """How many files GitHub counts, a rename as one."""
     files: ChangedFiles | Unknown
     labels: tuple[Label, ...] | Unknown
     approvals: tuple[Approval, ...] | Unknown

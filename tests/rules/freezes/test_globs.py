@@ -177,6 +177,13 @@ def seconds_of(action: object) -> float:
         pytest.param("acme/[web]", "repository", id="a character class in a repository"),
         pytest.param("acme/wéb", "repository", id="a letter that no repository has"),
         pytest.param("acme/web\n", "repository", id="a line feed at the end"),
+        pytest.param("**/*", "path", id="a path that names nothing"),
+        pytest.param("*.*", "path", id="a path that names nothing but a dot"),
+        pytest.param("!src/**", "path", id="an exclusion in a path"),
+        pytest.param("/docs/**", "path", id="a path from the root of a file system"),
+        pytest.param("docs/../src", "path", id="a path that goes up"),
+        pytest.param("docs/[ab]", "path", id="a character class in a path"),
+        pytest.param("docs/a\nb", "path", id="a line feed in a path"),
     ],
 )
 def test_invalid_pattern_is_reported_with_its_pointer(pattern: str, kind: Kind) -> None:
